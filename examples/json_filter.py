@@ -22,7 +22,7 @@ ORDERS = [
 
 
 def build() -> sf.Topology:
-    """Paid orders above 100, by user. An order without an amount is dropped: null is not above 100."""
+    """Paid orders above 100, keyed by user. An order without an amount is dropped: null is not above 100."""
     order = sf.value
     builder = sf.StreamsBuilder()
     (
@@ -45,7 +45,7 @@ topology = build()
 
 
 def on_embedded_topics() -> list[tuple[str, dict[str, object]]]:
-    """Fill a topic in a temporary folder, run, and give what arrived."""
+    """Fill a topic in a temporary folder, run, and return what arrived."""
     with sf.EmbeddedBroker() as broker:
         broker.create_topic("orders")
         broker.create_topic("large-orders")
@@ -60,7 +60,7 @@ def on_embedded_topics() -> list[tuple[str, dict[str, object]]]:
 
 
 def main() -> None:
-    """Run where the arguments say."""
+    """Run on embedded topics, or on the given broker."""
     if len(sys.argv) > 1:
         sf.StoatFlow(topology, {"application.id": "json-filter-example", "bootstrap.servers": sys.argv[1]}).run()
         return

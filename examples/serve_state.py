@@ -1,8 +1,8 @@
 """Serve state from your own web application, with FastAPI: `python examples/serve_state.py`.
 
-Needs fastapi and uvicorn. The application runs in the background of the server; `app.store` reads what it has
-committed, so no second database is needed. Reads are quick enough for the event loop; waiting for what was just written
-(`at_least`) is not, and happens beside it. Without a server of your own, the admin port answers `/stores`.
+Needs fastapi and uvicorn. The application runs in the background of the server; `app.store` reads its committed state,
+so no second database is needed. Reads are fast enough for the event loop; waiting for records just written (`at_least`)
+is not, and runs outside of it. Without your own server, the admin port has `/stores`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def api(orders: StoatFlow) -> FastAPI:
 
     @web.get("/revenue/{customer}")
     async def revenue(customer: str, offset: int = 0) -> dict[str, Any]:
-        # What was written before this offset is in the answer.
+        # The answer includes records before this offset.
         async with orders.snapshot(at_least={("orders", 0): offset}) as at:
             total = at.store("revenue").get(customer)
         if total is None:
@@ -86,7 +86,7 @@ async def main() -> None:
 
 
 def get(url: str) -> Any:
-    """Ask for JSON."""
+    """Request JSON."""
     with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310  # our own server
         return json.load(answer)
 

@@ -1,39 +1,31 @@
-"""Traces that go through the application: a span of OpenTelemetry for each call, with the record's trace as its parent.
+"""Traces through the application: an OpenTelemetry span for each call, with the record's trace as its parent.
 
-Headers go with records, so `traceparent` reaches results by itself; this adds a span of its own in between. Needs
-opentelemetry-sdk. `python examples/tracing.py` runs it in the test driver, and prints what an exporter would get.
+Headers are passed on with records, so results have the `traceparent` of their input; this adds a span in between. Needs
+stoatflow[opentelemetry] and opentelemetry-sdk. `python examples/tracing.py` runs it in the test driver, and prints what
+an exporter would get.
 """
 
 from __future__ import annotations
 
-from opentelemetry import propagate, trace
+from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import stoatflow as sf
 from stoatflow import FixedKeyRecord
+from stoatflow.opentelemetry import record_span, with_context
 from stoatflow.testing import TopologyTestDriver
-
-TRACER = trace.get_tracer("orders")
 
 
 class Priced(sf.ContextualFixedKeyProcessor[str, int, int]):
     """Adds the tax, within a span."""
 
     def process(self, record: FixedKeyRecord[str, int]) -> None:
-        """One record: the headers that came are the parent, those that go name this span."""
-        came = {name: value.decode() for name, value in record.headers if value is not None}
-        attributes = {"messaging.system": "kafka", "messaging.kafka.message.key": record.key}
-        with TRACER.start_as_current_span(
-            "price order", propagate.extract(came), trace.SpanKind.CONSUMER, attributes=attributes
-        ):
+        """Process one record: its headers name the parent span, those of the result name this span."""
+        with record_span("price order", record, self.context):
             price = (record.value or 0) * 125 // 100
-            goes: dict[str, str] = {}
-            propagate.inject(goes)
-        others = [(name, value) for name, value in record.headers if name not in goes]
-        headers = (*others, *((name, value.encode()) for name, value in goes.items()))
-        self.context.forward(record.replace(value=price, headers=headers))
+            self.context.forward(with_context(record.replace(value=price)))
 
 
 def build() -> sf.Topology:

@@ -1,6 +1,6 @@
 """Count words, exactly once: `python examples/word_count.py`.
 
-Without arguments it runs on embedded topics and fills them itself. With a broker it counts what is there:
+Without arguments it runs on embedded topics and fills them itself. With a broker it counts the lines in a topic:
 `python examples/word_count.py localhost:9092` (topics `lines` and `counts` must exist; Ctrl-C commits and ends).
 """
 
@@ -26,13 +26,13 @@ topology = build()
 
 
 def on_embedded_topics() -> dict[str, int]:
-    """Fill topics in a temporary folder, count, and give the last count of each word."""
+    """Fill topics in a temporary folder, count, and return the last count of each word."""
     with sf.EmbeddedBroker() as broker:
         broker.create_topic("lines", partitions=2)
         broker.create_topic("counts", partitions=2)
         for line in LINES:
             broker.produce("lines", None, line.encode())
-        # The topics are gone at the end, so the state must not outlive them either.
+        # The topics are removed at the end, so the state must not outlive them.
         config = {"application.id": "word-count-example", "default.dsl.store": "in_memory"}
         with sf.StoatFlow(topology, config, broker=broker) as app:
             app.wait_until(caught_up=True)
@@ -44,7 +44,7 @@ def on_embedded_topics() -> dict[str, int]:
 
 
 def main() -> None:
-    """Run where the arguments say."""
+    """Run on embedded topics, or on the given broker."""
     if len(sys.argv) > 1:
         sf.StoatFlow(topology, {"application.id": "word-count-example", "bootstrap.servers": sys.argv[1]}).run()
         return

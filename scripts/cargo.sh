@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cargo with the variables of all builds here, so that nothing is compiled twice:
+# Runs cargo with the environment variables of all builds, so that nothing is compiled twice:
 # `scripts/cargo.sh test -p stoatflow-core`.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"

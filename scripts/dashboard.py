@@ -1,7 +1,7 @@
 """Writes the Grafana dashboard, `deploy/monitoring/dashboard.json`, from a table of panels; `--check` compares.
 
-Takes: nothing. Gives: the file, ready for Grafana's import and for provisioning. Never: asks Grafana or Prometheus;
-whether the queries are right is asked by the tests, of both and of an application that runs.
+The file can be imported into Grafana, or provisioned. Uses neither Grafana nor Prometheus; tests check the queries with
+both and a running application.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 DASHBOARD = Path(__file__).resolve().parents[1] / "deploy" / "monitoring" / "dashboard.json"
 COLUMNS = 24
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
-# Of the engine, and of the process, which has no application.
+# Labels of the engine's metrics; metrics of the process have no application.
 APP = 'job=~"$job", application_id=~"$application", instance=~"$instance"'
 PROCESS = 'job=~"$job", instance=~"$instance"'
 
 
 class Panel(NamedTuple):
-    """A panel: its queries with the legend of each, and how wide it is."""
+    """A panel: its queries with their legends, and its width."""
 
     title: str
     says: str
@@ -32,22 +32,22 @@ class Panel(NamedTuple):
 
 
 def gauge(name: str, labels: str = "") -> str:
-    """The metric, of the chosen applications."""
+    """Return the metric of the chosen applications."""
     return f"{name}{{{APP}{', ' if labels else ''}{labels}}}"
 
 
 def rate(name: str, labels: str = "") -> str:
-    """A counter by second."""
+    """Return a counter's rate per second."""
     return f"rate({gauge(name, labels)}[$__rate_interval])"
 
 
 def total(of: str, *away: str) -> str:
-    """The sum over labels that a panel has no room for."""
+    """Return the sum over all labels but those of the panel."""
     return f"sum without ({', '.join(away)}) ({of})"
 
 
 def commit_quantile(quantile: float) -> str:
-    """How long commits took, of those in the interval."""
+    """Return a quantile of commit durations in the interval."""
     return f"histogram_quantile({quantile}, {rate('stoatflow_commit_duration_seconds_bucket')})"
 
 
@@ -304,7 +304,7 @@ ROWS: dict[str, list[Panel]] = {
 
 
 def options(panel: Panel) -> dict[str, Any]:
-    """What its kind needs beside its queries."""
+    """Return the options of a panel's kind."""
     if panel.kind == "stat":
         text = "name" if panel.title in {"State", "Version"} else "auto"
         reduce = {"calcs": ["lastNotNull"], "fields": "", "values": False}
@@ -315,7 +315,7 @@ def options(panel: Panel) -> dict[str, Any]:
 
 
 def drawn(panel: Panel, number: int, at: tuple[int, int], height: int) -> dict[str, Any]:
-    """A panel as Grafana keeps it."""
+    """Return a panel in Grafana's format."""
     named = {value: {"text": text, "color": color} for value, text, color in panel.mappings}
     defaults: dict[str, Any] = {"unit": panel.unit}
     if panel.kind == "timeseries":
@@ -340,7 +340,7 @@ def drawn(panel: Panel, number: int, at: tuple[int, int], height: int) -> dict[s
 
 
 def panels() -> list[dict[str, Any]]:
-    """All of them, row after row from the left."""
+    """Return all panels, row by row from the left."""
     found: list[dict[str, Any]] = []
     y = 0
     for title, row in ROWS.items():
@@ -359,7 +359,7 @@ def panels() -> list[dict[str, Any]]:
 
 
 def variable(name: str, label: str, query: str) -> dict[str, Any]:
-    """What can be chosen above the panels."""
+    """Return a variable that is chosen above the panels."""
     return {
         "type": "query",
         "name": name,
@@ -376,7 +376,7 @@ def variable(name: str, label: str, query: str) -> dict[str, Any]:
 
 
 def dashboard() -> dict[str, Any]:
-    """All of it."""
+    """Return the whole dashboard."""
     info = "stoatflow_build_info"
     chosen = 'job=~"$job"'
     variables = [

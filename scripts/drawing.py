@@ -1,7 +1,7 @@
-"""A small writer of SVG: the pictures of the documentation need lines, marks and words, and no library.
+"""A small SVG writer: the pictures of the documentation need only lines, marks and words.
 
-Takes coordinates of the data, gives text that is the same for the same data (numbers have one digit behind the point),
-so that a picture can be compared with what it was drawn from. Never: knows what it draws.
+Takes coordinates of the data, returns text that is the same for the same data (numbers have one decimal), so that a
+picture can be compared with its data. Independent of what is drawn.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from html import escape
 INK, SOFT, LINE, BAND = "#17242a", "#55666d", "#dce3e1", "#f3f5f4"
 TEAL, BLUE, AMBER, VIOLET, RED = "#0b7a70", "#2f66b0", "#a8660c", "#7350b5", "#b3342c"
 CARD = "#ffffff"
-# What each colour is on a dark page, in pictures that follow the page.
+# The colours on a dark page, for pictures that follow the page's scheme.
 DARK = {
     CARD: "#161d21", INK: "#e6edef", SOFT: "#a4b2b8", LINE: "#3a474d", BAND: "#212a2f",
     TEAL: "#33b5a6", BLUE: "#75a8ea", AMBER: "#dd9d45", VIOLET: "#ad92ef", RED: "#e8776d",
@@ -23,15 +23,15 @@ Point = tuple[float, float]
 
 
 def number(value: float) -> str:
-    """Give a number with at most one digit behind the point."""
+    """Return a number with at most one decimal."""
     return f"{round(value, 1):g}"
 
 
 @dataclass
 class Drawing:
-    """A picture on a white card, which reads in dark pages too; with a `description` one that follows the page.
+    """A picture on a white card, readable on dark pages too; with a `description` it follows the page's colour scheme.
 
-    The description says in words what is to be seen, to those who can't see it.
+    The description is the text alternative for screen readers.
     """
 
     width: int
@@ -62,7 +62,7 @@ class Drawing:
         self.add("path", d=path, fill="none", stroke=colour, stroke_width=width, stroke_dasharray=dash)
 
     def steps(self, points: Sequence[Point], colour: str, *, width: float = 2.4, dash: str = "none") -> None:
-        """Draw a line that stays until it jumps."""
+        """Draw a step line."""
         path: list[Point] = []
         for at, (x, y) in enumerate(points):
             if at:
@@ -76,19 +76,19 @@ class Drawing:
         self.add("circle", cx=at[0], cy=at[1], r=radius, fill=fill, stroke=colour, stroke_width=1.6)
 
     def diamond(self, at: Point, colour: str, *, radius: float = 6) -> None:
-        """Draw a mark that stands on its corner."""
+        """Draw a diamond."""
         (x, y), r = at, radius
         points = " ".join(f"{number(a)},{number(b)}" for a, b in ((x, y - r), (x + r, y), (x, y + r), (x - r, y)))
         self.add("polygon", points=points, fill=colour, stroke=colour)
 
     def cross(self, at: Point, colour: str, *, radius: float = 6) -> None:
-        """Cross something out."""
+        """Draw a cross."""
         (x, y), r = at, radius
         self.line([(x - r, y - r), (x + r, y + r)], colour, width=2.4)
         self.line([(x - r, y + r), (x + r, y - r)], colour, width=2.4)
 
     def envelope(self, at: Point, colour: str) -> None:
-        """Draw a letter."""
+        """Draw an envelope."""
         x, y = at
         self.add("rect", x=x - 9, y=y - 6, width=18, height=12, rx=2, fill="#ffffff", stroke=colour, stroke_width=1.8)
         self.line([(x - 8, y - 5), (x, y + 2), (x + 8, y - 5)], colour, width=1.8)
@@ -98,13 +98,13 @@ class Drawing:
         self.add("rect", x=corner[0], y=corner[1], width=size[0], height=size[1], fill=fill)
 
     def bar(self, corner: Point, size: Point, fill: str, told: str) -> None:
-        """Draw a rectangle that says what it is when it is pointed at."""
+        """Draw a rectangle with a tooltip."""
         (x, y), (width, height) = ([number(one) for one in pair] for pair in (corner, size))
         shape = f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="2" fill="{fill}"/>'
         self.parts.append(f"<g><title>{escape(told)}</title>{shape}</g>")
 
     def svg(self) -> str:
-        """Give the whole."""
+        """Return the whole picture."""
         if self.description:
             return self._with_description()
         head = (
@@ -124,7 +124,7 @@ class Drawing:
             f'<title id="title">{escape(self.title)}</title>',
             f'<desc id="description">{escape(self.description)}</desc>',
         ]
-        # The attributes say the colours of a light page; a style sheet is stronger than they are.
+        # The attributes hold the colours of a light page; a style sheet overrides them.
         rules = [f'[{what}="{light}"]{{{what}:{dark}}}' for light, dark in DARK.items() for what in ("fill", "stroke")]
         style = f"<style>@media (prefers-color-scheme: dark) {{{' '.join(rules)}}}</style>"
         card = f'<rect width="{self.width}" height="{self.height}" rx="10" fill="{CARD}" stroke="{LINE}"/>'

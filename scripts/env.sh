@@ -1,8 +1,8 @@
-# What every script agrees on: where things are kept, and how to speak.
+# Shared by all scripts: paths, and functions for messages.
 #
-# Takes: VENV, PYTHON, XDG_CACHE_HOME, LIBCLANG_PATH of the caller. Gives: paths, the variables of
-# the native build, say, fail. Sourced, never run. All Rust builds get the same variables, so that
-# cargo never builds anything twice.
+# Takes VENV, PYTHON, XDG_CACHE_HOME and LIBCLANG_PATH from the caller. Sets paths and the variables
+# of the native build; defines `say` and `fail`. Sourced, never run. All Rust builds get the same
+# variables, so that cargo never builds anything twice.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$ROOT"
@@ -12,7 +12,7 @@ VENV=${VENV:-$ROOT/.venv}
 case $VENV in /*) ;; *) VENV=$ROOT/$VENV ;; esac
 PY=$VENV/bin/python
 
-# rustup puts cargo there, and a shell that was open before does not know it yet.
+# rustup installs cargo there; a shell opened before the installation doesn't have it in its PATH.
 if ! command -v cargo >/dev/null 2>&1 && [ -x "$HOME/.cargo/bin/cargo" ]; then
     PATH=$HOME/.cargo/bin:$PATH
 fi
@@ -34,8 +34,9 @@ ROCKSDB_VERSION=$(rocksdb_version)
 [ -n "$ROCKSDB_VERSION" ] || fail "Cargo.lock names no librocksdb-sys; get the file back: git checkout Cargo.lock"
 ROCKSDB_HOME=$CACHE/rocksdb-$ROCKSDB_VERSION
 
-# bindgen reads C headers with libclang: the machine's own, else the one that setup.sh puts into the
-# environment. libclang-cpp, which LLVM's tools bring without it, is another library.
+# bindgen reads C headers with libclang: the system's, otherwise the one that setup.sh installs into
+# the virtual environment. libclang-cpp, which LLVM's tools may install without libclang, is another
+# library.
 find_libclang() {
     [ -z "${LIBCLANG_PATH:-}" ] || return 0
     local folder found
@@ -53,7 +54,7 @@ find_libclang() {
     for found in "$VENV"/lib/python3*/site-packages/clang/native; do
         if [ -d "$found" ]; then
             export LIBCLANG_PATH=$found
-            # The package brings the library without the compiler's own headers (stddef.h).
+            # The package has the library, but not the compiler's own headers (stddef.h).
             local compiler=gcc
             command -v gcc >/dev/null 2>&1 || compiler=cc
             export BINDGEN_EXTRA_CLANG_ARGS="-I$($compiler -print-file-name=include)"
@@ -69,7 +70,7 @@ export CARGO_TARGET_DIR=$CACHE/target
 export PYO3_PYTHON=$PY
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
-# From here on RocksDB is linked, not compiled. rocksdb.sh itself must not see these.
+# From here on RocksDB is linked, not compiled. rocksdb.sh itself must not set these variables.
 use_built_rocksdb() {
     [ -f "$ROCKSDB_HOME/librocksdb.a" ] || fail "RocksDB is not built yet; run: make rocksdb"
     export ROCKSDB_LIB_DIR=$ROCKSDB_HOME ROCKSDB_STATIC=1

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Counts the instructions of the rooms on the hot path, with valgrind, and fails if one takes more
-# than its limit.
+# Counts the instructions of the modules on the hot path, with valgrind, and fails if one exceeds its
+# limit.
 #
-# The limits stand in crates/benches/benches/instructions.rs. Its runner is installed into the cache, once.
+# The limits are in crates/benches/benches/instructions.rs. Its runner is installed into the cache, once.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 use_built_rocksdb

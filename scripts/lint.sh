@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Everything that looks at the text of the code.
+# Checks the source code.
 #
-#   scripts/lint.sh rust rustfmt, clippy with warnings denied, the arrows between crates and the
-#   rules of files scripts/lint.sh python ruff (rules and format), mypy --strict, the stub of the
-#   native module against the module
+#   scripts/lint.sh rust     rustfmt, clippy with warnings denied, the dependencies between crates and
+#                            the rules for files
+#   scripts/lint.sh python   ruff (rules and format), mypy --strict, the stub of the native module
+#                            against the module
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 
@@ -11,7 +12,7 @@ rust() {
     say "rustfmt"
     cargo fmt --all --check || fail "not formatted as rustfmt does; run: cargo fmt --all"
     say "clippy, warnings denied"
-    # The release profile: it shares what is compiled with tests and wheel.
+    # The release profile, so that compiled crates are shared with tests and wheel.
     cargo clippy --release --locked --workspace --all-targets -- -D warnings ||
         fail "clippy has something to say; its message above names file and line"
     say "tidy: crate arrows, files, banned words"
@@ -26,7 +27,7 @@ python() {
     say "mypy --strict"
     "$VENV/bin/mypy" || fail "mypy has something to say; its message above names file and line"
     say "stubtest: the stub against the native module"
-    # From outside the clone: the installed package is meant, not the sources.
+    # Checks the installed package, not the sources.
     "$PY" -m mypy.stubtest stoatflow._native --mypy-config-file pyproject.toml ||
         fail "python/stoatflow/_native.pyi and the native module disagree"
 }

@@ -1,7 +1,7 @@
-"""The tables of what an application counts, read from the engine's source: drops, metrics, names of Kafka Streams.
+"""Tables of an application's metrics, read from the engine's source: drops, metrics, names of Kafka Streams.
 
-Takes the Rust files that define them. Gives names with their texts. `reference.py` writes them into the package, for
-`stoatflow explain`, and into the page of metrics; a test compares them with what a running application gives.
+Takes the Rust files that define them, returns names with their texts. `reference.py` writes them into the package, for
+`stoatflow explain`, and into the page of metrics; a test compares them with a running application's metrics.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def metrics() -> list[tuple[str, str, str]]:
 
 
 def kafka_streams() -> list[tuple[str, str, str, str]]:
-    """Return the names of Kafka Streams that `/metrics` gives: with type, our names, and what it is here."""
+    """Return Kafka Streams' metrics that `/metrics` has: with type, our metrics, and their meaning here."""
     source = (ADMIN / "metrics" / "kafka_streams" / "names.rs").read_text("utf-8")
     return [(name, kind.lower(), ours, CONTINUED.sub("", text)) for name, kind, ours, text in METRIC.findall(source)]
 
 
 def no_counterpart() -> list[tuple[str, list[str]]]:
-    """Return the names that it doesn't give, by the reason."""
+    """Return Kafka Streams' metrics that `/metrics` doesn't have, by reason."""
     groups: list[tuple[str, list[str]]] = []
     for line in (Path(__file__).parent / "no_counterpart.txt").read_text("utf-8").splitlines():
         if line.startswith("  "):

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Runs what has `unsafe` in it under Valgrind, which sees each access to memory: what is lent to
-# foreign objects, stores that lanes share, calls of librdkafka, and the border to Python. Fails for
-# an access to memory that is not there, and in Rust also for a decision by a value that was never
-# written. Python itself takes such decisions, so they are not looked for there, and only errors
-# with our library in the stack count.
+# Runs tests of `unsafe` code under Valgrind, which checks each memory access: values lent to foreign
+# objects, stores that lanes share, calls of librdkafka, and the native module. Fails on an invalid
+# access, and in Rust also on a branch that depends on uninitialized memory. Python itself has such
+# branches, so they are not checked there, and only errors with our library in the stack count.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 use_built_rocksdb
@@ -11,7 +10,7 @@ use_built_rocksdb
 command -v valgrind >/dev/null 2>&1 || fail "valgrind looks at memory, and there is none." \
     "Get it: Debian, Ubuntu: sudo apt-get install valgrind; Fedora: sudo dnf install valgrind"
 
-# An instruction takes some thirty.
+# Valgrind takes about thirty instructions for one.
 export PROPTEST_CASES=${PROPTEST_CASES:-8}
 export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --quiet --error-exitcode=9 --leak-check=no"
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=$CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER
@@ -35,7 +34,7 @@ logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 PYTHONMALLOC=malloc valgrind --quiet --leak-check=no --undef-value-errors=no --log-file="$logs/%p" \
     "$PY" -m pytest --quiet -p no:xdist -p no:cacheprovider "${files[@]}" "$@"
-# An error is a block of lines; one that has our library in its stack is ours.
+# An error is a block of lines; it is ours if our library is in its stack.
 awk 'function end() { if (block ~ /_native\.abi3\.so/) { printf "%s", block; ours++ } block = "" }
      $0 ~ /^==[0-9]+== *$/ { end(); next }
      { block = block $0 "\n" }

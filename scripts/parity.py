@@ -1,10 +1,10 @@
-"""Write docs/reference/parity.md: which method of Kafka Streams is which here, `parity.py`, or `parity.py --check`.
+"""Write docs/reference/parity.md, which maps Kafka Streams' methods to ours: `parity.py`, or `parity.py --check`.
 
-Takes: tests/conformance/parity.json (every public method of the DSL, the Processor API and the test utilities of
-Kafka Streams 4.1.1, with its Python spelling or the reason why there is none), the package itself, the recorded
-vectors, and what their last run found (results.json, which the run compares with itself). Gives: the page; exit code 1
-if it is stale, or if a spelling names what the package does not have. Never: believes the table; each spelling is
-looked up in the package, and a run counts only if it gave the same.
+Takes tests/conformance/parity.json (every public method of the DSL, the Processor API and the test utilities of Kafka
+Streams 4.1.1, with its Python spelling or the reason why there is none), the package itself, the recorded vectors, and
+the results of their last run (results.json, which each run compares with its own). Writes the page; exit code 1 if it
+is stale, or if a spelling is not in the package. Each spelling of the table is looked up in the package, and a run
+counts only if its results are the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SPELLING = re.compile(r"(?P<path>[\w.]+)(\((?P<argument>\w*)=?\))?")
 
 
 def exists(spelling: str) -> bool:
-    """Is there such a class, method, property, field or argument in the package?"""
+    """Whether the package has this class, method, property, field or argument."""
     match = _SPELLING.fullmatch(spelling)
     if match is None:
         return False
@@ -43,12 +43,12 @@ def exists(spelling: str) -> bool:
 
 
 def _annotated(cls: Any) -> set[str]:
-    """Fields without a default: only the annotations know them."""
+    """Return fields without a default, which only the annotations list."""
     return {field for base in getattr(cls, "__mro__", ()) for field in getattr(base, "__annotations__", {})}
 
 
 def vectors() -> Counter[str]:
-    """Count the runs that gave the same and in which each operator occurs, by the kind of what it is called on."""
+    """Count, for each operator, the runs with equal results in which it occurs, by the class on which it is called."""
     results: dict[str, str] = json.loads((CONFORMANCE / "results.json").read_text("utf-8"))
     count: Counter[str] = Counter()
     for path in sorted((CONFORMANCE / "vectors").glob("*.json")):

@@ -1,8 +1,8 @@
 """Draw the pictures of docs/explain/time.md and docs/guide/late-data.md: `pictures.py`, or `pictures.py --check`.
 
-Takes: what the engine gives for the records below, in the test driver, whose clock is its own: the same each time.
-Gives: SVG files beside the pages; with `--check` exit code 1 if they are not what the engine gives now. Never: draws
-what did not come out of a run.
+Runs the engine on the records below, in the test driver with its virtual clock, so that results are reproducible.
+Writes SVG files beside the pages; with `--check` exit code 1 if they differ from the engine's results now. Draws only
+results of a run.
 """
 
 from __future__ import annotations
@@ -24,24 +24,23 @@ WINDOWED = sf.Serdes.time_windowed(str, "10s")
 
 
 class Clock(sf.ContextualProcessor[str, str, str, str]):
-    """Notes the time of events with each record."""
+    """Notes the event time at each record."""
 
     def __init__(self, noted: list[int]) -> None:
-        """Note into this list."""
+        """Note times in this list."""
         self.noted = noted
 
-    def process(self, record: sf.Record[str, str]) -> None:  # noqa: ARG002  # only its time counts
-        """Look at the clock."""
+    def process(self, record: sf.Record[str, str]) -> None:  # noqa: ARG002  # only its timestamp matters
+        """Note the current event time."""
         self.noted.append(self.context.stream_time_ms)
 
 
 def seconds(milliseconds: int) -> float:
-    """Give seconds; before there is any time, 0."""
+    """Return seconds; 0 before the first record."""
     return max(0, milliseconds) / SECOND
 
 
-# ---- one topic ahead of another
-# ---------------------------------------------------------------------------------
+# ---- one topic ahead of another -----------------------------------------------------------------
 
 ARRIVALS = [
     ("web", 3), ("tills", 1), ("web", 8), ("web", 12), ("tills", 6), ("web", 17),
@@ -51,20 +50,20 @@ ARRIVALS = [
 
 @dataclass
 class Step:
-    """What one record did."""
+    """The effect of one record."""
 
     topic: str
     at: float
-    """Its time, seconds."""
+    """Its timestamp, in seconds."""
     clock: float
-    """How far event time is, with it."""
+    """Event time after it."""
     counted: bool
     closed: list[tuple[float, int]]
-    """The ends of the windows that were closed, and their counts."""
+    """Ends and counts of the windows that it closed."""
 
 
 def orders(tills: sf.Watermark, noted: list[int], counted: list[str]) -> sf.Topology:
-    """Count orders of two topics in windows, and note the time."""
+    """Count orders of two topics in windows, and note event time."""
     builder = sf.StreamsBuilder()
     web = builder.stream("web", key=str, value=str, watermark=sf.Watermark.monotonic())
     both = web.merge(builder.stream("tills", key=str, value=str, watermark=tills))
@@ -76,7 +75,7 @@ def orders(tills: sf.Watermark, noted: list[int], counted: list[str]) -> sf.Topo
 
 
 def two_clocks(semantics: str) -> list[Step]:
-    """Run the arrivals under one of the clocks."""
+    """Run the arrivals with one of the clocks."""
     noted, counted, steps = list[int](), list[str](), list[Step]()
     topology = orders(sf.Watermark.monotonic(), noted, counted)
     with TopologyTestDriver(topology, {"time.semantics": semantics}) as driver:
@@ -111,12 +110,11 @@ def two_clocks_picture() -> str:
     return drawing.svg()
 
 
-# ---- one topic falls silent
-# -------------------------------------------------------------------------------------
+# ---- one topic falls silent ---------------------------------------------------------------------
 
 
 def night(tills: sf.Watermark) -> tuple[list[tuple[float, float]], list[float]]:
-    """Give (time by the clock, watermark), and by the clock when windows were closed."""
+    """Return pairs (wall clock, watermark), and the wall-clock times at which windows were closed."""
     closed, marks = list[float](), [(0.0, 0.0)]
     with TopologyTestDriver(orders(tills, [], []), {"time.semantics": "watermark"}) as driver:
         driver.input("tills", str, str).pipe("all", "order", timestamp=4 * SECOND)
@@ -153,14 +151,13 @@ def idle_picture() -> str:
     return drawing.svg()
 
 
-# ---- policies for late records
-# ----------------------------------------------------------------------------------
+# ---- policies for late records ------------------------------------------------------------------
 
 RECORDS = [3, 12, 8, 16, 9, 13, 21, 11]
 
 
 def at_most_four_seconds(record: sf.ConsumedRecord, watermark: int) -> sf.LateVerdict:
-    """Let in what is a little late."""
+    """Accept records that are at most four seconds late."""
     return "grace" if watermark - record.timestamp <= 4 * SECOND else sf.DLQ("letters")
 
 
@@ -173,7 +170,7 @@ POLICIES: list[tuple[str, Any]] = [
 
 
 def fates(late: Any) -> list[tuple[str, float]]:
-    """Give what became of each record, and how far time was before it."""
+    """Return what happened to each record, and event time before it."""
     seen, counted = list[int](), list[int]()
     builder = sf.StreamsBuilder()
     source = builder.stream("in", key=str, value=str, watermark=sf.Watermark.monotonic(), late=late)
@@ -193,7 +190,7 @@ def fates(late: Any) -> list[tuple[str, float]]:
 
 
 def late_picture() -> str:
-    """Draw what became of each record under each policy."""
+    """Draw what happens to each record under each policy."""
     drawing = Drawing(820, 330, "Eight records under four policies for late records")
     left, column, row = 150, 80, 46
     clocks = [clock for _, clock in fates("grace")]
@@ -227,13 +224,12 @@ MARKS: dict[str, Callable[[Drawing, Point], None]] = {
 }
 
 
-# ---- what they share
-# --------------------------------------------------------------------------------------------
+# ---- shared parts -------------------------------------------------------------------------------
 
 
 @dataclass
 class Panel:
-    """A place in a picture with axes: from 0 to `most_x`, and windows of ten seconds up to `most_y`."""
+    """An area with axes: from 0 to `most_x`, and windows of ten seconds up to `most_y`."""
 
     drawing: Drawing
     left: float
@@ -244,7 +240,7 @@ class Panel:
     most_y: float
 
     def at(self, x: float, y: float) -> Point:
-        """Give the place of a pair."""
+        """Return the position of a pair."""
         return (self.left + self.width * x / self.most_x, self.top + self.height * (1 - y / self.most_y))
 
     def frame(self, x: str, y: str) -> None:
@@ -262,13 +258,13 @@ class Panel:
 
 
 def flag(drawing: Drawing, at: Point, text: str, colour: str) -> None:
-    """Say that something happened here."""
+    """Mark an event."""
     drawing.circle(at, colour, radius=3)
     drawing.text((at[0] - 6, at[1] - 8), text, fill=colour, anchor="end")
 
 
 def key(drawing: Drawing, x: float, y: float, entries: list[tuple[str, str, str]]) -> None:
-    """Say what marks mean."""
+    """Draw the legend."""
     for mark, colour, text in entries:
         if mark == "line":
             drawing.line([(x - 7, y - 4), (x + 7, y - 4)], colour, width=2.4)

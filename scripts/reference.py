@@ -1,9 +1,8 @@
-"""Write the pages of docs/reference that the engine knows best: `reference.py`, or `reference.py --check`.
+"""Write the pages of docs/reference from the engine's own tables: `reference.py`, or `reference.py --check`.
 
-Takes: the tables of the native module, those of the twins on Spark, those of `stoatflow explain`, and the headings of
-the decisions. Gives: settings.md, streams-config.md, errors.md, metrics.md, spark.md, adr/README.md, and the part of
-them that the package carries, measured.json; with `--check` exit code 1 if they are stale. Never: knows a setting or an
-error itself.
+Takes the tables of the native module, of the twins on Spark, of `stoatflow explain`, and the headings of the decisions.
+Writes settings.md, streams-config.md, errors.md, metrics.md, spark.md, adr/README.md, and measured.json for the
+package; with `--check` exit code 1 if they are stale. Defines no setting or error itself.
 """
 
 from __future__ import annotations
@@ -134,7 +133,7 @@ def _wrapped(text: str, further: str = "") -> list[str]:
 
 
 def _title(page: str) -> str:
-    """Return the heading that a page, or a section of one, has."""
+    """Return the heading of a page, or of a section."""
     file, _, anchor = page.partition("#")
     headings = re.findall(r"^#+ (.*)$", (DOCS / file).read_text("utf-8"), flags=re.MULTILINE)
     if not anchor:
@@ -143,7 +142,7 @@ def _title(page: str) -> str:
 
 
 def metrics_page() -> str:
-    """Return the page of metrics, and of why records are dropped."""
+    """Return the page of metrics and drop reasons."""
     return "\n".join(
         [
             "# Drops and metrics",
@@ -177,7 +176,7 @@ def metrics_page() -> str:
 
 
 def _kafka_streams() -> list[str]:
-    """Give the metrics of Kafka Streams: those that mean the same here, and the others with the reason."""
+    """Return the metrics of Kafka Streams: those that exist here, and the others with the reason."""
     return [
         "## Names of Kafka Streams",
         "",
@@ -211,7 +210,7 @@ def _ours(names: str) -> str:
 
 
 def _shortened(names: list[str]) -> str:
-    """Give names of one reason; each kind of Kafka Streams' metrics is named once."""
+    """Return the names with one reason; each kind of Kafka Streams' metrics is named once."""
     groups: dict[str, list[str]] = {}
     for name in names:
         kind, _, rest = name.partition("_metrics_")
@@ -245,13 +244,13 @@ def decisions_page() -> str:
 
 
 def measured_table() -> str:
-    """Return what the package carries of the engine's source."""
+    """Return the tables from the engine's source that the package contains."""
     table = {"drops": measured.drops(), "metrics": measured.metrics()}
     return json.dumps(table, ensure_ascii=False, indent=1) + "\n"
 
 
 def spark_page() -> str:
-    """Return the page of what the twins on Spark do the same, with a difference, or not at all."""
+    """Return the page of operators that the twins on Spark support, support with a difference, or refuse."""
     return "\n".join(
         [
             "# What the twins on Spark do the same",
@@ -302,7 +301,7 @@ def spark_page() -> str:
 
 
 def _same(twin: str, file: str, how: str) -> list[str]:
-    """Give how many vectors come out the same, and why others don't."""
+    """Return how many vectors have the same results, and why others don't."""
     listed = (TESTS / "spark" / file).read_text("utf-8").splitlines()
     differs = [line for line in listed if line and not line.startswith("#")]
     count = len(list((TESTS / "conformance" / "vectors").glob("*.json")))

@@ -1,7 +1,7 @@
-"""Print what an extra of pyproject.toml asks for, one requirement per line: `requirements.py test spark`.
+"""Print the requirements of extras in pyproject.toml, one per line: `requirements.py test spark`.
 
-Takes: names of extras. Gives: their requirements, extras of this package resolved. Never: installs anything.
-pip can install an extra only together with the package, and the package takes a Rust build.
+Takes names of extras, prints their requirements, with extras of this package resolved. Installs nothing. pip can
+install an extra only together with the package, and the package takes a Rust build.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    from pip._vendor import tomli as tomllib  # 3.10 has no TOML reader of its own, pip always brings one
+    from pip._vendor import tomli as tomllib  # 3.10 has no TOML reader, but pip brings one
 
 PYPROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 

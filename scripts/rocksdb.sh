@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Compiles RocksDB once, into a cache outside the clone; everything else links what it finds there.
+# Compiles RocksDB once, into a cache outside the clone; all other builds link the result.
 #
-# It is most of a first build (some 340 C++ files). Skipped when the result is there. Remove the
-# folder that it names to build again.
+# It is most of a first build (some 340 C++ files). Skipped if the result exists. To build it again,
+# remove the folder that the script names.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 
-# About as many as RocksDB has; only for the eye.
+# About the number of RocksDB's object files; only for the progress message.
 OBJECTS=343
 
 if [ -f "$ROCKSDB_HOME/librocksdb.a" ]; then
@@ -25,7 +25,7 @@ if command -v flock >/dev/null && "${CXX:-c++}" --version 2>/dev/null | grep -q 
     export CXX=$ROOT/scripts/rocksdb_cxx.sh
 fi
 log=$CACHE/rocksdb-build.log
-# In a process group of its own: whoever interrupts this ends the compilers too, not only cargo.
+# In a process group of its own: an interrupt also ends the compilers, not only cargo.
 set -m
 cargo build --release --locked -p librocksdb-sys >"$log" 2>&1 </dev/null &
 build=$!
@@ -62,7 +62,7 @@ built=$(find "$CARGO_TARGET_DIR/release/build" -path '*librocksdb-sys-*/out/libr
 [ -n "$built" ] || fail "cargo built librocksdb-sys, but no librocksdb.a: is ROCKSDB_LIB_DIR set in a .cargo/config.toml? \
 Remove it there, or point it to $ROCKSDB_HOME and put the library there"
 
-# Whoever looks into the folder finds the whole library or none.
+# The folder is renamed at the end, so that it never contains a partial library.
 partial=$CACHE/.rocksdb-$ROCKSDB_VERSION.$$
 rm -rf "$partial"
 mkdir -p "$partial"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The C++ compiler while RocksDB is built, which reads its common headers once and not with each of
-# 340 files: they are most of the work. GCC only (rocksdb.sh sees to that). A file that does not
-# compile this way is compiled the usual way.
+# C++ compiler for building RocksDB that precompiles its common headers, which otherwise take most of
+# the time of each of 340 files. GCC only (rocksdb.sh checks that). A file that does not compile with
+# them is compiled without.
 #
-# Takes: STOATFLOW_CXX, the compiler, and STOATFLOW_HEADERS, a folder to keep the headers in.
+# Takes STOATFLOW_CXX, the compiler, and STOATFLOW_HEADERS, a folder for the precompiled headers.
 set -euo pipefail
 
 source=
@@ -14,7 +14,7 @@ done
 
 header=$STOATFLOW_HEADERS/common.h
 
-# With the options of the first file, which are those of all.
+# With the options of the first file: all files have the same.
 read_headers() {
     local options=() skip=
     for argument; do

@@ -1,20 +1,19 @@
 #!/usr/bin/env bash
-# Checks the machine, makes the virtual environment and installs what the named extras need.
+# Checks the machine, creates the virtual environment and installs what the named extras need.
 #
 #   scripts/setup.sh [build] [test] [spark] [sail] [dev] [examples] [docs] [typing] [java] [maven]
-#   [prometheus]
-#       [chromium]
+#                    [prometheus] [chromium]
 #
 # `java` and `maven` install nothing: they check, before half an hour of compiling, that the machine
-# has them. `prometheus` fetches it into the cache, once and without root, where the machine has
-# none. PYTHON= chooses the interpreter, VENV= the place (default .venv). A second run finds its
+# has them. `prometheus` is downloaded into the cache, once and without root, if the machine has
+# none. PYTHON= chooses the interpreter, VENV= the folder (default .venv). A second run finds its
 # stamps and does nothing.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 
 good_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
 
-# PyO3's own check says it after the engine was compiled. Its variable, which switches that off, does so here.
+# PyO3 itself checks this only after the engine was compiled. The variable that disables its check disables this too.
 check_threading() {
     [ "${UNSAFE_PYO3_SKIP_VERSION_CHECK:-}" = 1 ] || "$PY" - <<'PYTHON' ||
 import sys, sysconfig
@@ -46,7 +45,7 @@ check_rust() {
     wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
     local get="Get it: curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh (then open a new shell)"
     command -v cargo >/dev/null 2>&1 || fail "Rust $wanted or newer is needed, and there is no cargo. $get"
-    # rustc decides what compiles; cargo is only its driver.
+    # The version of rustc matters, not that of cargo.
     found=$(rustc --version 2>/dev/null | awk '{ print $2 }')
     [ -n "$found" ] || fail "cargo is there, but rustc does not run. Try: rustup update stable"
     if [ "$(printf '%s\n%s\n' "$wanted" "${found%%-*}" | sort -V | head -n 1)" != "$wanted" ]; then
@@ -71,7 +70,7 @@ make_venv() {
         fail "$python can't make virtual environments. Debian, Ubuntu: sudo apt-get install python3-venv; then run this again"
 }
 
-# The tests know how to find them and how to get them.
+# The tests' own functions find these tools, or say how to get them.
 check_tool() {
     PYTHONPATH=tests/integration "$PY" - "find_$1" "$2" <<'PYTHON' || fail "$1 is missing, see above; 'make test-rust test-python' needs neither Java, Maven nor Prometheus"
 import importlib
@@ -83,7 +82,7 @@ except RuntimeError as error:
 PYTHON
 }
 
-# A browser is too much for the cache: it comes from the system's packages.
+# A browser is too large for the cache: it is installed from the system's packages.
 check_chromium() {
     local name
     for name in chromium chromium-browser google-chrome chrome; do
@@ -96,7 +95,7 @@ check_chromium() {
     fail "there is no Chromium. Debian, Ubuntu: sudo apt-get install chromium"
 }
 
-# One stamp per group, holding what was installed: a changed requirement installs again.
+# One stamp per group lists what was installed: a changed requirement installs the group again.
 install() {
     local group=$1 stamp=$VENV/.installed-$1
     shift

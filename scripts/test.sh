@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs steps of the test suite, each announced with its number and its time; stops at the first that fails.
+# Runs steps of the test suite, prints the number and the time of each, and stops at the first that fails.
 #
 #   scripts/test.sh                  everything, in order
 #   scripts/test.sh integration      the steps named, of: lint-rust rust wheel lint-python python conformance
@@ -11,7 +11,7 @@ set -euo pipefail
 ALL=(lint-rust rust wheel lint-python python conformance oracle kafka integration spark)
 STEPS=("${@:-${ALL[@]}}")
 
-# Always of the whole workspace: of a part of it, other features are on, and everything is compiled again.
+# Always the whole workspace: a part of it enables other features, and everything would be compiled again.
 CARGO_TEST=(cargo --config scripts/tests.toml test --release --locked --workspace --exclude stoatflow-python
     --exclude stoatflow-benches)
 
@@ -20,8 +20,8 @@ pytest() { "$PY" -m pytest -q -p no:cacheprovider "$@"; }
 step_lint_rust() { scripts/lint.sh rust; }
 
 # The whole engine without a Python interpreter (law 8): unit tests, contract suites, simulation
-# seeds. With assertions and overflow checks on. Tests of the client mostly wait, so there are more
-# of them than cores.
+# seeds, with assertions and overflow checks. Tests of the client mostly wait, so more threads than
+# cores run them.
 step_rust() { RUST_TEST_THREADS=${RUST_TEST_THREADS:-6} "${CARGO_TEST[@]}"; }
 
 step_wheel() { scripts/wheel.sh; }
@@ -30,38 +30,38 @@ step_lint_python() { scripts/lint.sh python; }
 
 step_python() {
     scripts/setup.sh examples bench docs typing
-    # Most of these wait: for time-outs, kills and children.
+    # Most of these tests wait for timeouts, kills and child processes.
     pytest -n 4 tests/python
-    # A process of its own: the benchmarks are scripts beside each other, which find each other by
-    # their folder. Those that need a broker are in the step `integration`.
+    # A process of its own: the benchmarks are scripts that import each other from their folder. Tests
+    # that need a broker are in the step `integration`.
     pytest -n 2 -m "not broker and not slow" benches/versus benches/scaling
-    # Each of them once with few records, untimed: they run for `make bench-border` only, and must
-    # not rot meanwhile.
+    # Each benchmark once with few records, untimed: they are otherwise run only by `make bench-border`,
+    # and must keep working.
     pytest --benchmark-disable benches/border
 }
 
-# Of the ports of other libraries' programs only what needs none of these libraries.
+# Of the ports of other libraries' programs, only the tests that need none of these libraries.
 step_conformance() { pytest -n 2 tests/conformance tests/semantics tests/ports/test_ported.py; }
 
-# The real Kafka Streams in a JVM beside: it replays the vectors, and random topologies that ours
-# runs too. Then it runs on a broker, over partitions whose times differ.
+# The real Kafka Streams in a JVM: it replays the vectors, and random topologies that our engine runs
+# too. Then it runs on a broker, over partitions with different timestamps.
 step_oracle() {
     pytest -n 2 tests/oracle
     pytest tests/skew
 }
 
-# Not with every change: every vector in every way, on the disk too, and longer searches for new topologies.
+# Not for every change: all vectors in all variants, also on disk, and longer runs of random topologies.
 step_recovery() {
     STOATFLOW_TEST_RECOVERY=all pytest -n 2 tests/conformance/test_recovery.py
     STOATFLOW_TEST_RANDOM_EXAMPLES=${STOATFLOW_TEST_RANDOM_EXAMPLES:-2000} pytest tests/semantics/test_random.py tests/oracle
 }
 
-# Faust, Quix Streams and Bytewax, each in an environment of its own in the cache: their programs
-# again, on a real broker where they need one, beside what was recorded of them.
+# Faust, Quix Streams and Bytewax, each in an environment of its own in the cache: runs their programs
+# again, on a real broker where they need one, and compares with the recorded results.
 step_ports() { pytest tests/ports; }
 
-# The Rust side against a real broker. The broker ends when its standard input closes, also if this
-# script dies.
+# The Rust tests that need a real broker. The broker ends when its standard input is closed, which
+# also happens if this script is killed.
 step_kafka() {
     local folder broker bootstrap code=0
     folder=$(mktemp -d)
@@ -69,7 +69,7 @@ step_kafka() {
     "$PY" tests/integration/broker/kafka_broker.py --print-bootstrap <"$folder/stdin" >"$folder/stdout" &
     broker=$!
     exec 8>"$folder/stdin" 9<"$folder/stdout"
-    # A pipe gives its end when the broker ends early: then nothing is read, and its own message is above.
+    # If the broker ends early, the pipe is at its end and nothing is read; the broker has printed why.
     if IFS= read -r bootstrap <&9; then
         echo "    a broker runs at $bootstrap"
         STOATFLOW_TEST_BOOTSTRAP=$bootstrap \
@@ -82,42 +82,42 @@ step_kafka() {
     wait "$broker" || true
     rm -rf "$folder"
     ((code == 0)) || return "$code"
-    # The contract again, by both clients, while requests are lost, late and refused. librdkafka's
-    # producer fails after an end of a transaction without an answer, which an application restarts
-    # after, and the contract doesn't.
+    # The contract again, with both clients, while requests are lost, delayed and refused. librdkafka's
+    # producer fails if EndTxn gets no answer; an application restarts after that, the contract
+    # doesn't.
     "$PY" tests/integration/broker/through_proxy.py 7 \
         "${CARGO_TEST[@]}" --test kafka contract_on_kafka
     "$PY" tests/integration/broker/through_proxy.py 7 --spare END_TXN \
         "${CARGO_TEST[@]}" --test kafka contract_through_librdkafka
-    # The contract again, encrypted and with users.
+    # The contract again, with encryption and authentication.
     "$PY" tests/integration/broker/through_listeners.py SASL_SSL_SCRAM,MTLS \
         "${CARGO_TEST[@]}" --test kafka contract_on_kafka
 }
 
-# Four at a time with the runs of kills, each with a broker of its own: they mostly wait. With more
-# two cores starve, and time-outs fail. What the kills say comes at the end. Those that assert how
-# fast something is come last and alone.
+# Four processes at a time, one of them for the chaos tests, each with its own broker: they mostly
+# wait. More would overload two cores, and timeouts would fail. The output of the chaos tests is
+# printed at the end. Tests that assert how fast something is run last and alone.
 step_integration() {
     local code=0
-    # Not local: the trap outlives the function. Each step is a shell of its own.
+    # Not local: the trap outlives the function. Each step runs in a shell of its own.
     said=$(mktemp)
-    # Not the function: what is to be stopped with this script is Python, not a shell around it.
+    # Not through the function `pytest`: the trap must stop Python, not a shell around it.
     "$PY" -m pytest -q -p no:cacheprovider tests/integration/chaos >"$said" 2>&1 &
     chaos=$!
-    # `wait` fails with what chaos was stopped by, and `set -e` would end the trap before it shows
-    # what was said.
+    # `wait` returns the exit code of the stopped process, and `set -e` would end the trap before it
+    # prints the output.
     trap '{ kill -TERM "$chaos" 2>/dev/null && wait "$chaos"; } || true; cat "$said"; rm -f "$said"' EXIT
-    # Those in a group share a cluster of several brokers, so one process takes them all.
+    # Tests of a group share a cluster of several brokers, so one process runs all of them.
     pytest -n 3 --dist loadgroup --durations=60 -m "not alone and not long" tests/integration \
         --ignore=tests/integration/chaos || code=$?
-    # Those of the benchmarks that need a broker, one for all of them: the others are in the step `python`.
+    # Tests of the benchmarks that need a broker, one for all of them; the others are in the step `python`.
     pytest -m "broker and not slow" benches/versus || code=$?
     wait "$chaos" || code=$?
     pytest -m alone tests/integration || code=$?
     return "$code"
 }
 
-# Not with every change: the long siblings of what the step `integration` runs.
+# Not for every change: longer variants of the tests in the step `integration`.
 step_long() { pytest -n 2 --dist loadgroup --durations=20 -m long tests/integration; }
 
 # The console in a headless Chromium.
@@ -140,18 +140,18 @@ for step in "${STEPS[@]}"; do
     declare -F "step_${step//-/_}" >/dev/null || fail "there is no step '$step'; there are: ${ALL[*]}"
 done
 
-# Said now, not after half an hour of compiling.
+# Checked now, not after half an hour of compiling.
 if runs oracle recovery long ports kafka integration spark; then
     scripts/setup.sh java maven
-    # The set-up may have installed it just now.
+    # The setup may just have installed it.
     find_libclang || true
 fi
 if runs integration; then
     scripts/setup.sh prometheus
 fi
 
-# What tests leave behind goes with this folder, also what a process that was killed has left:
-# RocksDB allocates ahead.
+# Files that tests leave behind are removed with this folder, also those of killed processes: RocksDB
+# preallocates.
 TMPDIR=$(mktemp -d)
 export TMPDIR
 trap 'rm -rf "$TMPDIR"' EXIT
@@ -163,7 +163,7 @@ for step in "${STEPS[@]}"; do
     number=$((number + 1))
     printf '\n=== [%d/%d] %s\n' "$number" "${#STEPS[@]}" "$step"
     started=$SECONDS
-    # In a shell of its own, and not as a condition: there `set -e` would be off inside.
+    # In a subshell, and not as a condition: that would disable `set -e` inside.
     set +e
     (set -e; "step_${step//-/_}")
     code=$?

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the release wheel and installs it into the virtual environment. Skipped when no input is
-# newer than the last.
+# Builds the release wheel and installs it into the virtual environment. Skipped if no input is newer
+# than the last wheel.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 
@@ -18,7 +18,7 @@ fi
 use_built_rocksdb
 say "building the release wheel (the first time compiles some 200 crates; cargo shows which)"
 mkdir -p "$WHEELS" "$CARGO_TARGET_DIR"
-# What is edited while it builds must be newer than the stamp.
+# Files edited during the build must be newer than the stamp.
 touch "$stamp.new"
 "$VENV/bin/maturin" build --release --locked --interpreter "$PY" --out "$WHEELS" ||
     fail "the wheel was not built; cargo's message above says why"

@@ -1,7 +1,7 @@
 """Several threads that do the same thing at the same time.
 
-Takes what each of them does, gives what came of it; raises what one of them raised. Lets threads of an interpreter
-with a GIL come between each other wherever they can. Never waits for ever.
+Takes a function for each thread, returns the results; raises what one of them raised. Makes threads of an
+interpreter with a GIL interleave as much as possible. Never waits forever.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def changing_all_the_time() -> Iterator[None]:
 
 
 def at_once(work: Callable[[int], T], threads: int = THREADS) -> list[T]:
-    """Do it in so many threads that begin together; give the results, raise what one of them raised."""
+    """Run the function in this many threads that start together; return the results, raise what one of them raised."""
     gate = threading.Barrier(threads)
     results: dict[int, T] = {}
     errors: list[BaseException] = []

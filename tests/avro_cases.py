@@ -1,4 +1,4 @@
-"""Random schemas with values of them, and their bytes as `fastavro` writes them."""
+"""Random schemas with values, and their bytes as `fastavro` writes them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def written(schema: Any, value: Any) -> bytes:
 
 
 def read(schema: Any, data: bytes) -> Any:
-    """Give what the bytes are, with fields in the order of the schema."""
+    """Decode the bytes, with fields in the order of the schema."""
     return fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(schema), None)
 
 
 @st.composite
 def schemas(draw: st.DrawFn) -> tuple[Any, st.SearchStrategy[Any]]:
-    """A schema and what its values are."""
+    """A schema and a strategy for its values."""
     names = iter(range(1000))
 
     def named(kind: str) -> Any:
@@ -68,5 +68,5 @@ def schemas(draw: st.DrawFn) -> tuple[Any, st.SearchStrategy[Any]]:
 
 
 def cases() -> st.SearchStrategy[tuple[Any, Any]]:
-    """Schemas, each with a value of it."""
+    """Schemas, each with a matching value."""
     return schemas().flatmap(lambda drawn: st.tuples(st.just(drawn[0]), drawn[1]))

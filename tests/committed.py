@@ -1,4 +1,4 @@
-"""Waiting until an application has committed its input, and shows it; and holding it up before it does."""
+"""Waiting until an application has committed its input and shows it, or holding it up before that."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Make = Callable[..., StoatFlow]
 
 
 def read(app: StoatFlow, broker: EmbeddedBroker, *topics: str) -> None:
-    """Wait until all input of the topics (`in`) can be seen: offsets are committed before state is."""
+    """Wait until all input of the topics (`in`) is visible: offsets are committed before state is."""
     until(lambda: app.state in {State.ERROR, State.RUNNING})
     assert app.error is None
     ends = {(topic, part): end for topic in topics or ("in",) for part, end in broker.end_offsets(topic).items()}

@@ -1,6 +1,6 @@
-"""Applications whose functions don't come back, as processes of their own: they are signalled, timed, and looked at.
+"""Applications whose functions hang, in their own processes: they are signalled, timed, and inspected.
 
-Takes what a function does; gives output, exit code, and how long the end took. Ends every process.
+Takes the code of a function; returns output, exit code, and the duration of the end. Ends every process.
 """
 
 from __future__ import annotations
@@ -40,12 +40,14 @@ def tell():
     print("hangs", flush=True)
 threading.Thread(target=tell).start()
 {_RUN}"""
-"""For functions that never hang. From then on signals are the application's."""
+"""For functions that never hang. From then on signals are handled by the application."""
 BOUND_S = 2.0
-"""What the end of a process may take beyond the time that it was given: the bound in the docs."""
+"""How much longer the end of a process may take than the time it was given: the bound in the docs."""
 SLACK_S = 20.0
-"""For the machine of a test, which may leave a process alone for so long. What must not be waited for takes longer: a
-shutdown 30 s, a function that sleeps a minute."""
+"""For the test machine, which may not run a process for this long.
+
+Waits that must not happen are longer: a shutdown 30 s, a sleeping function a minute.
+"""
 
 
 class Hanging:
@@ -54,7 +56,7 @@ class Hanging:
     def __init__(
         self, where: Path, functions: str, *, fn: str = "fn", run: str = _RUN, settings: dict[str, object] | None = None
     ) -> None:
-        """`fn` prints "hangs" when it does."""
+        """`fn` prints "hangs" when it hangs."""
         program = _PROGRAM.replace("FUNCTIONS", functions).replace("FN", fn).replace("SETTINGS", repr(settings or {}))
         self._arguments = [sys.executable, "-X", "faulthandler", "-c", program + run, str(where)]
 
@@ -93,7 +95,7 @@ class Hanging:
         return os.pread(self._errors.fileno(), 1 << 20, 0).decode(errors="replace")
 
     def signal(self, number: signal.Signals, *, after: float = 0.0, may_have_ended: bool = False) -> None:
-        """Send a signal to a child that must not have ended, and that has taken the one before: two at once are one."""
+        """Send a signal to a child that must be alive and have handled the previous one (two pending become one)."""
         until(lambda: self._child.poll() is not None or not self._is_pending(number))
         time.sleep(after)
         assert may_have_ended or self._child.poll() is None, f"it ended with {self._child.returncode}: {self.errors}"
@@ -105,7 +107,7 @@ class Hanging:
         assert text in self.errors, self.errors
 
     def _is_pending(self, number: int) -> bool:
-        """Is such a signal sent and not taken yet? Only Linux tells."""
+        """Whether such a signal is pending. Only Linux reports it."""
         try:
             status = Path(f"/proc/{self._child.pid}/status").read_text("utf-8")
         except OSError:
@@ -114,7 +116,7 @@ class Hanging:
         return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
 
     def ends(self, within: float) -> int:
-        """Give the exit code; fail if it takes longer than this, and a little."""
+        """Return the exit code; fail if it takes longer than this, plus some slack."""
         began = time.monotonic()
         try:
             code = self._child.wait(within + SLACK_S)
@@ -130,6 +132,6 @@ class Hanging:
         return self._child.stdout.readline().strip()
 
     def output(self) -> str:
-        """What it printed after its function hung; when it has ended."""
+        """Its output after its function hung, once it has ended."""
         assert self._child.stdout is not None
         return self._child.stdout.read()

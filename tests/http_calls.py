@@ -1,4 +1,4 @@
-"""Requests to an admin port: without a client library, so that what is malformed can be sent too."""
+"""Requests to an admin port, without a client library, so that malformed ones can be sent too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """The response."""
 
     status: int
     headers: dict[str, str]
@@ -31,7 +31,7 @@ def ask(
     timeout: float = 30,
     **query: object,
 ) -> Answer:
-    """Ask once, on a connection of its own."""
+    """Send one request on its own connection."""
     assert url is not None
     to = urlsplit(url)
     kind = http.client.HTTPSConnection if to.scheme == "https" else http.client.HTTPConnection

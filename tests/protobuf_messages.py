@@ -48,7 +48,7 @@ message Old {
 
 
 def classes(text: str) -> dict[str, Any]:
-    """Give the classes of the messages of a .proto file, by their names."""
+    """Return the classes of the messages of a .proto file, by their names."""
     from google.protobuf import timestamp_pb2, wrappers_pb2  # noqa: F401  # their files are found where all are
 
     first = text.split("message ", 1)[1].split(maxsplit=1)[0]
@@ -66,7 +66,7 @@ Old = classes(OLD)["Old"]
 
 
 def user(id: int, name: str, **more: Any) -> dict[str, Any]:  # noqa: A002  # the field is called that
-    """Give a user as it is read."""
+    """Return a user as it is read."""
     return {
         "id": id, "name": name, "mail": None, "tags": [], "scores": {}, "level": "LOW", "photo": b"", "boss": None,
         "card": None, "cash": None, "points": None, "at": None, "large": 0, "numbers": [], "others": {}, **more,

@@ -1,7 +1,7 @@
-"""A schema registry in memory, for the examples of docstrings: it answers what stands in them, and nothing else.
+"""A schema registry in memory, for the examples of docstrings: it answers only what they need.
 
-Takes requests to http://localhost:8081, gives answers in the form of Confluent's API. Never stands for a real registry
-in a test of the client: tests/integration has one.
+Takes requests to http://localhost:8081, returns responses in the form of Confluent's API. Never replaces a real
+registry in a test of the client: tests/integration has one.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _NO_VERSION, _NO_SCHEMA = 40402, 40403
 
 
 class Registry:
-    """Schemas under subjects; the number of a schema is its id. Nobody has a password here."""
+    """Schemas under subjects; the number of a schema is its id. There is no authentication."""
 
     def __init__(self) -> None:
         self._schemas: list[str] = []
         self._subjects: dict[str, list[str]] = {}
 
     def request(self, connection: Connection, url: str, path: str, data: bytes | None) -> Answer:
-        """Answer; stands for `Connection.request`."""
+        """Answer; replaces `Connection.request`."""
         if url != "http://localhost:8081":
             return Answer(failure="[Errno 111] Connection refused")
         if connection._authorization() is not None:

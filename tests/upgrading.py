@@ -1,4 +1,4 @@
-"""An application in two versions on one disk, and operators that keep a store `c`."""
+"""An application in two versions on one disk, and operators with a store `c`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Place:
         return StoatFlow(made, sf.Settings(given, environ={}), broker=self.broker)
 
     def life(self, build: Build, **settings: object) -> dict[str, Any]:
-        """Run it until all is read; give what its stores hold."""
+        """Run it until all is read; return the contents of its stores."""
         made = topology(build)
         with self.application(made, **settings) as app:
             while str(app.state) != "RUNNING" or app.lag():
@@ -61,7 +61,7 @@ class Place:
             return {name: rows(app, name, kind, ends) for name, kind in kinds.items() if kind != "time_ordered"}
 
     def upgraded(self, old: Build, new: Build, **settings: object) -> dict[str, Any]:
-        """Run the old one, then the new one with one record more."""
+        """Run the old version, then the new one with one more record."""
         self.life(old)
         self.write("in", b"a", 5)
         return self.life(new, **settings)
@@ -91,7 +91,7 @@ def count(**how: Any) -> Build:
 
 
 def counts_of(*topics: str) -> Build:
-    """A count of each topic, in stores that nobody has named."""
+    """A count of each topic, in stores without explicit names."""
     return lambda builder: [stream(builder, topic).group_by_key().count() for topic in topics]
 
 
@@ -138,7 +138,7 @@ def global_table(name: str, value: Any = int, topic: str = "in") -> Build:
 
 
 class Text(sf.Serde[int]):
-    """A serde that the engine knows by its name only."""
+    """A serde that the engine knows only by its name."""
 
     def serialize(self, value: int) -> bytes:
         return str(value).encode()

@@ -1,9 +1,9 @@
-"""What aggregations and joins cost natively, and with functions that do the same: CPU for each record.
+"""CPU cost per record of native aggregations and joins, and of the same with Python functions.
 
-Takes: how many records. Gives: a table. Each job runs in a process of its own on an embedded broker in a temporary
-folder; each record gives a result into a topic, and what writing the records and passing each on as it is costs is
-measured beside it and taken off. It is CPU time of the process, so that other work on the machine counts little; only
-ratios mean something.
+Takes the number of records, prints a table. Each job runs in a process of its own on an embedded broker in a temporary
+folder; each record writes a result to a topic. The cost of writing and passing on records unchanged is measured too,
+and subtracted. Times are CPU time of the process, which other work on the machine affects little; only ratios are
+meaningful.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def add(key: str, value: Any, agg: Any) -> Any:  # noqa: ARG001
 
 
 def stats(key: str, value: Any, agg: Any) -> Any:  # noqa: ARG001
-    """Several at once."""
+    """Several aggregations at once."""
     total, n = agg["total"] + value["amount"], agg["n"] + 1
     return {"n": n, "total": total, "mean": total / n}
 
 
 def windowed(builder: sf.StreamsBuilder) -> Any:
-    """Records by user and minute."""
+    """Group records by user and minute."""
     return builder.stream("in", key=str, value=JSON).group_by_key().windowed_by(sf.TimeWindows("1m", grace="1h"))
 
 
@@ -88,7 +88,7 @@ def join_function(builder: sf.StreamsBuilder) -> None:
 
 
 def prepare(broker: sf.EmbeddedBroker) -> None:
-    """Make the topics, and the table of users."""
+    """Create the topics, and the table of users."""
     for topic in ("in", "users", "out"):
         broker.create_topic(topic, 4)
     user = json.dumps({"name": "somebody", "city": "somewhere"}).encode()
@@ -114,19 +114,19 @@ def cpu_seconds() -> float:
 
 
 def settle(app: sf.StoatFlow) -> None:
-    """Wait until everything that is there is committed."""
+    """Wait until all input is committed."""
     while str(app.state) != "RUNNING" or app.lag() > 0:
         if app.wait(timeout=0.02):
             raise RuntimeError("StoatFlow stopped by itself: see its log above")
 
 
 def run(job: str, folder: Path, count: int) -> float:
-    """Run a job, give the microseconds of CPU per record."""
+    """Run a job; return microseconds of CPU per record."""
     broker = sf.EmbeddedBroker(folder / "broker")
     prepare(broker)
     builder = sf.StreamsBuilder()
     globals()[job](builder)
-    # Each result is written, none is folded into the next one.
+    # Each result is written; none is combined with the next one.
     config = {
         "application.id": job.replace("_", "-"),
         "state.dir": str(folder / "state"),

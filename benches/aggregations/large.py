@@ -1,7 +1,7 @@
-"""What a record costs whose key holds much already: CPU for each record, by how much is held.
+"""CPU cost per record of keys with large aggregates, by their size.
 
-Takes: how many records. Gives: a table. As `aggregations.py`, but few keys, and no results are written: what is
-measured is what an aggregation does with what it holds. Where the time grows with what is held, hot keys get slower.
+Takes the number of records, prints a table. Like `aggregations.py`, but with few keys, and without writing results: it
+measures how an aggregation handles its state. If the time grows with the state, hot keys get slower.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ JOBS: dict[str, tuple[str, Any, dict[str, Any]]] = {
 
 
 def fill(broker: sf.EmbeddedBroker, count: int, held: int) -> None:
-    """Write records of which each key has so many different ones."""
+    """Write records with `held` different values per key."""
     records = []
     for n in range(count):
         which = n // KEYS * 7919 % held
@@ -40,7 +40,7 @@ def fill(broker: sf.EmbeddedBroker, count: int, held: int) -> None:
 
 
 def run(job: str, folder: Path, count: int, held: int) -> float:
-    """Run a job, give the microseconds of CPU per record once everything is held."""
+    """Run a job; return microseconds of CPU per record once the aggregates are full."""
     broker = sf.EmbeddedBroker(folder / "broker")
     broker.create_topic("in", KEYS)
     builder = sf.StreamsBuilder()

@@ -1,6 +1,6 @@
-"""What the benchmarks of the border share: CPU time instead of the clock, and the way to the modules.
+"""Shared by the benchmarks of calls into Python: CPU time instead of wall-clock time, and imports of the modules.
 
-Owns: the choice of the timer: other work on the machine moves a clock, and CPU time little. Never: judges a time.
+CPU time is the timer, since other work on the machine affects it little. No time is judged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A topology over records that are there already, in one lane, from RUNNING to the last commit: what a record costs.
+"""CPU cost per record of a topology over existing records, in one lane, from RUNNING to the last commit.
 
-Takes: what is to be done with a stream. Gives: a run that can be timed, and what the engine says of its functions.
-Owns: an embedded broker in a temporary folder, for all runs of a job. Never: times writing the input.
+Takes a function that adds operators to a stream. Returns a run that can be timed, and the engine's metrics of its
+functions. Owns an embedded broker in a temporary folder, for all runs of a job. Writing the input is not timed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def order(number: int) -> bytes:
 
 
 class Form(NamedTuple):
-    """What records are: how they are read and written, and each as bytes."""
+    """The format of records: their serdes, and each record as bytes."""
 
     serde: sf.Serde[Any]
     record: Callable[[int], bytes]
@@ -42,7 +42,7 @@ class Form(NamedTuple):
 ORDERS = Form(sf.Serdes.json(), order)
 
 _TEXTS = [f"text_{at}" for at in range(17)]
-# 20 fields, of which the amount stands in the middle.
+# 20 fields, with the amount in the middle.
 _LINE = {
     "type": "record",
     "name": "Line",
@@ -56,7 +56,7 @@ _LINE = {
 }
 
 
-# The same as a message, with the fields in the same places.
+# The same as a message, with the fields in the same order.
 _MESSAGE = f"""
 syntax = "proto3";
 message Line {{
@@ -72,7 +72,7 @@ Decode = Literal["lazy", "dict"]
 
 
 def avro(decode: Decode) -> Form:
-    """Records of 20 fields, about 600 bytes: what functions get for them is the choice."""
+    """Records of 20 fields, about 600 bytes; `decode` is what functions get."""
     return lines(sf.Serdes.avro(_LINE, decode=decode))
 
 
@@ -82,7 +82,7 @@ def protobuf(decode: Decode) -> Form:
 
 
 def lines(serde: sf.Serde[Any]) -> Form:
-    """Records of 20 fields by that serde."""
+    """Records of 20 fields with this serde."""
     texts = {name: f"this is the text of {name}, of 32" for name in _TEXTS}
 
     def line(number: int) -> bytes:
@@ -92,10 +92,10 @@ def lines(serde: sf.Serde[Any]) -> Form:
 
 
 class Draining:
-    """A job whose input is written once; each run is an application of its own, which begins where the input begins."""
+    """A job whose input is written once; each run is an application of its own that reads the whole input."""
 
     def __init__(self, job: Job, records: int, broker: sf.EmbeddedBroker, form: Form) -> None:
-        """Writes the input."""
+        """Write the input."""
         self.records, self._serde = records, form.serde
         self._job, self._broker, self._runs = job, broker, 0
         for topic in ("in", "out"):
@@ -105,7 +105,7 @@ class Draining:
         self.calls: list[dict[str, Any]] = []
 
     def __call__(self) -> None:
-        """One run, start and end included: they are the same for all jobs."""
+        """Run once, including start and end, which are the same for all jobs."""
         builder = sf.StreamsBuilder()
         self._job(builder.stream("in", key=bytes, value=self._serde)).to("out", key=bytes, value=self._serde)
         self._runs += 1
@@ -118,7 +118,7 @@ class Draining:
                 self.calls = app.metrics().get("functions") or []
 
     def written(self) -> int:
-        """Results of all runs."""
+        """Number of results of all runs."""
         return sum(1 for _ in self._broker.read("out"))
 
 

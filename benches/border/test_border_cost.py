@@ -1,8 +1,8 @@
-"""What crossing into Python costs: calls, views, dicts, encoding, async. `make bench-border`.
+"""Cost of calls into Python: calls, views, dicts, encoding, async. `make bench-border`.
 
-Jobs differ from each other in one thing, so that the difference of two rows is its cost. Times are CPU of the whole
-process for so many records in one lane; the JSON (--benchmark-json) has them per record as `per_record_us`, and as
-`function_us` what the engine itself has counted in the function.
+Jobs differ from each other in one thing, so that the difference of two rows is its cost. Times are CPU time of the
+whole process for all records in one lane; the JSON (--benchmark-json) has them per record as `per_record_us`, and the
+engine's own measurement of the function as `function_us`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 import stoatflow as sf
 
 RECORDS = 100_000
-FEW = 100  # where nothing is timed: does it run at all?
+FEW = 100  # where nothing is timed, and only a run without errors matters
 ROUNDS = 5
 CONSTANT = {"id": 1, "user": "user-1", "amount": 100.5, "size": "large"}
 
@@ -73,16 +73,16 @@ def test_records_of_fields(benchmark: BenchmarkFixture, name: str, kind: str, de
 
 
 def records(benchmark: BenchmarkFixture) -> int:
-    """How many are read."""
+    """Number of records to read."""
     return FEW if benchmark.disabled else RECORDS
 
 
 def timed(benchmark: BenchmarkFixture, drained: Draining) -> None:
-    """What a record took at best, and what its functions took as the engine says."""
+    """Record the best time per record, and the engine's time of its functions."""
     benchmark.pedantic(drained, rounds=ROUNDS, warmup_rounds=1)
     if benchmark.disabled:
         assert drained.written() == drained.records
-    if benchmark.stats is not None:  # none with --benchmark-disable
+    if benchmark.stats is not None:  # None with --benchmark-disable
         benchmark.extra_info["per_record_us"] = benchmark.stats.stats.min / drained.records * 1e6
     benchmark.extra_info["function_us"] = sum(one["seconds"] for one in drained.calls) / drained.records * 1e6
 
@@ -91,7 +91,7 @@ TEXT = order(7)
 PLAIN = json.loads(TEXT)
 VIEW = sf.JsonObject.parse(TEXT)
 JSON = sf.Serdes.json()
-# What a function does with its argument, and the same with the standard library beside it.
+# What functions do with their argument, and the same with the standard library.
 STEPS: dict[str, Callable[[], object]] = {
     "view of a text": lambda: sf.JsonObject.parse(TEXT),
     "view, one member": lambda: sf.JsonObject.parse(TEXT)["weight"],

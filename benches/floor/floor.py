@@ -1,8 +1,7 @@
-"""The floor: reading 1 KB, writing four of five and a commit every 100 ms, without an engine.
+"""The floor: read 1 KB records, write four of five, and commit every 100 ms, without an engine.
 
-Takes: numbers of records and rounds. Gives: CPU per record of four ways to do it, as `crates/log/examples/forward.rs`
-prints it. Owns: a broker, as Kafka's own scripts start it. Never: says a figure of a loop whose records have not
-arrived.
+Takes numbers of records and rounds. Prints CPU per record of four implementations, as `crates/log/examples/forward.rs`
+does. Owns a broker, started as by Kafka's own scripts. Reports no figure of a loop whose records have not arrived.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from bench_broker import bench_broker  # noqa: E402
 from broker.java_home import BrokerError  # noqa: E402
 from stopping import stop_with_all_of_it  # noqa: E402
 
-# Each loop writes as much as it reads, and deletes it: it must not lie on the disk until the last one ends.
+# Each loop writes as much as it reads, and deletes it: deleted segments must not stay on disk until the last loop ends.
 _DELETE_AT_ONCE = {"log.segment.delete.delay.ms": "1000"}
 
 
 def _cargo(what: str, *arguments: str, bootstrap: str = "") -> int:
-    """Its exit code."""
+    """Run cargo; return its exit code."""
     command = [
         str(_ROOT / "scripts" / "cargo.sh"), what, "--release", "--locked", "-p", "stoatflow-log",
         "--example", "forward", *arguments,
@@ -35,7 +34,7 @@ def _cargo(what: str, *arguments: str, bootstrap: str = "") -> int:
 
 
 def main() -> int:
-    """Builds, then measures."""
+    """Build, then measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=400_000, help="how many are read, of 1 KB each")
     parser.add_argument("--rounds", type=int, default=3, help="how often each loop runs, all of them in turn")

@@ -1,9 +1,9 @@
-"""What a record costs as an expression, in Arrow batches and in a lambda: `python benches/functions/functions.py`.
+"""CPU cost per record with expressions, Arrow batches and lambdas: `python benches/functions/functions.py`.
 
-One job, filter and enrich of JSON orders, three ways, beside a topology that only passes on. Each runs in a process of
-its own on embedded topics, with the engine of the product; what is counted is the CPU time of the whole process from
-RUNNING to the last commit, divided by the records. The embedded broker's share is in all of them: the column `job` has
-that of the bare topology taken off.
+One job, filtering and enriching JSON orders, in three variants, and a topology that only passes records on. Each runs
+in a process of its own on embedded topics, with the engine of the product; the CPU time of the whole process from
+RUNNING to the last commit is divided by the number of records. All include the embedded broker's share: the column
+`job` subtracts the cost of the bare topology.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def order(number: int) -> bytes:
 
 
 def bare(orders: sf.KStream[Any, Any]) -> sf.KStream[Any, Any]:
-    """Pass on."""
+    """Pass records on."""
     return orders
 
 
 def expression(orders: sf.KStream[Any, Any]) -> sf.KStream[Any, Any]:
-    """As native expressions."""
+    """The job with native expressions."""
     value = sf.value
     return orders.filter((value["status"] == "paid") & (value["amount"] > 100)).map_values(
         sf.obj(
@@ -55,7 +55,7 @@ def expression(orders: sf.KStream[Any, Any]) -> sf.KStream[Any, Any]:
 
 
 def arrow(orders: sf.KStream[Any, Any]) -> sf.KStream[Any, Any]:
-    """As columns."""
+    """The job with columns."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -84,7 +84,7 @@ def arrow(orders: sf.KStream[Any, Any]) -> sf.KStream[Any, Any]:
 
 
 def plain(orders: sf.KStream[Any, Any]) -> sf.KStream[Any, Any]:
-    """As Python functions of single records."""
+    """The job with Python functions of single records."""
 
     def enrich(value: dict[str, Any]) -> dict[str, Any]:
         amount = value["amount"]
@@ -107,7 +107,7 @@ BUILD: dict[str, Callable[[sf.KStream[Any, Any]], sf.KStream[Any, Any]]] = {
 
 
 def measure(way: str, records: int, lanes: int) -> dict[str, float]:
-    """Run one way; give CPU and wall time per record, and how many records came out."""
+    """Run one variant; return CPU and wall time per record, and the number of output records."""
     builder = sf.StreamsBuilder()
     BUILD[way](builder.stream("orders", key=str, value=dict)).to("out", key=str, value=dict)
     settings = {"application.id": f"functions-{way}", "lanes.count": lanes}
@@ -132,7 +132,7 @@ def _cpu() -> float:
 
 
 def main() -> None:
-    """Run all ways, best of some rounds each, and print them side by side."""
+    """Run all variants, best of some rounds each, and print them side by side."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=300_000)
     parser.add_argument("--rounds", type=int, default=3)
@@ -148,12 +148,12 @@ def main() -> None:
     for _ in range(options.rounds):
         for way in WAYS:
             own = [sys.executable, __file__, "--way", way, "--records", str(options.records)]
-            # What it has to say when it fails goes to the terminal.
+            # Its error messages go to the terminal.
             done = subprocess.run([*own, "--lanes", str(options.lanes)], stdout=subprocess.PIPE, text=True, check=False)
             if done.returncode != 0:
                 sys.exit(f"error: {way} failed: see its message above")
             found = json.loads(done.stdout)
-            # Every second order is kept (`order`); all of them pass where nothing is asked.
+            # Every second order is kept (`order`); the bare topology passes all of them.
             if found["out"] != (options.records if way == "bare" else options.records // 2):
                 sys.exit(f"error: {way} gave {found['out']} records, not those that it must: no time is reported")
             if way not in best or found["cpu_us"] < best[way]["cpu_us"]:

@@ -1,9 +1,9 @@
-"""What a Python function costs per record of JSON: with views, and with dicts (`decode="dict"`).
+"""CPU cost of a Python function per JSON record: with views, and with dicts (`decode="dict"`).
 
-Takes: how many records. Gives: a table, and JSON with --json. Each row runs in a process of its own, on an embedded
-broker in a temporary folder, with one lane. `call` is what the engine itself counts: handing over the argument and the
-function (`stoatflow_function_seconds_total`). `record` is all CPU of the process beyond that of the same topology
-without a function: the call, and writing its result. The best of several runs counts. Never: compares engines.
+Takes the number of records. Prints a table, and JSON with --json. Each row runs in a process of its own, on an embedded
+broker in a temporary folder, with one lane. `call` is the engine's own measurement: passing the argument and running
+the function (`stoatflow_function_seconds_total`). `record` is the CPU time of the process minus that of the same
+topology without a function: the call, and writing its result. The best of several runs counts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RUNS = 3
 
 
 def order(number: int) -> dict[str, Any]:
-    """A record of about 1 KB: 20 members, nested ones among them."""
+    """A record of about 1 KB: 20 members, some nested."""
     lines = [{"sku": f"A-{number}-{n}", "count": n, "price": 9.99 + n, "tags": ["new", "sale"]} for n in range(7)]
     return {
         "id": number, "customer": {"id": number % 1000, "name": "Ann Example", "city": "Lisbon"},
@@ -44,7 +44,7 @@ JOBS: dict[str, Callable[[Any], Any]] = {
 
 
 def measure(job: str | None, decode: str, records: int) -> tuple[float, float]:
-    """Seconds in the function as the engine counts them, and CPU seconds of the process."""
+    """Return the engine's seconds in the function, and CPU seconds of the process."""
     builder = sf.StreamsBuilder()
     json_serde = sf.Serdes.json(decode=decode) if decode != "default" else sf.Serdes.json()  # type: ignore[arg-type]
     stream = builder.stream("in", key=bytes, value=json_serde)
@@ -69,7 +69,7 @@ def measure(job: str | None, decode: str, records: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Run it."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=60_000)
     parser.add_argument("--json", action="store_true")

@@ -1,8 +1,8 @@
-"""What secondary indexes cost, and what queries along them take.
+"""Cost of secondary indexes, and of queries that use them.
 
-Takes: how many documents of 1 KB. Gives: a table, and JSON with --json: ingest and restore with three indexes and
-without, one after the other in one run, and lookups and pages while documents come in. Each step runs in a process of
-its own on an embedded broker in a temporary folder. Never: compares engines; Kafka Streams has no indexes.
+Takes the number of documents of 1 KB. Prints a table, and JSON with --json: ingest and restore with three indexes and
+without, one after the other in one run, and lookups and pages while documents are written. Each step runs in a process
+of its own on an embedded broker in a temporary folder. Engines are not compared: Kafka Streams has no indexes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def document(number: int, version: int) -> bytes:
 
 
 def documents(numbers: Iterator[int] | range, version: int) -> Iterator[tuple[int, bytes, bytes, int]]:
-    """As the broker takes them."""
+    """Records for `produce_many`."""
     for number in numbers:
         yield (number % PARTITIONS, f"user-{number:08}".encode(), document(number, version), number)
 
@@ -59,7 +59,7 @@ class Run:
     """One application on the broker of a folder."""
 
     def __init__(self, folder: Path, indexed: bool) -> None:
-        """Make it; nothing is started."""
+        """Create it; nothing is started."""
         self.broker = sf.EmbeddedBroker(folder / "broker")
         self.name = "indexed" if indexed else "plain"
         self.state = folder / f"state-{self.name}"
@@ -74,7 +74,7 @@ class Run:
         self.app = sf.StoatFlow(builder.build(), config, broker=self.broker)
 
     def wait(self, done: Callable[[], bool]) -> None:
-        """Wait until something holds."""
+        """Wait until a condition holds."""
         end = time.monotonic() + ENOUGH_S
         while not done():
             if self.app.wait(timeout=0.02):
@@ -83,15 +83,15 @@ class Run:
                 raise RuntimeError("it took too long: give smaller numbers")
 
     def runs(self) -> bool:
-        """Does it process records?"""
+        """Whether it processes records."""
         return self.app.state is sf.State.RUNNING
 
     def is_done(self) -> bool:
-        """Is everything committed?"""
+        """Whether everything is committed."""
         return self.runs() and self.app.lag() == 0
 
     def close(self) -> None:
-        """End."""
+        """Stop it."""
         self.app.close()
         self.broker.close()
 
@@ -105,7 +105,7 @@ def filled(folder: Path, count: int) -> dict[str, float]:
 
 
 def ingested(folder: Path, count: int, *, indexed: bool) -> dict[str, float]:
-    """Read all of it."""
+    """Read all input."""
     run = Run(folder, indexed)
     run.app.start()
     run.wait(run.runs)
@@ -117,7 +117,7 @@ def ingested(folder: Path, count: int, *, indexed: bool) -> dict[str, float]:
 
 
 def restored(folder: Path, count: int, *, indexed: bool) -> dict[str, float]:
-    """Start on an empty disk, until everything can be read along indexes."""
+    """Restore on an empty disk, until all indexes can be used."""
     run = Run(folder, indexed)
     shutil.rmtree(run.state)
     began = time.monotonic()
@@ -133,7 +133,7 @@ def restored(folder: Path, count: int, *, indexed: bool) -> dict[str, float]:
 
 
 def is_readable(app: sf.StoatFlow) -> bool:
-    """Are all indexes built?"""
+    """Whether all indexes are built."""
     store = app.store("docs")
     asked = (
         sf.value["mail"] == "",
@@ -147,13 +147,13 @@ def is_readable(app: sf.StoatFlow) -> bool:
 
 
 def at(quantile: float, times: list[float]) -> float:
-    """Milliseconds."""
+    """Return a quantile, in milliseconds."""
     ordered = sorted(times)
     return ordered[min(len(ordered) - 1, int(len(ordered) * quantile))] * 1e3
 
 
 def queried(folder: Path, count: int) -> dict[str, float]:
-    """Look up and page while documents change."""
+    """Look up and page while documents are written."""
     run = Run(folder, indexed=True)
     run.app.start()
     run.wait(run.is_done)
@@ -161,7 +161,7 @@ def queried(folder: Path, count: int) -> dict[str, float]:
     over = threading.Event()
     chosen = random.Random(3)
     batch = min(2_000, count)
-    # Made before: the writer is to leave the interpreter to the queries.
+    # Built in advance: the writer must leave the interpreter to the queries.
     changes = [list(documents(iter(chosen.sample(range(count), batch)), version)) for version in range(1, 41)]
 
     def change() -> None:
@@ -230,7 +230,7 @@ STEPS: dict[str, Callable[[Path, int], dict[str, float]]] = {
 
 
 def main() -> int:
-    """Run the steps and print what they gave."""
+    """Run the steps and print their results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=1_000_000, help="how many")
     parser.add_argument("--json", type=Path, help="write the figures there too")
@@ -243,7 +243,7 @@ def main() -> int:
         return 0
     found: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory(dir=options.home) as folder:
-        # Restores come before queries, which change documents and so lengthen the changelogs.
+        # Restores run before queries, which change documents and so lengthen the changelogs.
         for step in ("fill", "ingest-plain", "ingest-indexed", "restore-plain", "restore-indexed", "query"):
             found[step] = child(step, Path(folder), options.documents)
             if found[step]:

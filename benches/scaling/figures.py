@@ -1,7 +1,7 @@
-"""The figures of a run in a page: `scaling.py --page docs/reference/scaling.md` puts them between its two marks.
+"""Puts a run's figures into a page: `scaling.py --page docs/reference/scaling.md` replaces the text between two marks.
 
-Takes: what `scaling.py` writes as JSON, a page. Gives: the page with tables, slopes and the arithmetic of the model.
-Owns: what stands between the marks. Never: touches anything else of the page.
+Takes the JSON of `scaling.py` and a page; writes tables, slopes and the arithmetic of the model between the marks. The
+rest of the page stays unchanged.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from series import SERIES
 from thread_cpu import CALLER, ROLES
 
 BEGIN, END = "<!-- figures: written by scaling.py --page -->", "<!-- end of figures -->"
-# A load that is not nothing.
+# Load from which the machine counts as busy.
 BUSY = 0.7
-# What waits, in the process of the benchmark: no part of the engine.
+# Without the waiting thread of the benchmark, which is no part of the engine.
 SHOWN = tuple(role for role in ROLES if role != CALLER)
 
 
 def put(page: Path, found: Mapping[str, Any]) -> None:
-    """Writes the page anew."""
+    """Rewrite the page."""
     text = page.read_text("utf-8")
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         raise ValueError(f"{page} has no place for figures: a line {BEGIN!r} and, behind it, {END!r}")

@@ -1,8 +1,8 @@
-"""What point queries over HTTP cost: `python benches/scaling/http_queries.py`.
+"""Cost of point queries over HTTP: `python benches/scaling/http_queries.py`.
 
-Reads a topic with and without queries beside it, in turn, in one run: 16 connections that ask for 2,000 keys a second
-together, from a process of their own. Gives records per second of both, and how long answers took, from when each was
-due. On a machine with few cores what the clients need is part of the cost: their processor time is shown.
+Reads a topic with and without concurrent queries, alternating in one run: 16 connections request 2,000 keys a second
+together, from a separate process. Prints records per second of both, and the latency of answers, from when each request
+was due. On a machine with few cores the clients' CPU time is part of the cost, so it is printed too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KEYS = 100_000
 
 
 def topology() -> sf.Topology:
-    """Amounts by customer, summed up."""
+    """Sum of amounts by customer."""
     builder = sf.StreamsBuilder()
     orders = builder.stream("orders", key=str, value=int).group_by_key()
     orders.aggregate(sf.sum(sf.value), store=sf.Materialized("revenue", key=str, value=int))
@@ -44,7 +44,7 @@ def fill(broker: EmbeddedBroker, count: int) -> None:
 
 
 def measure(broker: EmbeddedBroker, number: int, count: int, rate: int) -> dict[str, Any]:
-    """Read it all; `rate` queries a second beside it."""
+    """Read all input, with `rate` queries a second."""
     with tempfile.TemporaryDirectory() as folder:
         config = {"application.id": f"queried-{number}", "state.dir": folder, "commit.interval.ms": 100}
         with StoatFlow(topology(), sf.Settings(config, environ={}), broker=broker) as app:
@@ -66,7 +66,7 @@ def measure(broker: EmbeddedBroker, number: int, count: int, rate: int) -> dict[
 
 
 async def ask(url: str, rate: int, connections: int) -> dict[str, Any]:
-    """Ask until standard input ends."""
+    """Send queries until standard input ends."""
     to, late, codes = urlsplit(url), list[float](), dict[int, int]()
     over = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     chance = random.Random(2)  # noqa: S311

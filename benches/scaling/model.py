@@ -1,8 +1,8 @@
 """What a machine with more cores could do, from what each part costs on this one. A model, not a measurement.
 
-Takes: CPU microseconds per record of the parts that one thread does (cores can't share them) and of those that any
-number of threads do. Gives: records per second with so many cores, two ways, with the arithmetic.
-Owns: the two formulas. Never: knows of memory bandwidth, caches, sockets, disks or a broker, which only take away.
+Takes CPU microseconds per record of the parts that run in one thread (they can't be parallelized) and of those that run
+in any number of threads. Returns records per second for a number of cores, by two formulas, with the arithmetic.
+Ignores memory bandwidth, caches, sockets, disks and the broker, which can only reduce the result.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ CORES = (2, 8, 96)
 
 @dataclass(frozen=True)
 class Costs:
-    """Microseconds of CPU per record. `serial`: by part, each in one thread at a time; `shared`: what cores share."""
+    """Microseconds of CPU per record. `serial`: by part, each in one thread at a time; `shared`: the parallel parts."""
 
     serial: Mapping[str, float]
     shared: float
 
     @property
     def total(self) -> float:
-        """Of a record, all parts."""
+        """Total of a record, all parts."""
         return sum(self.serial.values()) + self.shared
 
     @property
     def serial_share(self) -> float:
-        """Amdahl's s."""
+        """Serial share: Amdahl's s."""
         return sum(self.serial.values()) / self.total
 
     @property
     def narrowest(self) -> str:
-        """The serial part that costs most: no number of cores takes more records than it can."""
+        """The most expensive serial part, which limits the throughput for any number of cores."""
         return max(self.serial, key=lambda part: self.serial[part])
 
     def in_turn(self, cores: int) -> float:
-        """Records per second if the serial parts never ran beside each other, nor beside the rest: Amdahl's law."""
+        """Records per second if serial parts never overlap, neither with each other nor with the rest: Amdahl's law."""
         return 1e6 / (sum(self.serial.values()) + self.shared / cores)
 
     def side_by_side(self, cores: int) -> float:
-        """Records per second if all parts ran beside each other and no core ever waited: a pipeline."""
+        """Records per second if all parts overlap and no core ever waits: a pipeline."""
         return 1e6 / max(*self.serial.values(), self.total / cores)
 
     def enough_cores(self) -> float:
-        """From so many cores on the narrowest part decides in a pipeline."""
+        """Number of cores from which the slowest serial part limits a pipeline."""
         return self.total / self.serial[self.narrowest]
 
 
 def explained(name: str, costs: Costs, measured: float, cores_here: int, cores: Sequence[int] = CORES) -> str:
-    """The arithmetic, in lines."""
+    """Return the arithmetic, as lines."""
     parts = " + ".join(f"{part} {cost:.2f}" for part, cost in costs.serial.items())
     serial = sum(costs.serial.values())
     most = costs.serial[costs.narrowest]

@@ -1,7 +1,7 @@
-"""One point, in this process: `running.py SERIES X RECORDS LANES`.
+"""Measures one point, in this process: `running.py SERIES X RECORDS LANES`.
 
-Takes: the name of a series and its x. Gives: a line of JSON: CPU per record, by what threads are for, and records per
-second. Owns: the embedded broker, a temporary folder. Never: counts what is before RUNNING, or writing the input.
+Takes the name of a series and its x. Prints a line of JSON: CPU per record, by role of threads, and records per second.
+Owns the embedded broker and a temporary folder. Time before RUNNING, and writing the input, is not counted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import stoatflow as sf
 
 
 def measure(point: Point) -> dict[str, Any]:
-    """Fills the stores, writes the input, works it off."""
+    """Fill the stores, write the input, process it."""
     with (
         tempfile.TemporaryDirectory(prefix="stoatflow-scaling-") as folder,
         sf.EmbeddedBroker(f"{folder}/log") as broker,
@@ -69,7 +69,7 @@ def _application(point: Point, folder: str, broker: sf.EmbeddedBroker) -> sf.Sto
 
 
 def _settle(app: sf.StoatFlow) -> None:
-    """Until everything that is there is committed."""
+    """Wait until all input is committed."""
     while app.state != sf.State.RUNNING or app.lag() > 0:
         if app.wait("5ms"):
             raise RuntimeError("the application stopped by itself: see its log above")
@@ -81,7 +81,7 @@ def _cpu() -> float:
 
 
 def main() -> None:
-    """Runs, prints."""
+    """Run, print."""
     name, x, wanted, lanes = sys.argv[1], *map(int, sys.argv[2:5])
     series = SERIES[name]
     print(json.dumps(measure(series.point(x, series.records(x, wanted), lanes))))

@@ -1,9 +1,9 @@
-"""What a record costs as lanes, keys, state, records, stores and re-keyings grow: `python benches/scaling/scaling.py`.
+"""CPU cost per record as lanes, keys, state, records, stores and re-keyings grow: `python benches/scaling/scaling.py`.
 
-Takes: StoatFlow, installed; no Kafka: topics are embedded. Gives: for each series CPU per record and how it grows; a
-model of machines with more cores, with its arithmetic; the same as JSON.
-Owns: the order of the runs. Each is a process of its own; of several rounds the one with the least CPU counts, since
-other work on the machine only adds. Never: fails because something is slow: it reports.
+Needs an installed StoatFlow, but no Kafka: topics are embedded. Prints, for each series, CPU per record and how it
+grows; a model of machines with more cores, with its arithmetic; the same as JSON. Each run is a process of its own; of
+several rounds the one with the least CPU counts, since other work on the machine only adds. Slow results don't fail the
+run.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from thread_cpu import COMMIT, INTAKE, ROLES
 import stoatflow as sf
 
 HERE = Path(__file__).resolve().parent
-# Both end with a sum per user; in the second Python does the work, one thread at a time.
+# Both jobs end with a sum per user; in the second, Python does the work, one thread at a time.
 MODELLED = {"lanes": "native", "lanes-functions": "three Python functions"}
 PYTHON = "python"
-# Of a point: seconds are usual.
+# Limit of a point; the usual time is seconds.
 TIMEOUT_S = 600.0
 
 
@@ -43,7 +43,7 @@ class PointError(RuntimeError):
 
 
 def run(name: str, x: int, records: int, lanes: int) -> dict[str, Any]:
-    """One point, in a process of its own."""
+    """Measure one point, in a process of its own."""
     command = [sys.executable, str(HERE / "running.py"), name, str(x), str(records), str(lanes)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
@@ -55,12 +55,12 @@ def run(name: str, x: int, records: int, lanes: int) -> dict[str, Any]:
 
 
 def least(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The round with the least CPU, whole: figures of several are not mixed."""
+    """Return the round with the least CPU as a whole: figures of several rounds are not mixed."""
     return dict(min(rounds, key=lambda one: one["cpu_us"]))
 
 
 def table(name: str, points: Sequence[Mapping[str, Any]]) -> str:
-    """The series for people."""
+    """Return the series as a table."""
     head = f"{name}: {SERIES[name].title}"
     lines = ["", head, f"{'x':>10}{'CPU us':>9}{'wall us':>9}" + "".join(f"{role:>9}" for role in ROLES) + f"{'MB':>7}"]
     for one in points:
@@ -73,10 +73,10 @@ def table(name: str, points: Sequence[Mapping[str, Any]]) -> str:
 
 
 def costs_of(name: str, points: Sequence[Mapping[str, Any]], lanes: int) -> Costs:
-    """What the model takes from a series of lanes: its point with so many, or the nearest one that was measured.
+    """Return the model's input from a series of lanes: the point with this many lanes, or the nearest measured one.
 
-    The time in functions is that of the point with the fewest lanes, where they wait for each other least. No more of
-    it counts than the lanes have used: it is time by the clock.
+    The time in functions is that of the point with the fewest lanes, where lanes wait for each other least. It is
+    wall-clock time, so it is limited to the lanes' CPU time.
     """
     at = min(points, key=lambda one: abs(one["x"] - lanes))
     roles: Mapping[str, float] = at["by_role_us"]
@@ -87,7 +87,7 @@ def costs_of(name: str, points: Sequence[Mapping[str, Any]], lanes: int) -> Cost
 
 
 def models(found: Mapping[str, Sequence[Mapping[str, Any]]], lanes: int) -> dict[str, Any]:
-    """For each of the jobs that are modelled: its costs, what they say of more cores, and what was measured."""
+    """Return, for each modelled job, its costs, the predictions for more cores, and the measurements."""
     given: dict[str, Any] = {}
     cores_here = len(os.sched_getaffinity(0))
     for name, title in MODELLED.items():
@@ -110,7 +110,7 @@ def models(found: Mapping[str, Sequence[Mapping[str, Any]]], lanes: int) -> dict
 
 
 def machine() -> dict[str, Any]:
-    """What it ran on, without names or paths."""
+    """Describe the machine, without names or paths."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return {
         "cpu": next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown"),
@@ -123,7 +123,7 @@ def machine() -> dict[str, Any]:
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--series", default=",".join(SERIES), help="comma-separated, of: %(default)s")
     parser.add_argument("--records", type=int, default=200_000, help="of a point; fewer where they are large")
@@ -143,9 +143,9 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measures, prints, writes."""
+    """Measure, print, write."""
     options = arguments()
-    # Before: the load at the end would be the benchmark's own.
+    # Before the runs: the load at the end would be the benchmark's own.
     began, ran_on = time.monotonic(), machine()
     found: dict[str, list[dict[str, Any]]] = {}
     for name in options.series:

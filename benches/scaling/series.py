@@ -1,7 +1,7 @@
-"""What is made larger, one thing at a time, and the job that shows what it costs.
+"""Series of points: in each, one quantity grows, with a job that shows its cost.
 
-Takes: an x. Gives: series of points: a topology, its input, and what has to be in its stores before.
-Owns: the jobs. Never: measures.
+Takes an x; returns a point: a topology, its input, and the initial content of its stores. Owns the jobs; measures
+nothing.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import stoatflow as sf
 Row = tuple[int | None, bytes | None, bytes | None, int]
 PARTITIONS = 4
 LANES = 4
-# Steps without a common divisor with any round number of keys: every key as often as any other, in no order.
+# A step coprime to any round number of keys: all keys occur equally often, in pseudo-random order.
 STRIDE = 1_299_709
 USERS = 1_000
 TABLE_ROWS = 20_000
 SIZES = (100, 300, 1_000, 3_000, 10_000)
-# Of a point: more would be a test of the disk.
+# Limit of a point: more would be a test of the disk.
 MOST_BYTES = 300_000_000
 
 
@@ -64,7 +64,7 @@ def count(builder: sf.StreamsBuilder) -> None:
 
 
 def join(builder: sf.StreamsBuilder) -> None:
-    """A row of a table for each order."""
+    """Join each order with a row of a table."""
     users = builder.table("rows", key=str, value=dict, store="rows")
     stream = builder.stream("in", key=str, value=dict)
     stream.join(users, sf.obj(id=sf.left["id"], name=sf.right["name"])).to("out", key=str, value=dict)
@@ -77,7 +77,7 @@ def enrich(builder: sf.StreamsBuilder) -> None:
 
 
 def stores(number: int) -> Callable[[sf.StreamsBuilder], None]:
-    """So many counts of one stream, each in a store of its own."""
+    """Add this many counts of one stream, each with its own store."""
 
     def build(builder: sf.StreamsBuilder) -> None:
         stream = builder.stream("in", key=str, value=bytes)
@@ -88,7 +88,7 @@ def stores(number: int) -> Callable[[sf.StreamsBuilder], None]:
 
 
 def rekeyings(number: int) -> Callable[[sf.StreamsBuilder], None]:
-    """So many walks to the lane of another key."""
+    """Add this many re-keyings."""
 
     def build(builder: sf.StreamsBuilder) -> None:
         stream: sf.KStream[Any, Any] = builder.stream("in", key=str, value=dict)
@@ -101,7 +101,7 @@ def rekeyings(number: int) -> Callable[[sf.StreamsBuilder], None]:
 
 @dataclass(frozen=True)
 class Point:
-    """One run. `before` is worked off first, by an application that ends again: it fills the stores."""
+    """One run. `before` is processed first, by an application that ends again: it fills the stores."""
 
     build: Callable[[sf.StreamsBuilder], None]
     input: Iterator[Row]
@@ -112,14 +112,14 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """What grows, and its points."""
+    """A growing quantity, and its points."""
 
     title: str
     xs: tuple[int, ...]
     point: Callable[[int, int, int], Point]
-    """Of x, the records that are wanted, and the lanes."""
+    """Called with x, the wanted number of records, and the lanes."""
     records: Callable[[int, int], int] = lambda _, wanted: wanted
-    """How many there will be."""
+    """Number of records of a point."""
 
 
 def _keys(x: int, records: int, lanes: int) -> Point:
@@ -131,7 +131,7 @@ def _keys(x: int, records: int, lanes: int) -> Point:
 def _state(x: int, records: int, lanes: int) -> Point:
     row = b'{"name":"somebody","pad":"' + b"x" * (x - 28) + b'"}'
     rows = ((None, b"user-%d" % n, row, 0) for n in range(TABLE_ROWS))
-    # Less than the largest of the tables: what does not fit is read from files.
+    # Smaller than the largest table: rows that don't fit in memory are read from files.
     few = {"state.memory.max.bytes": 32 * 2**20}
     return Point(join, orders(records, users=TABLE_ROWS), (("rows", rows),), lanes, few)
 

@@ -1,4 +1,4 @@
-"""What the scaling report computes from its measurements, and that a point measures what it says."""
+"""What the scaling report computes from its measurements, and what a point measures."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ def test_threads_are_told_by_their_names(tmp_path: Path) -> None:
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "comm").write_text(name + "\n")
         (tmp_path / str(number) / "schedstat").write_text(f"{nanoseconds}000000000 1 2\n")
-    # Without the scheduler's count: fields 14 and 15, and a name with a bracket in it.
+    # Without the scheduler's counter: fields 14 and 15, and a name with a bracket in it.
     (tmp_path / "99").mkdir()
     (tmp_path / "99" / "comm").write_text("stoatflow-commi\n")
     (tmp_path / "99" / "stat").write_text("99 (a ) b) S " + " ".join(["0"] * 10) + " 100 50 0\n")
-    (tmp_path / "100").mkdir()  # one that has just ended
+    (tmp_path / "100").mkdir()  # a thread that has just ended
     found = cpu_by_role(tmp_path, first=70)
     assert {role: seconds for role, seconds in found.items() if seconds} == {"caller": 5, "stores": 7, "commit": 1.5}
 
@@ -152,7 +152,7 @@ def test_arguments_are_checked() -> None:
 
 @pytest.mark.parametrize(("name", "x"), [("lanes-functions", 2), ("state", 300), ("stores", 2), ("re-keyings", 2)])
 def test_a_point_is_measured(name: str, x: int) -> None:
-    # Enough records for a sample while they are in work; a slow machine may need another try.
+    # Enough records for a sample while they are processed; a slow machine may need another try.
     for _ in range(5):
         found = scaling.run(name, x, 40_000, 2)
         if min(found["by_role_us"][role] for role in ("intake", "lanes")) > 0:
@@ -161,7 +161,7 @@ def test_a_point_is_measured(name: str, x: int) -> None:
     assert found["cpu_us"] > 0
     assert found["by_role_us"]["intake"] > 0
     assert found["by_role_us"]["lanes"] > 0
-    # Ticks of the process and nanoseconds of its threads are rounded in their own ways.
+    # Ticks of the process and nanoseconds of its threads are rounded differently.
     assert sum(found["by_role_us"].values()) == pytest.approx(found["cpu_us"], rel=0.2, abs=8)
     assert (found["functions_us"] > 0) is (name == "lanes-functions")
 

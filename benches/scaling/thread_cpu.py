@@ -1,7 +1,7 @@
-"""Which threads of this process have used how much CPU, by what they are for.
+"""CPU time of this process's threads, by role.
 
-Takes: /proc/self/task. Gives: seconds by role. Owns: which thread has which role, told by its name, of which Linux
-keeps 15 letters. Never: guesses: a thread that is not known is `other`, and so is what ended threads have used.
+Takes /proc/self/task, returns seconds by role. The role follows from the thread's name, of which Linux keeps 15
+characters. An unknown thread is `other`, and so is the CPU time of ended threads.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-# What only one thread does; what lanes do; and the rest, which is little.
+# Serial parts (intake, commit), lanes, and the rest, which is little.
 INTAKE, COMMIT, LANES, STORES, CALLER, OTHER = ROLES = ("intake", "commit", "lanes", "stores", "caller", "other")
 _STARTS = {
-    "stoatflow-intak": INTAKE,  # reads, and hands out to lanes
+    "stoatflow-intak": INTAKE,  # reads, and dispatches to lanes
     "stoatflow-commi": COMMIT,  # writes outputs and changelogs, commits, applies to the stores
     "stoatflow-lane-": LANES,  # lanes that call Python
-    "stoatflow-worke": LANES,  # where lanes run that do not
-    "rocksdb": STORES,  # flushes and merges of files
+    "stoatflow-worke": LANES,  # lanes that don't call Python
+    "rocksdb": STORES,  # flushes and compactions
 }
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def role_of(name: str) -> str:
-    """Of a thread that is not the first one of the process."""
+    """Return the role of a thread other than the process's first one."""
     return next((role for start, role in _STARTS.items() if name.startswith(start)), OTHER)
 
 
 def cpu_by_role(tasks: Path = Path("/proc/self/task"), first: int | None = None) -> dict[str, float]:
-    """CPU seconds so far of the threads that live. The `first` thread is the one that waits: the benchmark itself."""
+    """CPU seconds so far of the living threads. The `first` thread is the waiting one: the benchmark itself."""
     first = os.getpid() if first is None else first
     found = dict.fromkeys(ROLES, 0.0)
     for task in tasks.iterdir():
@@ -41,7 +41,7 @@ def cpu_by_role(tasks: Path = Path("/proc/self/task"), first: int | None = None)
 
 
 def _seconds(task: Path) -> float:
-    """By the scheduler's own count, in nanoseconds; where the system has none, by its ticks."""
+    """By the scheduler's counter, in nanoseconds; by clock ticks if the system has none."""
     try:
         return int((task / "schedstat").read_text().split()[0]) / 1e9
     except (OSError, IndexError):
@@ -50,7 +50,7 @@ def _seconds(task: Path) -> float:
 
 
 def spent(before: Mapping[str, float], after: Mapping[str, float], whole: float) -> dict[str, float]:
-    """By role; what the process has used beyond its threads is `other`: of threads that have ended meanwhile."""
+    """Return the increase by role; CPU time beyond the living threads is `other`: that of ended threads."""
     used = {role: max(after[role] - before[role], 0.0) for role in ROLES}
     used[OTHER] += max(whole - sum(used.values()), 0.0)
     return used

@@ -1,9 +1,8 @@
-"""What the options of `RocksDBConfig` do: bytes on disk, reads of missing keys, bytes that merging writes.
+"""Effects of the options of `RocksDBConfig`: bytes on disk, reads of missing keys, bytes written by compaction.
 
-Takes: how many rows of JSON. Gives: a table, and JSON with --json. One application writes the rows; then it
-is restored on an empty disk once for each of the options, whose files and lookups are measured. Merging is
-measured while rows come in, each of them three times, with little memory. On embedded topics in a temporary
-folder. Never: compares engines.
+Takes the number of rows of JSON. Prints a table, and JSON with --json. One application writes the rows; then it is
+restored on an empty disk once for each option, and files and lookups are measured. Compaction is measured while rows
+are written, each three times, with little memory. On embedded topics in a temporary folder.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def row(number: int) -> bytes:
 
 
 def rows(count: int) -> Iterator[tuple[int, bytes, bytes, int]]:
-    """Give one for each key, in no order. Between two keys is one that isn't there."""
+    """Return a record for each key, in pseudo-random order. Between two keys is one that doesn't exist."""
     numbers = list(range(count))
     DICE.shuffle(numbers)
     for number in numbers:
@@ -67,7 +66,7 @@ def application(
 
 
 def settled(app: sf.StoatFlow) -> None:
-    """Wait until all is committed and merged."""
+    """Wait until everything is committed and compacted."""
     end = time.monotonic() + ENOUGH_S
     while True:
         if app.wait(timeout=0.2):
@@ -81,7 +80,7 @@ def settled(app: sf.StoatFlow) -> None:
 
 
 def figures(app: sf.StoatFlow) -> dict[str, float]:
-    """Give what the admin port tells of RocksDB."""
+    """Return RocksDB's metrics from the admin port."""
     with urlopen(f"{app.admin_url}metrics") as answer:  # noqa: S310  # our own port
         text = answer.read().decode()
     found: dict[str, float] = {}
@@ -92,14 +91,14 @@ def figures(app: sf.StoatFlow) -> dict[str, float]:
 
 
 def fresh_figures(app: sf.StoatFlow) -> dict[str, float]:
-    """Give what holds now: a page may show what was found for the one before."""
+    """Return current metrics: a page may contain the values of the previous one."""
     figures(app)
     time.sleep(1.0)
     return figures(app)
 
 
 def restored(broker: sf.EmbeddedBroker, state: Path, config: sf.RocksDBConfig, count: int) -> dict[str, float]:
-    """Restore the table, and look for keys that aren't there."""
+    """Restore the table, and look up keys that don't exist."""
     with application(broker, "filled", state, config, "256MiB") as app:
         settled(app)
         store = app.store("docs")
@@ -116,7 +115,7 @@ def restored(broker: sf.EmbeddedBroker, state: Path, config: sf.RocksDBConfig, c
 
 
 def merged(broker: sf.EmbeddedBroker, state: Path, style: str) -> dict[str, float]:
-    """Take the rows in, and say what merging has written."""
+    """Read the rows, and return the bytes written by compaction."""
     config = sf.RocksDBConfig(compaction="universal" if style == "universal" else "level")
     with application(broker, style, state, config, "16MiB") as app:
         settled(app)

@@ -1,8 +1,8 @@
-"""What timers cost: CPU for each that is registered and fired, memory while very many are pending.
+"""Cost of timers: CPU per registered and fired timer, memory while very many are pending.
 
-Takes: how many. Gives: a table, and JSON with --json. Each step runs in a process of its own on an embedded broker in
-a temporary folder, so the figures hold the broker's share too; what a record costs without a timer is measured beside
-it and taken off. Never: compares engines; nobody else here has durable timers to compare with.
+Takes the number of timers. Prints a table, and JSON with --json. Each step runs in a process of its own on an embedded
+broker in a temporary folder, so the figures include the broker's share; the cost of a record without a timer is
+measured too, and subtracted. Engines are not compared: the others have no durable timers.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from typing import Any, ClassVar
 import stoatflow as sf
 
 FAR = 10**12
-"""Before any timer."""
+"""A time before all timers."""
 CHUNK = 100_000
-"""Timers that are registered before the next records are written: an epoch is not to be all of them."""
+"""Timers that are registered before the next records are written, so that not all are in one epoch."""
 ENOUGH_S = 3_600.0
 
 
 class Timed(sf.ContextualProcessor[str, int, str, str]):
-    """Registers as many timers as a record says, spread over a second for each thousand; counts those that fire."""
+    """Registers as many timers as a record says, a second per thousand; counts those that fire."""
 
     objects: ClassVar[list[Timed]] = []
     timers = True
 
     def init(self, context: Any) -> None:
-        """Begin."""
+        """Keep the store."""
         super().init(context)
         self.alarms: sf.TimerStore[str] = context.state_store("alarms")
         self.records = self.fired = 0
         self.objects.append(self)
 
     def process(self, record: sf.Record[str, int]) -> None:
-        """Register."""
+        """Register the timers."""
         self.records += 1
         if not self.timers or not record.value:
             return
@@ -48,16 +48,16 @@ class Timed(sf.ContextualProcessor[str, int, str, str]):
             self.alarms.register(FAR + record.timestamp)
             return
         for n in range(record.value):
-            # Far from the order in which they are registered, as timers of many keys are.
+            # In another order than that of registration, as for timers of many keys.
             self.alarms.register(FAR + (record.timestamp * 7_919 + n * 104_729) % 10_000_019, key=f"{record.key}-{n}")
 
     def on_timer(self, timer: sf.Timer[str]) -> None:  # noqa: ARG002
-        """Count."""
+        """Count the timer."""
         self.fired += 1
 
 
 class Untimed(Timed):
-    """The same records, and no timer."""
+    """The same records, without timers."""
 
     timers = False
 
@@ -69,7 +69,7 @@ def cpu_seconds() -> float:
 
 
 def rss_mib() -> int:
-    """What it holds now."""
+    """Memory in use now."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) // 1024
@@ -80,7 +80,7 @@ class Run:
     """One application on the broker of a folder."""
 
     def __init__(self, folder: Path, processor: type[Timed]) -> None:
-        """Start it."""
+        """Start the application."""
         Timed.objects.clear()
         self.broker = sf.EmbeddedBroker(folder / "broker")
         if "in" not in self.broker.topics():
@@ -97,7 +97,7 @@ class Run:
         self.written = 0
 
     def write(self, count: int, value: int) -> None:
-        """Write so many records, and wait until they are committed."""
+        """Write `count` records, and wait until they are committed."""
         first = self.written
         records = ((n % 4, f"key-{n}".encode(), value.to_bytes(8, "big"), n) for n in range(first, first + count))
         self.broker.produce_many("in", records)
@@ -105,14 +105,14 @@ class Run:
         self.wait(lambda: sum(each.records for each in Timed.objects) >= self.written and self.app.lag() == 0)
 
     def time_jumps(self, to: int, fires: int) -> None:
-        """Let time come to where they are due, and wait until all have fired."""
+        """Advance stream time to when the timers are due, and wait until all have fired."""
         for partition in range(4):
             self.broker.produce_many("in", [(partition, f"jump-{partition}".encode(), bytes(8), to)])
         self.written += 4
         self.wait(lambda: sum(each.fired for each in Timed.objects) >= fires and self.app.lag() == 0)
 
     def wait(self, done: Any) -> None:
-        """Wait until something holds."""
+        """Wait until a condition holds."""
         end = time.monotonic() + ENOUGH_S
         while not done():
             if self.app.wait(timeout=0.05):
@@ -121,13 +121,13 @@ class Run:
                 raise RuntimeError("it took too long: give smaller numbers")
 
     def close(self) -> None:
-        """End."""
+        """Stop it."""
         self.app.close()
         self.broker.close()
 
 
 def registered(folder: Path, count: int, *, timers: bool) -> dict[str, float]:
-    """A record for each timer; then all of them fire."""
+    """One record per timer; then all timers fire."""
     run = Run(folder, Timed if timers else Untimed)
     steps: dict[str, float] = {}
     cpu, wall = cpu_seconds(), time.monotonic()
@@ -146,7 +146,7 @@ def registered(folder: Path, count: int, *, timers: bool) -> dict[str, float]:
 
 
 def pending(folder: Path, count: int) -> dict[str, float]:
-    """Many for each record; none fires."""
+    """Many timers per record; none fires."""
     run = Run(folder, Timed)
     steps: dict[str, float] = {"rss_before_mib": rss_mib()}
     each = min(1_000, count)
@@ -162,14 +162,14 @@ def pending(folder: Path, count: int) -> dict[str, float]:
 
 
 def reopened(folder: Path, count: int) -> dict[str, float]:
-    """After a restart: how soon it runs, what it holds, and what the first ten thousand to fire cost."""
+    """After a restart: time until RUNNING, memory, and the cost of the first ten thousand timers that fire."""
     wall = time.monotonic()
     run = Run(folder, Timed)
     run.wait(lambda: str(run.app.state) == "RUNNING")
     steps: dict[str, float] = {"start_s": time.monotonic() - wall, "rss_mib": rss_mib()}
     cpu = cpu_seconds()
     fires = min(10_000, count)
-    # Times are even over ten million milliseconds.
+    # Times are distributed evenly over ten million milliseconds.
     run.time_jumps(FAR + 10_000_019 * fires // count, int(fires * 0.9))
     steps["fire_cpu_us"] = (cpu_seconds() - cpu) / fires * 1e6
     steps["rss_after_mib"] = rss_mib()
@@ -188,7 +188,7 @@ def child(step: str, folder: Path, count: int) -> dict[str, float]:
 
 
 def main(home: Path) -> int:
-    """Run the steps and print what they gave."""
+    """Run the steps and print their results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fired", type=int, default=1_000_000, help="timers that are registered and fired")
     parser.add_argument("--pending", type=int, default=20_000_000, help="timers that stay pending; 0: leave it out")

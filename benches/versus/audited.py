@@ -1,7 +1,7 @@
-"""Each workload in the engine, judged record by record: is its committed output what the batch twin makes of the input?
+"""Runs each workload in the engine, and compares its committed output with the batch twin's, record by record.
 
-Takes: how many records, which workloads. Gives: a report for each, and exit code 1 if anything differs.
-Owns: the topics and the state of a workload, in a folder, until it is judged. Never: measures anything; needs Kafka.
+Takes the number of records, and workloads. Prints a report for each; exit code 1 if anything differs. Owns the topics
+and the state of a workload, in a folder, until it is compared. Measures nothing, and needs no Kafka.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
     from stoatflow.spark.audit.findings import Audit
 
-# Nothing of it is a measurement: a machine that is busy may take its time.
+# Nothing is measured, so a busy machine may take long.
 PATIENCE = "60m"
 
 
 def topics_of(workload: Workload) -> Topics:
-    """Where it reads and writes."""
+    """Return the workload's input and output topics."""
     return Topics([one.name for one in workload.inputs], [f"{one.name}-out" for one in workload.outputs])
 
 
 def program(workload: Workload) -> sf.Topology:
-    """The job with expressions, which Spark's workers need no module for."""
+    """The job with expressions: Spark's workers need no module for it."""
     return topology(workload.name, "native", topics_of(workload))
 
 
 def run_engine(workload: Workload, load: Load, folder: Path) -> None:
-    """Fill the topics, and let the engine read all of them, with its usual settings."""
+    """Fill the topics, and let the engine read all of them, with its default settings."""
     settings = {"application.id": workload.name, "state.dir": str(folder / "state")}
     with sf.EmbeddedBroker(folder / "broker") as broker:
         for source in workload.inputs:
@@ -60,12 +60,12 @@ def _record(row: Row, load: Load) -> tuple[int | None, bytes | None, bytes, int]
 
 
 def judge(spark: SparkSession, workload: Workload, folder: Path) -> Audit:
-    """Compare what the engine has committed with what the batch twin makes."""
+    """Compare the engine's committed output with that of the batch twin."""
     return reconcile(spark, program(workload), f"embedded:{folder / 'broker'}")
 
 
 def main() -> int:
-    """Run, judge, report."""
+    """Run, compare, report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=positive, default=2_000_000, help="of each workload (default 2,000,000)")
     parser.add_argument("--workload", action="append", choices=sorted(WORKLOADS), help="may be repeated (default all)")

@@ -1,12 +1,11 @@
-"""Grouped bars: a group for each job, in it a bar for each engine.
+"""Grouped bars: a group per job, with a bar for each engine.
 
-Takes: groups of bars with their values. Gives: an SVG that is the same for the same groups.
-Owns: how it looks. Never: knows where a value is from; draws two groups to one scale, since only ratios within a job
-mean something; starts a scale elsewhere than at 0.
+Takes groups of bars with their values, returns an SVG that is the same for the same groups. Each group has its own
+scale, since only ratios within a job are meaningful; all scales start at 0.
 
-Drawn by scripts/drawing.py, as the other pictures of the documentation. matplotlib was weighed: its SVG has no words
-for those who can't see it, no colours that follow a dark page, and no promise to be the same text in its next version,
-so that a picture could be compared with its figures; and horizontal bars are the least of what it can do.
+Drawn by scripts/drawing.py, as the other pictures of the documentation. matplotlib was considered: its SVG has no text
+alternative, no colours that follow a dark page, and its text may change with its version, so that a picture can't be
+compared with its figures; horizontal bars need none of its features.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class Bar:
-    """One engine: the median, the smallest and the largest, and its share of what it is compared with."""
+    """One engine: median, minimum and maximum, and its ratio to the base engine."""
 
     name: str
     value: float
@@ -41,7 +40,7 @@ class Bar:
 
     @property
     def label(self) -> str:
-        """What stands behind it."""
+        """The label behind the bar."""
         ratio = "" if self.ratio is None else f" ({shown(self.ratio)}x)"
         return f"{shown(self.value)}{ratio}{' ' + self.note if self.note else ''}"
 
@@ -55,13 +54,13 @@ class Group:
 
 
 def shown(value: float) -> str:
-    """A number with as many digits as are worth reading."""
+    """A number with as many digits as are meaningful."""
     size = abs(value)
     return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"
 
 
 def described(groups: Sequence[Group]) -> str:
-    """All figures in words."""
+    """All figures as text."""
     return " ".join(
         f"{group.title}: " + ", ".join(f"{bar.name} {' '.join(bar.label.split())}" for bar in group.bars) + "."
         for group in groups
@@ -69,7 +68,7 @@ def described(groups: Sequence[Group]) -> str:
 
 
 def grouped(title: str, about: str, groups: Sequence[Group]) -> str:
-    """The picture."""
+    """Return the picture."""
     height = TOP + sum(HEAD + ROW * len(group.bars) + GAP for group in groups) + BOTTOM
     drawing = Drawing(WIDTH, height, title, description=f"{about} {described(groups)}")
     drawing.heading((20, 30), title)
@@ -93,6 +92,6 @@ def _row(drawing: Drawing, y: float, bar: Bar, scale: float, group: str) -> None
     told = f"{group}, {bar.name}: {' '.join(bar.label.split())}"
     drawing.text((LEFT - 8, y + THICK - 3), bar.name, anchor="end", fill=SOFT)
     drawing.bar((LEFT, y), (max(bar.value * scale, 1), THICK), COLOURS.get(bar.name, RED), told)
-    if bar.high > bar.low:  # what the repeats differ by
+    if bar.high > bar.low:  # the range of the repeats
         drawing.line([(LEFT + bar.low * scale, middle), (LEFT + bar.high * scale, middle)], INK, width=1.4)
     drawing.text((LEFT + max(bar.value, bar.high) * scale + 8, y + THICK - 3), bar.label)

@@ -1,8 +1,7 @@
-"""The broker that all engines are measured on: as Kafka's own scripts start it.
+"""The broker for all engines, started as by Kafka's own scripts.
 
-Takes: settings of the benchmark's own. Gives: a broker with the JVM options of `kafka-server-start.sh` and
-`kafka-run-class.sh`, and with Kafka's numbers of threads. Never: what only tests need, which run several at a time and
-beside other work.
+Takes settings of the benchmark. Returns a broker with the JVM options of `kafka-server-start.sh` and
+`kafka-run-class.sh`, and with Kafka's default numbers of threads, without the settings of brokers for tests.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ JVM = (
     "-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true",
 )  # fmt: skip
-# Kafka's own defaults.
+# Kafka's defaults.
 THREADS = {"num.network.threads": "3", "num.io.threads": "8", "background.threads": "10"}
 
 
-# The listener through which engines come with `--security`.
+# The listener to which engines connect with `--security`.
 LISTENERS = {"sasl_ssl": "SASL_SSL_SCRAM", "ssl": "SSL"}
 
 
 class SecuredBroker:
-    """The same broker with TLS, SASL and ACLs: engines come through one listener, inputs through plaintext."""
+    """The same broker with TLS, SASL and ACLs: engines use one listener, inputs are written through plaintext."""
 
     def __init__(self, security: str, settings: Mapping[str, str]) -> None:
         """Not started yet."""
@@ -43,7 +42,7 @@ class SecuredBroker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
+        """Stop it."""
         self._cluster.__exit__(kind, error, trace)
 
     @property
@@ -58,7 +57,7 @@ class SecuredBroker:
 
     @property
     def client(self) -> dict[str, str]:
-        """What engines set to come through it, in the names of Java's clients, which both sides read."""
+        """Client settings for that listener, by the names of Java's clients, which both sides read."""
         found = self._cluster.client(self._listener)
         client = {"security.protocol": found["security.protocol"], "ssl.truststore.type": "PEM"}
         client["ssl.truststore.location"] = found["ssl.ca.location"]
@@ -71,12 +70,12 @@ class SecuredBroker:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Its process id."""
         return self._cluster.pid(self._cluster.nodes[0])
 
     @property
     def folder(self) -> Path:
-        """Its data."""
+        """Its data folder."""
         return self._cluster.folder / f"node-{self._cluster.nodes[0]}"
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
@@ -88,7 +87,7 @@ AnyBroker = KafkaBroker | SecuredBroker
 
 
 def bench_broker(settings: Mapping[str, str] | None = None, security: str = "plaintext") -> AnyBroker:
-    """Not started yet."""
+    """Return the broker, not started yet."""
     all_settings = {**THREADS, **(settings or {})}
     if security == "plaintext":
         return KafkaBroker(settings=all_settings, java_options=JVM)

@@ -1,9 +1,8 @@
-"""What an engine has written to the broker, in bytes: the same look at the same files for all of them.
+"""Bytes that an engine has written to the broker, measured in the same way for all engines.
 
-Takes: the data folder of a broker, the names of output topics and of an application.
-Gives: the bytes of record batches (and marks of transactions) in outputs, changelogs, repartition topics and others.
-Owns: the setting that keeps what an engine has thrown away again. Never: counts what the broker writes for itself (the
-places of groups, the state of transactions), or indexes.
+Takes the data folder of a broker, the names of output topics and of an application. Returns the bytes of record batches
+(and transaction markers) in outputs, changelogs, repartition topics and others. Owns the setting that keeps deleted
+segments. The broker's internal topics (group offsets, transaction state) and index files are not counted.
 """
 
 from __future__ import annotations
@@ -12,26 +11,25 @@ import contextlib
 from collections.abc import Collection
 from pathlib import Path
 
-# Kafka Streams deletes what it has read of its repartition topics, segment by segment. A deleted
-# segment is renamed, and removed after this delay: beyond any run, so that what was sent is still
-# there to be counted.
+# Kafka Streams deletes the records that it has read from its repartition topics, segment by segment. A deleted segment
+# is renamed, and removed after this delay: longer than any run, so that its bytes can still be counted.
 KEEP_DELETED = {"log.segment.delete.delay.ms": str(7 * 24 * 3600 * 1000)}
 OUTPUT, CHANGELOG, REPARTITION, OTHER = KINDS = ("output", "changelog", "repartition", "other")
 
 
 def kind_of(topic: str, application: str, outputs: Collection[str]) -> str | None:
-    """What a topic is to an application; None if it is not one of its own."""
+    """Return the role of a topic in an application; `None` if it doesn't belong to it."""
     if topic in outputs:
         return OUTPUT
     if application not in topic:
         return None
-    # Of the name that is left without the application's, which may hold any word.
+    # Classify the rest of the name: the application's name may contain any word.
     rest = topic.replace(application, "")
     return next((kind for kind in (CHANGELOG, REPARTITION) if kind in rest), OTHER)
 
 
 def bytes_of(folder: Path, application: str, outputs: Collection[str]) -> dict[str, int]:
-    """Bytes by kind of topic, in the data folder of a broker."""
+    """Bytes by role of topic, in the data folder of a broker."""
     found = dict.fromkeys(KINDS, 0)
     for partition in (folder / "kafka-logs").iterdir():
         kind = kind_of(partition.name.rpartition("-")[0], application, outputs)
@@ -41,11 +39,11 @@ def bytes_of(folder: Path, application: str, outputs: Collection[str]) -> dict[s
 
 
 def _segments(partition: Path) -> int:
-    """Those that are there and those that were thrown away, each once, also if it is renamed meanwhile."""
+    """Bytes of existing and deleted segments, each counted once, even if it is renamed meanwhile."""
     sizes: dict[str, int] = {}
     for file in partition.iterdir():
         first, _, end = file.name.partition(".")
         if end in {"log", "log.deleted"}:
-            with contextlib.suppress(FileNotFoundError):  # renamed: it comes under its other name
+            with contextlib.suppress(FileNotFoundError):  # renamed: it is found under its other name
                 sizes[first] = max(sizes.get(first, 0), file.stat().st_size)
     return sum(sizes.values())

@@ -1,9 +1,9 @@
-"""W1 and W2 on Bytewax, as its own documentation writes such jobs.
+"""W1 and W2 on Bytewax, written as in its own documentation.
 
-Takes: a filled input. Gives: the output topic, and one line of JSON. Owns: its recovery folder.
-Never: sets what is not a condition of the run: the snapshot interval is the commit interval.
+Takes a filled input; writes the output topic, and prints one line of JSON. Owns its recovery folder. Sets only the
+conditions of the run: the snapshot interval is the commit interval.
 
-Its Kafka sink is at-least-once at most: with snapshots, what came since the last one is written again after a crash.
+Its Kafka sink is at-least-once at best: with snapshots, records since the last one are written again after a crash.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ PROGRAMS = {"w1": filter_json, "w2": count_words}
 
 
 def main() -> int:
-    """Runs to the end of the input, which Bytewax knows itself; prints."""
+    """Run to the end of the input, which Bytewax detects itself; print."""
     at = peer_run.options(__doc__)
     flow = PROGRAMS[at.workload]([at.bootstrap], at.inputs[0], at.outputs[0])
     snapshots = Path(at.state_dir)

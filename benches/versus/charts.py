@@ -1,7 +1,7 @@
-"""Pictures of results: `charts.py RESULT.json... --charts FOLDER`; with `--check`: are they those of the results?
+"""Pictures of results: `charts.py RESULT.json... --charts FOLDER`; `--check` compares them with the results.
 
-Takes: what `versus.py` or `latency.py` has written as JSON. Gives: SVG files, a picture for each axis.
-Owns: which axes there are, and what a file is called. Never: draws what is not in the results.
+Takes the JSON of `versus.py` or `latency.py`; writes SVG files, a picture for each axis. Defines the axes and the file
+names. Draws only figures of the results.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def pictures(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def write(found: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Writes them; those that a result has no figures for are left out."""
+    """Write the pictures; those without figures in the result are left out."""
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for name, svg in pictures(found).items():
@@ -53,7 +53,7 @@ def write(found: Mapping[str, Any], folder: Path) -> list[Path]:
 
 
 def stale(found: Mapping[str, Any], folder: Path) -> list[str]:
-    """Names of those that are not there, or not as they would be drawn now."""
+    """Return the names of pictures that are missing, or differ from what would be drawn now."""
     made = pictures(found).items()
     return [name for name, svg in made if not (folder / name).is_file() or (folder / name).read_text("utf-8") != svg]
 
@@ -82,7 +82,7 @@ def bars_of(workload: Mapping[str, Any], axis: str) -> tuple[Bar, ...]:
 
 
 def place(engine: str) -> tuple[int, str]:
-    """Kafka Streams first, then as they are usually named; the order of running changes with the repeats."""
+    """Sort key: Kafka Streams first, then the usual order; the order of the runs changes with the repeats."""
     order = (KSTREAMS, "native", "arrow", "lambda", "handwritten", "bare", "bare-plain")
     return (order.index(engine), "") if engine in order else (len(order), engine)
 
@@ -102,7 +102,7 @@ def latency_groups(found: Mapping[str, Any], quantile: str) -> list[Group]:
 
 
 def cost_groups(found: Mapping[str, Any], cost: str) -> list[Group]:
-    """A group for each workload and rate: what it took. None of results from before that was measured."""
+    """A group per workload and rate, with one cost; empty for results from before it was measured."""
     there = all(run.get(cost) is not None for run in found["runs"])
     return _rate_groups(found, lambda run: float(run[cost])) if there else []
 
@@ -116,10 +116,10 @@ def _rate_groups(found: Mapping[str, Any], figure: Callable[[Mapping[str, Any]],
 
 
 def ready_groups(found: Mapping[str, Any]) -> list[Group]:
-    """A group for each workload: how long engines took to run. None of results from before that was measured."""
+    """A group per workload: time until engines ran; empty for results from before it was measured."""
     groups = []
     for workload in dict.fromkeys(run["workload"] for run in found["runs"]):
-        # All rates are of one process.
+        # All rates belong to one process.
         starts = {(run["engine"], run["repeat"]): run.get("ready_seconds") for run in found["runs"]
                   if run["workload"] == workload}  # fmt: skip
         if None in starts.values():
@@ -131,7 +131,7 @@ def ready_groups(found: Mapping[str, Any]) -> list[Group]:
 
 def _rate_bars(runs: list[Mapping[str, Any]], figure: Callable[[Mapping[str, Any]], float]) -> tuple[Bar, ...]:
     values = {(run["engine"], run["repeat"]): figure(run) for run in runs}
-    # Who did not keep up is nobody's measure.
+    # An engine that did not keep up is no base for ratios.
     base = {run["repeat"]: figure(run) for run in runs if run["engine"] == KSTREAMS and not run["missing"]}
     missing: Counter[str] = Counter()
     for run in runs:
@@ -143,7 +143,7 @@ def _rate_bars(runs: list[Mapping[str, Any]], figure: Callable[[Mapping[str, Any
 def _paired(
     values: Mapping[tuple[str, int], float], base: Mapping[int, float], notes: Mapping[str, str]
 ) -> tuple[Bar, ...]:
-    """A bar for each engine from its values by repeat; ratios to what is the measure of the same repeat."""
+    """A bar per engine from its values by repeat; ratios to the base's value of the same repeat."""
     bars = []
     for engine in sorted({engine for engine, _ in values}, key=place):
         own = {repeat: value for (one, repeat), value in values.items() if one == engine}
@@ -155,7 +155,7 @@ def _paired(
 
 
 def main() -> int:
-    """Writes, or compares."""
+    """Write, or compare."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path, nargs="+", help="JSON of versus.py or latency.py")
     parser.add_argument("--charts", type=Path, required=True, help="the folder of the pictures")

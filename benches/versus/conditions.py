@@ -1,7 +1,7 @@
-"""What is the same for all engines of a run, and the arguments that say it.
+"""Conditions that are the same for all engines of a run, and their arguments.
 
-Takes: a command line, a broker. Gives: `Conditions`, and what benchmarks put into their parsers.
-Owns: the defaults that the benchmarks share. Never: starts anything; knows an engine by name.
+Takes a command line and a broker; returns `Conditions`, and adds arguments to the benchmarks' parsers. Owns the
+defaults that the benchmarks share. Starts nothing, and names no engine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workloads.workload import TABLE_KEYS
 
 @dataclass(frozen=True)
 class Conditions:
-    """What is the same for all engines."""
+    """Conditions that are the same for all engines."""
 
     bootstrap: str
     broker_pid: int
@@ -27,20 +27,20 @@ class Conditions:
     threads: int
     timeout_s: float
     python: str = sys.executable
-    # Beyond these conditions, for StoatFlow only; none unless the command line says so.
+    # Additional settings for StoatFlow only; empty unless given on the command line.
     settings: tuple[str, ...] = ()
-    # Where engines connect, if not as inputs are written, and with which client properties: for all of them.
+    # Where engines connect, if not to the plaintext listener, and their client properties: the same for all of them.
     secured_address: str = ""
     client: tuple[tuple[str, str], ...] = ()
 
     @property
     def address(self) -> str:
-        """Where engines connect."""
+        """Address to which engines connect."""
         return self.secured_address or self.bootstrap
 
     @classmethod
     def of(cls, options: argparse.Namespace, broker: AnyBroker) -> Conditions:
-        """Those of a command line that `add_arguments` has read, on a broker that runs."""
+        """Conditions of a parsed command line (`add_arguments`), with a running broker."""
         return cls(
             bootstrap=broker.bootstrap,
             broker_pid=broker.pid,
@@ -64,7 +64,7 @@ def _client(options: argparse.Namespace, broker: AnyBroker) -> tuple[tuple[str, 
 
 
 def names(of: Collection[str], what: str) -> Callable[[str], list[str]]:
-    """Reads comma-separated names, each once; others than those are refused."""
+    """Return a parser of comma-separated names, each listed once; unknown names are refused."""
 
     def parse(text: str) -> list[str]:
         found = list(dict.fromkeys(text.split(",")))
@@ -77,7 +77,7 @@ def names(of: Collection[str], what: str) -> Callable[[str], list[str]]:
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, repeats: int) -> None:
-    """Those that every benchmark of engines has; `repeats` is how often each runs unless the command line says so."""
+    """Add the arguments of all benchmarks; `repeats` is the default number of repeats."""
     parser.add_argument("--table-keys", type=_at_least_one, default=TABLE_KEYS, help="rows of the table of w4")
     parser.add_argument("--repeats", type=_at_least_one, default=repeats)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,9 +1,9 @@
-"""Loops without an engine, beside W1 and W2: what consuming and producing costs by itself, on librdkafka from Python.
+"""Loops without an engine, to compare with W1 and W2: the cost of consuming and producing with librdkafka alone.
 
-Takes: a filled input. Gives: the output topic, and one line of JSON.
-Owns: its consumer, its producer, its transactions. Never: keeps state beyond its process, checks its own work.
+Takes a filled input; writes the output topic, and prints one line of JSON. Keeps no state beyond its process.
+Owns its consumer, its producer, its transactions.
 
-- `bare` forwards four of five records as they are, told by their offsets, so that it writes as much as W1 does; one
+- `bare` forwards four of five records as they are, chosen by offset, so that it writes as much as W1 does; one
   transaction per commit interval. `bare-plain` is the same with an idempotent producer and no transactions.
 - `handwritten` does what W1 does, in transactions, with the standard library's json; and what W2 does, with a dict: its
   counts are wrong after a crash.
@@ -25,14 +25,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 LEAST = 20
 BATCH = 1000
 PATIENCE_S = 30.0
-# Not a partition but that the key says which.
+# Let the producer choose the partition by key.
 OF_KEY = -1
 
 Step = Callable[[Message], "bytes | None"]
 
 
 def forward(message: Message) -> bytes | None:
-    """Four of five, untouched."""
+    """Four of five records, unchanged."""
     offset = message.offset()
     return message.value() if offset is not None and offset % 5 != 4 else None
 
@@ -46,15 +46,15 @@ def enrich(message: Message) -> bytes | None:
     return json.dumps(order, separators=(",", ":")).encode()
 
 
-# Beside W1 only: what they do to a record. Word count has a loop of its own.
+# For W1 only: what they do with a record. Word count has a loop of its own.
 STEPS: dict[str, Step] = {"bare": forward, "bare-plain": forward, "handwritten": enrich}
 
 
 class Loop:
-    """Consumes, steps, produces, commits, until all partitions are at their ends."""
+    """Consume, process, produce, commit, until all partitions are read to their ends."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        """Connects."""
+        """Connect."""
         self._step = STEPS[options.loop]
         self._sink = options.outputs
         self._interval = options.commit_interval_ms / 1000
@@ -82,7 +82,7 @@ class Loop:
         self._positions: dict[int, int] = {}
 
     def run(self, topic: str) -> int:
-        """How many records there were."""
+        """Return the number of records read."""
         partitions = self._consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
         self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         if self._transactions:
@@ -125,7 +125,7 @@ class Loop:
     def _write(self, key: str | bytes | None, value: bytes, partition: int) -> None:
         try:
             self._producer.produce(self._sink, value=value, key=key, partition=partition)
-        except BufferError:  # as many as fit: those go first
+        except BufferError:  # the queue is full: its records are sent first
             self._producer.flush(PATIENCE_S)
             self._producer.produce(self._sink, value=value, key=key, partition=partition)
 
@@ -146,10 +146,10 @@ class Loop:
 
 
 class WordCount(Loop):
-    """W2 by hand: every count goes out, as 8 bytes behind its word."""
+    """W2 by hand: every count is written, as 8 bytes, with its word as key."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        """Nothing is counted yet."""
+        """Start with no counts."""
         super().__init__(options)
         self._counts = Counter[str]()
 
@@ -161,7 +161,7 @@ class WordCount(Loop):
 
 
 def guarantee(options: argparse.Namespace) -> str:
-    """What holds after a crash."""
+    """Return the guarantee after a crash."""
     if options.workload == "w2":
         return "none: counts are in memory only"
     transactions = options.loop != "bare-plain" and options.guarantee == "exactly_once_v2"
@@ -169,7 +169,7 @@ def guarantee(options: argparse.Namespace) -> str:
 
 
 def main() -> int:
-    """Runs, prints."""
+    """Run, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("bootstrap", "workload", "application-id", "inputs", "outputs", "guarantee"):
         parser.add_argument(f"--{name}", required=True)

@@ -1,6 +1,6 @@
-"""What the tests of the benchmarks share: one real broker for all that are marked `broker`, and the way to the modules.
+"""Shared by the tests of the benchmarks: one real broker for all tests marked `broker`, and imports of the modules.
 
-Takes: Java and Maven, where a test asks for the broker. Owns: that broker. Never: starts it for those that do not.
+Needs Java and Maven if a test uses the broker. Owns that broker, and starts it only if it is used.
 """
 
 from __future__ import annotations
@@ -19,6 +19,6 @@ from broker.kafka_broker import KafkaBroker  # noqa: E402
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[KafkaBroker]:
-    """A real Kafka broker: it takes longer to start than most tests take. Each test has topics of its own."""
+    """A real Kafka broker, shared since its start takes longer than most tests. Each test has its own topics."""
     with KafkaBroker() as running:
         yield running

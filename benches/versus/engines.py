@@ -1,12 +1,10 @@
-"""Running one engine once, in a process of its own, and measuring it.
+"""Runs one engine once, in a process of its own, and measures it.
 
-Takes: the shared conditions, a job (workload, engine, topics). Gives: a `Run`.
-Owns: the engine's process and its state folder. Never: lets two engines run at a time; believes an engine that
-ended with an error.
+Takes the shared conditions, a job (workload, engine, topics); returns a `Run`. Owns the engine's process and its state
+folder. Only one engine runs at a time; an engine that ended with an error has no figures.
 
-The engine prints its own figures; the CPU seconds that the system counted for the whole process and its children,
-start and exit included, stand beside them (`process_cpu_seconds`), so that neither side can look better by measuring
-late.
+The engine prints its own figures; the system's CPU seconds of the whole process and its children, including start and
+exit, are reported too (`process_cpu_seconds`), so that no side can look better by measuring late.
 """
 
 from __future__ import annotations
@@ -33,21 +31,21 @@ from workloads import WORKLOADS
 KSTREAMS, BARE = "kstreams", "bare"
 FLAVOURS = ("native", "lambda", "arrow")
 LOOPS = ("handwritten", BARE, "bare-plain")
-# Who runs unless the command line says so, and who can.
+# Default engines, and all engines.
 USUAL = (KSTREAMS, *FLAVOURS, *LOOPS)
 ENGINES = (*USUAL, *PEERS)
 _HERE = Path(__file__).resolve().parent
 
 
 class EngineError(RuntimeError):
-    """An engine could not be run to its end."""
+    """An engine failed before the end of its input."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What an engine is to do. `records` are those that are counted, `inputs` holds `consumed` in all.
+    """The work of an engine. `records` is the number of counted records, `inputs` contain `consumed` in all.
 
-    `name` is that of no other run: its application is called after it.
+    `name` is unique to the run: its application is named after it.
     """
 
     workload: str
@@ -60,13 +58,13 @@ class Job:
 
     @property
     def application(self) -> str:
-        """Its name on the broker, which is in the names of all topics that an engine makes for itself."""
+        """Its application id, which is in the names of all internal topics of the engine."""
         return f"{self.name}-app"
 
 
 @dataclass(frozen=True)
 class Run:
-    """One measured run; `seconds` is the engine's own, from start() on, `wall_seconds` of its whole process."""
+    """One measured run; `seconds` is the engine's own time from start() on, `wall_seconds` that of its process."""
 
     workload: str
     engine: str
@@ -79,14 +77,14 @@ class Run:
     peak_rss_kb: int
     broker_cpu_seconds: float
     other_cpu_seconds: float
-    # What holds after a crash, as the engine says.
+    # The guarantee after a crash, as reported by the engine.
     guarantee: str
-    # At most at a time; with more than one, the peak of memory is that of their sum, looked at every second.
+    # Most processes at a time; with more than one, peak memory is the peak of their sum, sampled every second.
     processes: int
-    # The median in the second half of the work; None if it was too short for that.
+    # Median memory in the second half of the work; `None` if it was too short for that.
     steady_rss_kb: int | None = None
     output_records: int | None = None
-    # What it has left on the broker, by kind of topic.
+    # Bytes that it has left on the broker, by role of topic.
     broker_bytes: Mapping[str, int] | None = None
     table_hash: str | None = None
 
@@ -101,24 +99,24 @@ class Run:
         return sum(self.broker_bytes.values()) / self.records if self.broker_bytes is not None else None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fields for JSON."""
         return asdict(self) | {"cpu_per_million": self.cpu_per_million, "bytes_per_record": self.bytes_per_record}
 
 
 @dataclass(frozen=True)
 class Available:
-    """What was found before anything is measured: our version, and why a workload's flavour cannot run."""
+    """What is installed: our version, and why a workload's flavour cannot run."""
 
     version: str | None
     missing: Mapping[str, str]
 
     def why_not(self, workload: str, engine: str) -> str | None:
-        """In words; None if it can run."""
+        """The reason as text; `None` if it can run."""
         return self.missing.get(f"{workload}/{engine}")
 
 
 def prepare(engines: Collection[str], python: str) -> Available:
-    """Finds out before anything is measured what can run, and installs what is to be compared with."""
+    """Find out, before anything is measured, what can run; install the engines to compare with."""
     missing = _missing_peers([PEERS[name] for name in engines if name in PEERS])
     if KSTREAMS in engines:
         find_java()
@@ -151,7 +149,7 @@ def _missing_peers(asked: Sequence[peers.Peer]) -> dict[str, str]:
 
 
 def command(job: Job, at: Conditions, state: str, *, follow: bool = False) -> list[str]:
-    """How the engine is started: to work off what is there, or to `follow` what is still being written."""
+    """The command that starts the engine: to process existing input, or to `follow` input while it is being written."""
     application = job.application
     inputs, outputs = ",".join(job.inputs), ",".join(job.outputs)
     if job.engine == KSTREAMS:
@@ -184,7 +182,7 @@ def command(job: Job, at: Conditions, state: str, *, follow: bool = False) -> li
 
 
 def run_engine(job: Job, repeat: int, at: Conditions) -> Run:
-    """Runs it until it has consumed the input and ended by itself."""
+    """Run it until it has consumed the input and ended by itself."""
     with tempfile.TemporaryDirectory(prefix="stoatflow-versus-") as folder:
         begun = command(job, at, str(Path(folder) / "state"))
         began = time.monotonic()
@@ -224,7 +222,7 @@ def run_engine(job: Job, repeat: int, at: Conditions) -> Run:
 
 
 def _run_measured(command: list[str], folder: Path, timeout: float) -> tuple[str, int, float, ProcessTree]:
-    """Standard output, exit code, the CPU seconds that the system counted for the process, and its children."""
+    """Return standard output, exit code, the system's CPU seconds of the process, and its process tree."""
     with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
     deadline = time.monotonic() + timeout
@@ -235,14 +233,14 @@ def _run_measured(command: list[str], folder: Path, timeout: float) -> tuple[str
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             time.sleep(0 if pid else 0.05)
     finally:
-        if not pid:  # too slow, or interrupted
+        if not pid:  # timed out, or interrupted
             process.kill()
             process.wait()
     if not pid:
         raise EngineError(
             f"not finished after {timeout:.0f} s (--timeout); its last words:\n{_tail(folder / 'stderr')}"
         )
-    process.returncode = os.waitstatus_to_exitcode(status)  # wait4 has taken it: Popen must not wait again
+    process.returncode = os.waitstatus_to_exitcode(status)  # wait4 has reaped it: Popen must not wait again
     cpu = usage.ru_utime + usage.ru_stime
     return (folder / "stdout").read_text(), process.returncode, cpu, tree
 

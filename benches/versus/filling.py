@@ -1,7 +1,6 @@
-"""Writing a workload's input into its topics.
+"""Writes a workload's input to its topics.
 
-Takes: rows. Gives: a filled topic. Owns: its producer.
-Never: writes a row twice, or goes on when one was refused.
+Takes rows, fills a topic. Owns its producer. Writes each row once, and stops if one is refused.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from workloads.workload import Row
 
 
 class FillingError(RuntimeError):
-    """The input could not be written whole."""
+    """The input could not be written completely."""
 
 
 def fill_topic(bootstrap: str, topic: str, rows: Iterable[Row]) -> None:
-    """Writes the rows in their order; keys go to the partitions that Kafka's own clients choose for them."""
+    """Write the rows in order; keys go to the partitions that Kafka's own clients choose for them."""
     refused: list[str] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
@@ -32,7 +31,7 @@ def fill_topic(bootstrap: str, topic: str, rows: Iterable[Row]) -> None:
             "linger.ms": 50,
             "partitioner": "murmur2_random",
             "queue.buffering.max.messages": 500_000,
-            "log_level": 3,  # a broker that has just started makes it repeat its first question, with a warning
+            "log_level": 3,  # with a broker that has just started it retries its first request, with a warning
         }
     )
     for number, row in enumerate(rows):

@@ -1,10 +1,9 @@
-"""What an engine left in its output topic, as a `read_committed` reader sees it.
+"""The final content of an engine's output topic, as a `read_committed` consumer sees it.
 
-Takes: an output topic, and how a workload reads its records. Gives: the last value of each row that is not deleted, and
-a hash of that table that does not depend on the order of rows or partitions.
-A stream is read as the table of its records by their ids: there a second record of an id is an error.
-Owns: its consumer. Never: stops before the end of every partition; calls a row's value "last" when it stands in two
-partitions.
+Takes an output topic, and the workload's record reader. Returns the last value of each row that is not deleted, and a
+hash of that table that does not depend on the order of rows or partitions. A stream is read as the table of its records
+by their ids: a second record of an id is an error. Owns its consumer. Reads every partition to its end; a row in two
+partitions is an error.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from workloads.reading import Cell, Form, Reader, long_by_text
 
 
 class TableError(RuntimeError):
-    """The output topic does not hold a table."""
+    """The output topic does not contain a table."""
 
 
 @dataclass(frozen=True)
 class FinalTable:
-    """The last value of each row, and the number of records it took to say so."""
+    """The last value of each row, and the number of records read."""
 
     rows: Mapping[str, Cell]
     records: int
@@ -46,7 +45,7 @@ def table_hash(rows: Mapping[str, Cell]) -> str:
 
 
 def differences(found: Mapping[str, Cell], wanted: Mapping[str, Cell], examples: int = 5) -> list[str]:
-    """What is missing, extra or wrong, in words; empty if the tables are equal."""
+    """Missing, extra and wrong rows as text; empty if the tables are equal."""
     missing = sorted(wanted.keys() - found.keys())
     extra = sorted(found.keys() - wanted.keys())
     wrong = sorted(key for key in wanted.keys() & found.keys() if wanted[key] != found[key])
@@ -70,7 +69,7 @@ def read_final_table(
     timeout: float = 120.0,
     patience: float = 30.0,
 ) -> FinalTable:
-    """Reads the topic from its beginning to its end; without `updates` a row may come only once.
+    """Read the topic from its beginning to its end; without `updates` a row may occur only once.
 
     A transaction that is still open after `patience` seconds is an error.
     """
@@ -92,7 +91,7 @@ def read_final_table(
 
 
 class _Rows:
-    """What was read so far."""
+    """The rows read so far."""
 
     def __init__(self, topic: str, read: Reader, updates: bool) -> None:
         self.topic = topic
@@ -103,7 +102,7 @@ class _Rows:
         self._home: dict[str, int] = {}
 
     def add(self, message: Message, partition: int) -> None:
-        """One more record."""
+        """Add a record."""
         try:
             said = self._read(message.key() or b"", message.value())
         except Form as error:
@@ -144,9 +143,9 @@ def _drain(consumer: Consumer, rows: _Rows, partitions: int, deadline: float) ->
 
 
 def _refuse_open_transactions(bootstrap: str, topic: str, partitions: int, patience: float) -> None:
-    """A reader of committed records stops in silence before an open transaction: that end would not be the end.
+    """Raise if a transaction is open: a `read_committed` consumer silently stops before it, at a false end.
 
-    The broker writes the marks of a commit after it has promised them to the producer: that is worth a wait.
+    The broker writes transaction markers after it has acknowledged the commit to the producer, so wait for them.
     """
 
     def ends(isolation: str) -> list[int]:

@@ -1,8 +1,7 @@
-"""Building the Kafka Streams side.
+"""Builds the Kafka Streams side.
 
-Takes: `kstreams/`, a JDK, Maven. Gives: the class path of `stoatflow.versus.Versus`.
-Owns: `versus-kstreams/` in the cache outside the clone, rebuilt when the pom or a source changes.
-Never: writes into the clone.
+Takes `kstreams/`, a JDK, Maven; returns the class path of `stoatflow.versus.Versus`. Owns `versus-kstreams/` in the
+cache outside the clone, rebuilt when the pom or a source changes.
 """
 
 from __future__ import annotations
@@ -18,5 +17,5 @@ _PROJECT = Path(__file__).resolve().parent / "kstreams"
 
 
 def class_path() -> str:
-    """Builds if needed; what comes after `java -cp`."""
+    """Build if needed; return the argument of `java -cp`."""
     return built_project(_PROJECT, cache_dir() / "versus-kstreams" / "build", "Kafka Streams side of the benchmark")

@@ -1,14 +1,13 @@
-"""How long a record takes from its instant to a committed reader: Kafka Streams and StoatFlow at the same rates.
+"""Latency of a record from its scheduled instant to a committed consumer: Kafka Streams and StoatFlow at equal rates.
 
 `python benches/versus/latency.py --workloads w1,w3 --rates 500,2000 --seconds 15`
 
-Takes: a JDK, Maven, confluent-kafka, and StoatFlow installed in the interpreter.
-Gives: for each workload and rate the latencies P50 to P99.9, the CPU seconds and the memory of each engine, and ratios,
-and how long each took from the start of its process until it ran; the same as JSON, as Markdown, and as pictures. Where
-records did not come in time, the figures stand beside how many are MISSING: the engine did not keep up.
-Owns: the broker, which has been in use for a while before anything is measured, and the order of the runs.
-Never: reports an engine that failed, or from which it saw a record come twice; counts from when a record was sent
-instead of from when it was due.
+Needs a JDK, Maven, confluent-kafka, and StoatFlow installed in the interpreter. Prints, for each workload and rate, the
+latencies P50 to P99.9, CPU seconds and memory of each engine, and ratios, and the time from the start of its process
+until it ran; the same as JSON, as Markdown, and as pictures. If records did not arrive in time, the number of MISSING
+records is printed with the figures: the engine did not keep up. Owns the broker, which is warmed up before anything is
+measured, and the order of the runs. An engine that failed, or wrote a record twice, is not reported. Latency is counted
+from when a record was due, not from when it was sent.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ from workloads.workload import NEW_YEAR_MS, Load, Row  # noqa: E402
 
 ENGINES = (KSTREAMS, *FLAVOURS)
 USUAL = (KSTREAMS, "native", "lambda")
-# Arguments that say where something is on this machine, and nothing of the measurement.
+# Arguments about places on this machine, which don't affect the measurement.
 PLACES = ("python", "json", "markdown", "charts")
 QUANTILES = (50.0, 95.0, 99.0, 99.9)
-# An engine may take so long to end after a signal.
+# How long an engine may take to end after a signal.
 END_S = 60.0
 
 
@@ -70,25 +69,25 @@ class Latency:
     cpu_per_million: float
     sender_behind_ms: float
     other_cores: float
-    # From the start of its process until it said that it runs, the same for all rates.
+    # From the start of its process until it reported that it runs; the same for all rates.
     ready_seconds: float
-    # The most that it has had until the end of this rate.
+    # Peak memory until the end of this rate.
     peak_rss_mb: float
 
     @property
     def p99(self) -> float:
-        """The one that is compared."""
+        """The quantile that is compared."""
         return self.quantiles_ms["99"]
 
 
 def quantile(ordered: Sequence[float], percent: float) -> float:
-    """The smallest that so many percent of all do not exceed."""
+    """The smallest value that `percent` of all values do not exceed."""
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
 @dataclass(frozen=True)
 class Running:
-    """A process, and how long it took until its engine ran."""
+    """A process, and the time until its engine ran."""
 
     pid: int
     ready_seconds: float
@@ -96,7 +95,7 @@ class Running:
 
 @contextmanager
 def running(job: Job, at: Conditions) -> Iterator[Running]:
-    """The engine in a process of its own, from the moment at which it runs."""
+    """Run the engine in a process of its own, and yield once it runs."""
     who = f"{job.workload}, {job.engine}"
     with tempfile.TemporaryDirectory(prefix="stoatflow-latency-") as folder:
         said, errors = Path(folder) / "stdout", Path(folder) / "stderr"
@@ -140,7 +139,7 @@ class Bench:
         at: Conditions,
         called: str = "latency",
     ) -> None:
-        """Nothing is written yet; topics and applications begin with what it is `called`."""
+        """Nothing is written yet; names of topics and applications begin with `called`."""
         self._name, self._options, self._broker, self._at = workload, options, broker, at
         self._called = f"{called}-{workload}"
         self._load = Load(0, options.seed, table_keys=options.table_keys, base_ms=NEW_YEAR_MS)
@@ -149,7 +148,7 @@ class Bench:
         self.wrong: dict[str, str] = {}
 
     def fill(self) -> None:
-        """Writes what is there before the first record: the tables, once for all engines."""
+        """Write the input that precedes the first record: the tables, once for all engines."""
         now = replace(self._load, base_ms=time.time_ns() // 1_000_000 - 60_000)
         for source in self._of.inputs[self._probing.sent :]:
             topic = f"{self._called}-{source.name}"
@@ -158,7 +157,7 @@ class Bench:
             self._tables.append(topic)
 
     def _beside(self, table: str, time_ms: int) -> Iterable[Row]:
-        """What the records that are measured find in a table."""
+        """Rows of a table that the measured records are joined with."""
         row_of = self._probing.beside.get(table)
         if row_of is None:
             return []
@@ -167,7 +166,7 @@ class Bench:
         return (row_of(answer)._replace(timestamp_ms=time_ms) for answer in answers)
 
     def _stages(self) -> list[Stage]:
-        """A time to get warm, then all rates."""
+        """A warm-up, then all rates."""
         held = [(min(self._options.rates), self._options.warm)]
         held += [(rate, self._options.seconds) for rate in self._options.rates]
         stages: list[Stage] = []
@@ -177,13 +176,13 @@ class Bench:
         return stages
 
     def all(self, engines: list[str], repeats: int) -> list[Latency]:
-        """Engines in turn. One that fails once has no figures at all; the others go on."""
+        """Measure the engines in turn. One that fails once has no figures; the others continue."""
         turns = [(name, repeat) for repeat in range(repeats) for name in order_of(repeat, engines)]
         measured = [one for name, repeat in turns for one in self._attempt(name, repeat)]
         return [one for one in measured if one.engine not in self.wrong]
 
     def _attempt(self, engine: str, repeat: int) -> list[Latency]:
-        """All rates, or nothing if it has ever been `wrong`."""
+        """Measure all rates; empty if the engine has ever been `wrong`."""
         if engine in self.wrong:
             return []
         try:
@@ -194,7 +193,7 @@ class Bench:
             return []
 
     def measure(self, engine: str, repeat: int) -> list[Latency]:
-        """One engine, one process, all rates after a time to get warm."""
+        """Measure one engine in one process: all rates, after a warm-up."""
         name = f"{self._called}-{engine}-{repeat}"
         sources = tuple(f"{name}-{one.name}" for one in self._of.inputs[: self._probing.sent])
         sinks = tuple(f"{name}-to-{one.name}" for one in self._of.outputs)
@@ -235,7 +234,7 @@ class Bench:
             peak_rss_mb=round(peak_rss_kb(process.pid) / 1024, 1),
         )
         say(f"{self._name}, repeat {repeat + 1}, {_line(latency)}{'' if stage.first else ', getting warm'}")
-        # Not everything is there: it could not keep up. Twice is worse, nobody wants its figures.
+        # Missing records mean that it could not keep up. Duplicates are worse: its figures are discarded.
         if latency.repeated:
             raise EngineError(f"{self._name}, {engine}: {latency.repeated} of {latency.records} records came twice")
         return latency
@@ -251,7 +250,7 @@ def _line(one: Latency) -> str:
 
 
 def as_text(measured: Sequence[Latency]) -> str:
-    """The table for people: the median of the repeats of each figure, ratios of P99 paired within a repeat."""
+    """The table for people: the median of the repeats of each figure; ratios of P99 are paired within a repeat."""
     lines: list[str] = []
     for workload, rate in dict.fromkeys((one.workload, one.rate) for one in measured):
         lines += ["", f"{workload}, {WORKLOADS[workload].title}, {rate:.0f} records a second"]
@@ -266,7 +265,7 @@ def as_text(measured: Sequence[Latency]) -> str:
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for what, there, usual in (("workload", tuple(PROBES), tuple(PROBES)), ("engine", ENGINES, USUAL)):
         said = f"comma-separated, of: {', '.join(there)}"
@@ -293,9 +292,9 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
 
 
 def warm_up(options: argparse.Namespace, broker: KafkaBroker, at: Conditions) -> None:
-    """Every engine uses the broker for a while, as one that runs for months has been; figures are thrown away.
+    """Let every engine use the broker for a while, as one that has run for months; the figures are discarded.
 
-    A broker that has just started compiles itself and collects garbage every second: whoever comes first would pay.
+    A broker that has just started JIT-compiles and collects garbage every second, at the expense of the first engine.
     """
     first, rate = options.workloads[0], max(options.rates)
     say(f"the broker gets warm ({first}, every engine, at {rate:.0f}/s for {options.warm_broker:g} s); not counted:")
@@ -306,7 +305,7 @@ def warm_up(options: argparse.Namespace, broker: KafkaBroker, at: Conditions) ->
 
 
 def measure(options: argparse.Namespace) -> tuple[list[Latency], list[str]]:
-    """All workloads, one after the other, on one broker; engines in turn. What failed, in words."""
+    """Measure all workloads, one after the other, on one broker; engines in turn. Also returns failures, as text."""
     measured: list[Latency] = []
     failed: list[str] = []
     with bench_broker() as broker:
@@ -322,7 +321,7 @@ def measure(options: argparse.Namespace) -> tuple[list[Latency], list[str]]:
 
 
 def main(given: list[str] | None = None) -> int:
-    """Measures and prints."""
+    """Measure and print."""
     options = arguments(given)
     try:
         available = prepare(options.engines, options.python)

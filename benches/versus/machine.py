@@ -1,7 +1,7 @@
-"""What the measurement ran on, and what else ran meanwhile.
+"""The machine of a measurement, and its load meanwhile.
 
-Takes: /proc. Gives: a description of the machine, the CPU seconds of a process, of the whole machine.
-Owns: nothing. Never: guesses: what cannot be read is reported as missing.
+Reads /proc; returns a description of the machine, the CPU seconds of a process, and of the whole machine. Values that
+cannot be read are reported as missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import confluent_kafka
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SAMPLE_S = 0.1
 _FAMILY_S = 1.0
-# Fewer samples say nothing about a half of a run.
+# Fewer samples say nothing about half a run.
 _ENOUGH_SAMPLES = 3
 
 
@@ -38,7 +38,7 @@ def _first(path: str, label: str) -> str | None:
 
 
 def describe(java: Path) -> dict[str, str | int | float | None]:
-    """The machine in a few facts, without names or paths."""
+    """Describe the machine, without names or paths."""
     version = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False).stderr
     memory = _first("/proc/meminfo", "MemTotal")
     return {
@@ -61,20 +61,20 @@ def process_cpu(pid: int) -> float:
 
 
 class ProcessTree:
-    """A process and all that it has started: who they are once a second, since that is work; memory more often."""
+    """A process and its descendants: listed once a second, since that takes time; memory is sampled more often."""
 
     def __init__(self, pid: int) -> None:
-        """Not looked at yet."""
+        """Take no sample yet."""
         self._pid = pid
         self._found = [pid]
         self._next_family = self._next_sample = 0.0
         self.processes = 1
         self.peak_rss_kb = 0
-        # When, by the monotonic clock, and how much memory they had together.
+        # Time by the monotonic clock, and their total memory.
         self.samples: list[tuple[float, int]] = []
 
     def look(self) -> None:
-        """Remembers how many there are, and how much memory they have together."""
+        """Sample their number and their total memory."""
         now = time.monotonic()
         if now >= self._next_family:
             self._next_family = now + _FAMILY_S
@@ -83,14 +83,14 @@ class ProcessTree:
         if now >= self._next_sample:
             self._next_sample = now + _SAMPLE_S
             together = sum(map(_rss_kb, self._found))
-            if together:  # it has not ended meanwhile
+            if together:  # none of them has ended meanwhile
                 self.samples.append((now, together))
             if len(self._found) > 1:
                 self.peak_rss_kb = max(self.peak_rss_kb, together)
 
 
 def steady_rss_kb(samples: Sequence[tuple[float, int]], started: float, seconds: float) -> int | None:
-    """The median of the samples in the second half of the work; None if it was too short to say."""
+    """The median of the samples in the second half of the work; `None` if it was too short."""
     half = [rss for at, rss in samples if started + seconds / 2 <= at <= started + seconds]
     return round(statistics.median(half)) if len(half) >= _ENOUGH_SAMPLES else None
 
@@ -113,13 +113,13 @@ def _rss_kb(pid: int) -> int:
 
 
 def peak_rss_kb(pid: int) -> int:
-    """The most memory that a running process has had, as the system counts it."""
+    """The peak memory of a running process, as the system counts it."""
     found = _first(f"/proc/{pid}/status", "VmHWM")
     return int(found.split()[0]) if found else 0
 
 
 def machine_cpu() -> float:
-    """CPU seconds of all processes since the machine started, without idling and waiting."""
+    """CPU seconds of all processes since the machine started, without idle and I/O wait."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
     user, nice, system, _, _, irq, softirq = fields[:7]
     return (user + nice + system + irq + softirq) / _TICKS

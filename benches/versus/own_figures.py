@@ -1,7 +1,7 @@
-"""What a measured process says of itself at its end.
+"""Figures that a measured process reports about itself at its end.
 
-Takes: /proc and the system's own counts. Gives: CPU seconds, peak memory, a line of JSON.
-Owns: nothing. Never: imports more than the standard library: it runs inside the measured processes.
+Reads /proc and the system's counters; prints CPU seconds, peak memory, as a line of JSON. Imports only the standard
+library, as it runs inside the measured processes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def cpu_seconds() -> float:
 
 
 def peak_rss_kb() -> int:
-    """VmHWM: unlike ru_maxrss it does not remember the process that started this one."""
+    """VmHWM: unlike ru_maxrss it excludes the process that started this one."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1])
@@ -26,7 +26,7 @@ def peak_rss_kb() -> int:
 
 
 def say(engine: str, records: int, started: float, seconds: float, guarantee: str) -> None:
-    """Prints them, and what holds after a crash. `started` is of the monotonic clock, which all processes share."""
+    """Print the figures and the guarantee after a crash. `started` is of the monotonic clock, which processes share."""
     report = {
         "engine": engine,
         "records": records,

@@ -1,7 +1,7 @@
-"""Results as a page of Markdown, with pictures beside it.
+"""Results as a page of Markdown, with pictures.
 
-Takes: what `versus.py` or `latency.py` writes as JSON. Gives: tables that can be put into a page, and the pictures.
-Owns: the form of the tables. Never: computes a figure that the JSON does not have, but medians of repeats.
+Takes the JSON of `versus.py` or `latency.py`; writes tables that can be put into a page, and the pictures. Computes no
+figures other than medians of repeats.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from bars import Bar, shown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those that every benchmark with a page has."""
+    """Add the arguments of all benchmarks with a page."""
     parser.add_argument("--markdown", type=Path, help="where a page with tables goes; the pictures go beside it")
     parser.add_argument("--charts", type=Path, help="the folder of the pictures (SVG)")
 
 
 def write(found: Mapping[str, Any], markdown: Path | None, folder: Path | None) -> list[Path]:
-    """Writes what was asked for; gives the files."""
+    """Write the requested files; return them."""
     if markdown is not None and folder is None:
         folder = markdown.parent
     files = [] if folder is None else charts.write(found, folder)
@@ -35,7 +35,7 @@ def write(found: Mapping[str, Any], markdown: Path | None, folder: Path | None) 
 
 
 def as_markdown(found: Mapping[str, Any], pictures: Sequence[Path], beside: Path) -> str:
-    """The page."""
+    """Return the page."""
     body = _of_versus(found) if found["benchmark"] == "versus" else _of_latency(found)
     shown_pictures = [f"![{_title(file)}]({os.path.relpath(file, beside)})" for file in pictures]
     return "\n\n".join([_facts("Machine", found["machine"]), _facts("Conditions", found["conditions"]), *body,
@@ -52,7 +52,7 @@ def _facts(name: str, facts: Mapping[str, Any]) -> str:
 
 
 def _table(engines: Sequence[str], rows: Mapping[str, Mapping[str, Bar]]) -> str:
-    """A row for each job: medians, and in brackets the ratio to Kafka Streams."""
+    """A row per job: medians, and in brackets the ratio to Kafka Streams."""
     lines = ["| | " + " | ".join(engines) + " |", "|---|" + "---|" * len(engines)]
     for name, bars in rows.items():
         cells = [_cell(bars[engine]) if engine in bars else "" for engine in engines]

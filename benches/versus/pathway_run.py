@@ -1,9 +1,9 @@
-"""W1 and W2 on Pathway, as its own documentation writes such jobs.
+"""W1 and W2 on Pathway, written as in its own documentation.
 
-Takes: a filled input. Gives: the output topic, and one line of JSON. Owns: its persistence folder.
-Never: sets what is not a condition of the run: batches and snapshots come with the commit interval.
+Takes a filled input; writes the output topic, and prints one line of JSON. Owns its persistence folder. Sets only the
+conditions of the run: batches and snapshots follow the commit interval.
 
-Its free edition is at-least-once at most, with persistence. It writes each update of a count as two records, the old
+Its free edition is at-least-once at best, with persistence. It writes each update of a count as two records, the old
 one and the new one, and one pair per word and batch.
 """
 
@@ -26,7 +26,7 @@ LEAST = 20
 
 
 class Order(pw.Schema):
-    """A record of W1; `id` is a name of Pathway's own, so that member is called `order`."""
+    """A record of W1; Pathway reserves the name `id`, so that member is called `order`."""
 
     order: int
     user: str
@@ -67,7 +67,7 @@ PROGRAMS: dict[str, Any] = {"w1": filter_json, "w2": count_words}
 
 
 def end_with_the_input(at: argparse.Namespace, start: float) -> None:
-    """Pathway reads for ever: the process ends when nothing is written any more."""
+    """End the process when nothing is written any more: Pathway itself never ends."""
     status = 1
     try:
         progress = peer_run.Progress(at)
@@ -81,13 +81,13 @@ def end_with_the_input(at: argparse.Namespace, start: float) -> None:
 
 
 def main() -> int:
-    """Runs, prints."""
+    """Run, print."""
     at = peer_run.options(__doc__)
     settings = {
         "bootstrap.servers": at.bootstrap,
         "group.id": at.application_id,
         "auto.offset.reset": "earliest",
-        # Otherwise places are committed before what was read there is safe.
+        # Otherwise offsets are committed before their records are persisted.
         "enable.auto.commit": "false",
     }
     Path(at.state_dir).mkdir(parents=True, exist_ok=True)

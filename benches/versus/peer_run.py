@@ -1,7 +1,7 @@
-"""What the programs of other engines share: their command line, and how it is seen from outside that one is done.
+"""Shared by the programs of other engines: their command line, and how their end is detected from outside.
 
-Takes: a broker. Gives: the options, and the moment of the last change that an engine has made on the broker.
-Owns: nothing. Never: asks the engine itself: only what is on the broker counts.
+Takes a broker; returns the options, and the time of an engine's last change on the broker. The engine itself is not
+asked.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 POLL_S = 0.2
-# An engine that has changed nothing on the broker for so long is done. The time does not count, its CPU does.
+# An engine that has changed nothing on the broker for this long is done. This time doesn't count, its CPU does.
 QUIET_S = 3.0
 TIMEOUT_S = 30.0
-# What a broker says of a group that nobody has asked for before.
+# Errors of a broker about a group that was not used before.
 NOT_YET = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -25,7 +25,7 @@ NOT_YET = (
 
 
 def options(about: str | None) -> argparse.Namespace:
-    """The command line of every program; lists for inputs and outputs."""
+    """Parse the command line of every program; inputs and outputs are lists."""
     parser = argparse.ArgumentParser(description=about)
     for name in ("workload", "bootstrap", "application-id", "inputs", "outputs", "guarantee", "state-dir"):
         parser.add_argument(f"--{name}", required=True)
@@ -36,24 +36,24 @@ def options(about: str | None) -> argparse.Namespace:
 
 
 class Progress:
-    """What an application has done so far, seen from the broker."""
+    """Progress of an application, seen from the broker."""
 
     def __init__(self, at: argparse.Namespace) -> None:
-        """Knows the partitions of the inputs."""
+        """Read the partitions of the inputs."""
         self._admin = AdminClient({"bootstrap.servers": at.bootstrap, "log_level": 2})
         self._application, self._inputs, self._outputs = at.application_id, at.inputs, at.outputs
-        # Asks for what the group has committed and is no member of it.
+        # Reads the group's committed offsets without being a member.
         self._group = Consumer({"bootstrap.servers": at.bootstrap, "group.id": at.application_id, "log_level": 2})
         self._places = [TopicPartition(*place) for place in self._ends(at.inputs)]
 
     def records(self) -> int:
-        """How many there are to read."""
+        """Number of records to read."""
         return sum(self._ends(self._inputs).values())
 
     def wait(self, *, commits: bool) -> float:
-        """The time of the last change, once something is written and there is none any more.
+        """Wait until something is written and nothing changes any more; return the time of the last change.
 
-        With `commits` the application commits its place in the inputs, and all of them must be read first.
+        With `commits` the application commits its offsets in the inputs, and must have read all of them.
         """
         total, changed = self.records(), time.monotonic()
         last: tuple[dict[tuple[str, int], int], int] = ({}, 0)
@@ -67,7 +67,7 @@ class Progress:
                 return changed
 
     def _internal(self) -> list[str]:
-        """Topics that the engine has made for itself carry the application's name."""
+        """The engine's internal topics, whose names contain the application's name."""
         topics = self._admin.list_topics(timeout=TIMEOUT_S).topics
         return [name for name in topics if self._application in name]
 
@@ -80,7 +80,7 @@ class Progress:
         return {(at.topic, at.partition): found.result().offset for at, found in asked.items()}
 
     def _read(self) -> int:
-        """Committed places in the inputs; none while the broker is about to find out who keeps them."""
+        """Sum of committed offsets in the inputs; 0 while the broker looks for the group's coordinator."""
         try:
             committed = self._group.committed(self._places, TIMEOUT_S)
         except KafkaException as error:

@@ -1,8 +1,8 @@
-"""Other engines for Python that do some of the jobs: what they are, and the environments that they run in.
+"""Other engines for Python that run some of the jobs: their descriptions and their environments.
 
-Takes: `requirements/<name>.txt`, pip. Gives: an interpreter that has the engine, or the reason why there is none.
-Owns: `versus-peers/<name>` in the cache outside the clone, made anew when the requirements change.
-Never: installs anything into the environment of StoatFlow; installs what was not asked for.
+Takes `requirements/<name>.txt`, pip; returns an interpreter that has the engine, or the reason why there is none. Owns
+`versus-peers/<name>` in the cache outside the clone, created again when the requirements change. Never installs
+anything into the environment of StoatFlow, and installs only requested engines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class PeerError(RuntimeError):
 
 @dataclass(frozen=True)
 class Peer:
-    """An engine, and the workloads that its program has."""
+    """An engine, and the workloads that its program implements."""
 
     name: str
     title: str
@@ -32,22 +32,22 @@ class Peer:
 
     @property
     def program(self) -> Path:
-        """What is run."""
+        """The program to run."""
         return _HERE / f"{self.name}_run.py"
 
     @property
     def requirements(self) -> Path:
-        """What is installed."""
+        """Its requirements file."""
         return _HERE / "requirements" / f"{self.name}.txt"
 
     @property
     def version(self) -> str:
-        """What it is pinned to."""
+        """Its pinned version."""
         return self.requirements.read_text().splitlines()[0]
 
     @property
     def interpreter(self) -> Path:
-        """Of its environment, once that is installed."""
+        """The interpreter of its environment, once that is installed."""
         return self._folder / "bin" / "python"
 
     @property
@@ -55,11 +55,11 @@ class Peer:
         return cache_dir() / "versus-peers" / self.name
 
     def why_not(self, workload: str) -> str | None:
-        """In words; None if it has the workload."""
+        """The reason as text; `None` if it has the workload."""
         return None if workload in self.workloads else f"there is no program for {workload} on {self.title}"
 
     def install(self) -> None:
-        """Makes its environment, unless it is there."""
+        """Create its environment, unless it exists."""
         complete_folder(self._folder, [self.requirements], self._fill)
 
     def _fill(self, partial: Path) -> None:

@@ -1,10 +1,9 @@
-"""Records sent at a fixed rate, and when what comes of them is there.
+"""Sends records at a fixed rate, and measures when their results arrive.
 
-Takes: a workload, a rate, topics. Gives: for each record that must come out the time between the instant at which it
-was to be sent and the instant at which a `read_committed` reader had it.
-Owns: the sending process and the reader. Never: waits for an answer before it sends the next record, and never counts
-from when a record could at last be sent: a pause of the engine, or of the sender, is in the figures (no coordinated
-omission).
+Takes a workload, a rate, topics. Returns, for each expected output record, the time between the instant at which its
+input was due and the instant at which a `read_committed` consumer received it. Owns the sending process and the
+consumer. Records are sent without waiting for earlier results, and latency counts from when a record was due: a pause
+of the engine, or of the sender, is included (no coordinated omission).
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from types import TracebackType
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from workloads.probes import PROBES
 
-# From the word to the first record: the reader looks again in between.
+# Time from the start signal to the first record: the consumer polls again in between.
 _HEAD_START_NS = 50_000_000
 _PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True)
 class Stage:
-    """So many records from `first` on, so many of them a second."""
+    """`count` records from number `first` on, at a rate per second."""
 
     workload: str
     first: int
@@ -37,26 +36,26 @@ class Stage:
 
 @dataclass(frozen=True)
 class Taken:
-    """What came of a stage: milliseconds, in no order."""
+    """Results of a stage: milliseconds, unordered."""
 
     latencies_ms: list[float]
     sent: int
     expected: int
     missing: int
     repeated: int
-    # How late the latest record was sent: the sender's own share of what it measures.
+    # Largest delay of sending: the sender's own share of the measured latency.
     sender_behind_ms: float
 
 
 def send(bootstrap: str, topics: Sequence[str], stage: Stage, said: Connection) -> None:
-    """A process of its own: sends each record at its instant, says when the first one was due and how late it got."""
+    """Sender process: sends each record at its instant, reports when the first one was due and the largest delay."""
     probes = PROBES[stage.workload].make(stage.first, stage.count, stage.table_keys)
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
             "linger.ms": 0,
-            # A request per record would keep the broker busy with the sender alone: what becomes
-            # due while one is under way goes with the next.
+            # One request per record would keep the broker busy with the sender alone: records due during a request are
+            # sent with the next one.
             "max.in.flight.requests.per.connection": 1,
             "partitioner": "murmur2_random",
             "queue.buffering.max.messages": 500_000,
@@ -71,8 +70,7 @@ def send(bootstrap: str, topics: Sequence[str], stage: Stage, said: Connection) 
     for number, (row, at) in enumerate(zip(probes.rows, probes.inputs, strict=True)):
         due = began + int(number * gap)
         while (ahead := due - time.monotonic_ns()) > 0:
-            # poll() waits whole milliseconds: for what is left of one it would come back at once,
-            # again and again.
+            # poll() waits whole milliseconds: with less than one left it would return at once, again and again.
             time.sleep(min(ahead / 1e9, 0.001))
         behind = max(behind, -ahead / 1e6)
         where = {} if row.partition is None else {"partition": row.partition}
@@ -84,10 +82,10 @@ def send(bootstrap: str, topics: Sequence[str], stage: Stage, said: Connection) 
 
 
 class Reader:
-    """A reader of an output topic from its end on: what was there before is of no stage."""
+    """A consumer of an output topic from its end on: earlier records belong to no stage."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        """Connects."""
+        """Connect."""
         self._bootstrap = bootstrap
         self._consumer = Consumer(
             {
@@ -102,17 +100,17 @@ class Reader:
         self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
 
     def __enter__(self) -> Reader:
-        """Itself."""
+        """Return itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Disconnects."""
+        """Disconnect."""
         self._consumer.close()
 
     def take(self, topics: Sequence[str], stage: Stage, patience_s: float) -> Taken:
-        """Sends a stage and reads until all of it is there, or for so long after the last record was sent."""
+        """Send a stage, and read until all results have arrived, or `patience_s` after the last record was sent."""
         here, there = multiprocessing.Pipe(duplex=False)
         given = (self._bootstrap, topics, stage, there)
         sender = multiprocessing.get_context("spawn").Process(target=send, args=given)
@@ -139,7 +137,7 @@ class Reader:
         sender: multiprocessing.process.BaseProcess,
         patience_s: float,
     ) -> tuple[dict[int, int], int]:
-        """When each answer was first seen, and how many came again."""
+        """Return when each result was first received, and the number of duplicates."""
         number_of = PROBES[stage.workload].number_of
         seen: dict[int, int] = {}
         repeated, ended = 0, 0.0
@@ -148,7 +146,7 @@ class Reader:
                 ended = time.monotonic()
             if ended and time.monotonic() - ended > patience_s:
                 break
-            # consume() with a timeout waits for all that it may bring, and would add that to every latency.
+            # consume() with a timeout waits for all requested records, which would add to every latency.
             first = self._consumer.poll(0.02)
             messages = [] if first is None else [first, *self._consumer.consume(1000, 0)]
             now = time.monotonic_ns()

@@ -1,10 +1,10 @@
-"""W1 to W5 on Quix Streams, as its own documentation writes such jobs.
+"""W1 to W5 on Quix Streams, written as in its own documentation.
 
-Takes: filled inputs. Gives: the output topic, and one line of JSON. Owns: its state folder.
-Never: sets what is not a condition of the run: guarantee, commit interval, where to begin.
+Takes filled inputs; writes the output topic, and prints one line of JSON. Owns its state folder. Sets only the
+conditions of the run: guarantee, commit interval, offset reset.
 
-Exactly once, if asked for. A session that grows or is merged into another is not taken back by its results: see
-`workloads/sessions.py` for what is made of them.
+Exactly once, if requested. Its results don't retract a session that grows or is merged into another: see
+`workloads/sessions.py` for how they are read.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ PROGRAMS = {"w1": filter_json, "w2": count_words, "w3": sum_windows, "w4": join_
 
 
 def run(at: argparse.Namespace) -> tuple[int, float, float]:
-    """How many records there were, when it started, and the seconds from then to the last commit."""
+    """Return the number of records, when it started, and the seconds from then to the last commit."""
     app = Application(
         broker_address=at.bootstrap,
         consumer_group=at.application_id,
@@ -95,7 +95,7 @@ def run(at: argparse.Namespace) -> tuple[int, float, float]:
     def stop_at_the_end() -> None:
         try:
             ended.append(progress.wait(commits=True))
-        finally:  # if this fails there is no end to report, and the process fails
+        finally:  # without an end to report, the process fails
             app.stop()
 
     start = time.monotonic()
@@ -105,7 +105,7 @@ def run(at: argparse.Namespace) -> tuple[int, float, float]:
 
 
 def main() -> int:
-    """Runs, prints."""
+    """Run, print."""
     at = peer_run.options(__doc__)
     own_figures.say("quix", *run(at), at.guarantee)
     return 0

@@ -1,12 +1,11 @@
-"""Measurements to a table and JSON.
+"""Formats measurements as a table and as JSON.
 
-Takes: measurements whose outputs were found right. Gives: text for people, a dictionary for machines.
-Owns: which figures are compared, and how. Never: prints a time of an engine whose result is wrong; compares runs of
-different repeats or workloads.
+Takes measurements whose outputs were verified; returns text for people, a dictionary for machines. Defines which
+figures are compared, and how: only runs of the same repeat and workload.
 
-What a record costs when the engine is warm is told by two runs of different length: their difference has no start-up
-in it. Halving one run would not tell: Kafka Streams reads half of the input before it counts the first word, so what is
-left at "half" is either mostly splitting or only counting.
+The cost of a record in a warm engine is the difference of two runs of different length, which contains no start-up.
+Halving one run would not work: Kafka Streams reads half of the input before it counts the first word, so the second
+half is either mostly splitting or only counting.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ from typing import Any, Protocol
 
 from engines import BARE, KSTREAMS, Run
 
-# What others are compared with, where it ran.
+# Engines that others are compared with, if they ran.
 BASES = (KSTREAMS, BARE)
 
 
 class Measured(Protocol):
-    """What one engine gave in one repeat, of whatever work."""
+    """The result of one engine in one repeat, of any workload."""
 
     @property
     def engine(self) -> str:
-        """Which one."""
+        """Name of the engine."""
 
     @property
     def repeat(self) -> int:
-        """In which repeat."""
+        """Number of the repeat."""
 
     def as_runs(self) -> list[dict[str, Any]]:
-        """The runs behind it, for JSON."""
+        """Its runs, for JSON."""
 
 
 class Titled(Protocol):
@@ -42,11 +41,11 @@ class Titled(Protocol):
 
     @property
     def name(self) -> str:
-        """As on the command line."""
+        """Name on the command line."""
 
     @property
     def title(self) -> str:
-        """In words."""
+        """Title for people."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +57,17 @@ class Measurement:
 
     @property
     def engine(self) -> str:
-        """Which one."""
+        """Name of the engine."""
         return self.full.engine
 
     @property
     def repeat(self) -> int:
-        """In which repeat."""
+        """Number of the repeat."""
         return self.full.repeat
 
     @property
     def marginal_cpu_per_million(self) -> float | None:
-        """CPU seconds per million of the additional records; None if noise is larger than the difference."""
+        """CPU seconds per million of the additional records; `None` if noise is larger than the difference."""
         cpu = self.full.process_cpu_seconds - self.short.process_cpu_seconds
         records = self.full.records - self.short.records
         return cpu / records * 1e6 if cpu > 0 and records > 0 else None
@@ -96,9 +95,9 @@ def _mb(kb: int | None) -> float | None:
 
 @dataclass(frozen=True)
 class Results:
-    """All measurements of one workload, and why an engine is not among them: it could not run, or it failed.
+    """All measurements of one workload, and why an engine is missing: it could not run, or it failed.
 
-    `notes` are lines for people that the figures do not say by themselves.
+    `notes` are lines for people with additional information.
     """
 
     workload: Titled
@@ -111,7 +110,7 @@ class Results:
 
 @dataclass(frozen=True)
 class Spread:
-    """Smallest, middle and largest of the repeats."""
+    """Smallest, median and largest value of the repeats."""
 
     low: float
     median: float
@@ -119,16 +118,16 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Of at least one value."""
+        """Spread of at least one value."""
         return cls(min(values), statistics.median(values), max(values))
 
     def __str__(self) -> str:
-        """Three columns."""
+        """Format as three columns."""
         return f"{self.low:9.1f} {self.median:9.1f} {self.high:9.1f}"
 
 
 def spreads(measured: Sequence[Measured], metric: Metric) -> dict[str, Spread]:
-    """Of one metric, by engine, in the order in which the engines first ran."""
+    """Spreads of one metric, by engine, in the order in which the engines first ran."""
     values: dict[str, list[float]] = {}
     for one in measured:
         value = metric(one)
@@ -138,7 +137,7 @@ def spreads(measured: Sequence[Measured], metric: Metric) -> dict[str, Spread]:
 
 
 def paired_ratios(measured: Sequence[Measured], metric: Metric, base: str = KSTREAMS) -> dict[str, Spread]:
-    """Each engine against one of them in the same repeat, so that a busy minute hits both sides."""
+    """Ratio of each engine to one of them in the same repeat, so that a busy minute affects both sides."""
     of_base = {one.repeat: metric(one) for one in measured if one.engine == base}
     ratios: dict[str, list[float]] = {}
     for one in measured:
@@ -155,7 +154,7 @@ def _column(engine: str, base: str, ratios: Mapping[str, Spread]) -> str:
 
 
 def as_text(results: Results) -> str:
-    """The table for people, of one workload."""
+    """The table of one workload for people."""
     measured, workload = results.measured, results.workload
     lines = ["", f"{workload.name}: {workload.title}"]
     bases = [base for base in BASES if any(one.engine == base for one in measured)]
@@ -173,7 +172,7 @@ def as_text(results: Results) -> str:
 
 
 def notes_on(measured: Sequence[Measurement], *, updates: bool) -> list[str]:
-    """What is to be known of these runs; with `updates` an engine may fold several into one."""
+    """Notes about these runs; with `updates` an engine may combine several updates into one."""
     if not measured:
         return []
     last = {one.engine: one.full for one in measured}

@@ -2,11 +2,11 @@
 
 `python benches/versus/restore.py --keys 2000000 --repeats 3`
 
-Takes: a JDK, Maven, confluent-kafka, and StoatFlow installed in the interpreter.
-Gives: per side the time from start() to RUNNING with an empty state directory (cold), and after SIGKILL in the middle
-of work with the directory intact (warm), CPU seconds, peak memory, and ratios; the same as JSON.
-Owns: the broker, the changelogs (the same keys and values for both sides) and the order of the runs.
-Never: believes a restored store: after the warm start the counts that go on from it must be the true ones.
+Needs a JDK, Maven, confluent-kafka, and StoatFlow installed in the interpreter. Prints, for each side, the time from
+start() to RUNNING with an empty state directory (cold), and after SIGKILL during processing with the directory intact
+(warm), CPU seconds, peak memory, and ratios; the same as JSON. Owns the broker, the changelogs (the same keys and
+values for both sides) and the order of the runs. Restored stores are verified: after the warm start, the counts that
+continue from them must be correct.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ KSTREAMS, STOATFLOW = "kstreams", "native"
 SIDES = (KSTREAMS, STOATFLOW)
 PARTITIONS = 8
 KEYS, FEED = 2_000_000, 20_000
-# A step without a common divisor with any round number of keys: every key once, in no order.
+# A step coprime to any round number of keys: every key once, in pseudo-random order.
 STRIDE = 1_299_709
 METRICS = (
     ("seconds", "s from start() to RUNNING"),
@@ -61,7 +61,7 @@ METRICS = (
 
 
 def say(text: str) -> None:
-    """Progress goes to stderr; stdout holds the result."""
+    """Print progress on stderr; stdout is for the result."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -71,12 +71,12 @@ def key_of(number: int) -> str:
 
 
 def start_value(number: int) -> int:
-    """What the changelog holds for it."""
+    """The key's value in the changelog."""
     return number % 1000 + 1
 
 
 def write(bootstrap: str, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:
-    """Writes records, placed as Java places them."""
+    """Write records, partitioned as Java's clients do."""
     refused: list[str] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
@@ -109,7 +109,7 @@ def write(bootstrap: str, topic: str, records: Iterable[tuple[bytes, bytes]]) ->
 
 @dataclass(frozen=True)
 class Task:
-    """What is restored, by whom, how often: what both sides share."""
+    """What is restored, by which engines, how often: the same for both sides."""
 
     keys: int
     feed: int
@@ -120,10 +120,10 @@ class Task:
 
 
 class Side:
-    """One engine with its topics and what its counts must be."""
+    """One engine with its topics and its expected counts."""
 
     def __init__(self, name: str, broker: KafkaBroker, task: Task) -> None:
-        """Nothing is made on the broker yet."""
+        """Create nothing on the broker yet."""
         self.name, self.broker, self.task = name, broker, task
         self.application = f"restore-{name}"
         self.source, self.sink = f"{name}-in", f"{name}-out"
@@ -131,7 +131,7 @@ class Side:
         self.folder = Path(tempfile.mkdtemp(prefix=f"stoatflow-restore-{name}-"))
 
     def fill(self) -> None:
-        """Topics, and the changelog as an application would have left it."""
+        """Create the topics, and write the changelog as an application would have left it."""
         keys = self.task.keys
         changelog = f"{self.application}-counts-changelog"
         for topic in (self.source, self.sink):
@@ -142,14 +142,14 @@ class Side:
         write(self.broker.bootstrap, changelog, rows)
 
     def feed(self, repeat: int, part: int) -> None:
-        """Input for some keys, so that there is work when it is killed."""
+        """Write input for some keys, so that there is work when the engine is killed."""
         first = (repeat * 2 + part) * self.task.feed
         numbers = [(first + n) * STRIDE % self.task.keys for n in range(self.task.feed)]
         write(self.broker.bootstrap, self.source, ((key_of(n).encode(), b"x") for n in numbers))
         self.fed.update(numbers)
 
     def check(self, timeout: float = 90.0) -> None:
-        """The counts that went on from the restored ones."""
+        """Check the counts that continue from the restored ones."""
         wanted = {key_of(n): start_value(n) + times for n, times in self.fed.items()}
         deadline = time.monotonic() + timeout
         wrong: list[str] = []
@@ -164,7 +164,7 @@ class Side:
         raise TableError(f"{self.name}: the counts after the restart are wrong, no time is reported: {wrong}")
 
     def command(self) -> list[str]:
-        """How it is started."""
+        """The command that starts it."""
         state = str(self.folder / "state")
         if self.name == KSTREAMS:
             return [
@@ -180,7 +180,7 @@ class Side:
 
     @contextmanager
     def run(self) -> Iterator[dict[str, Any]]:
-        """Starts it and gives what it says when it runs; it is killed at the end, as a crash would."""
+        """Start it and return what it reports once it runs; it is killed at the end, as in a crash."""
         command, log = self.command(), self.folder / "log"
         broker, everything = process_cpu(self.broker.pid), machine_cpu()
         began = time.monotonic()
@@ -207,13 +207,13 @@ class Side:
 
 
 def _line(stream: IO[bytes], timeout: float) -> bytes:
-    """The first line, or nothing if none comes in time."""
+    """The first line; empty if none arrives in time."""
     ready, _, _ = select.select([stream], [], [], timeout)
     return stream.readline() if ready else b""
 
 
 def one_repeat(side: Side, repeat: int) -> Restored:
-    """Cold, killed at work, warm."""
+    """Cold start, kill during processing, warm start."""
     shutil.rmtree(side.folder / "state", ignore_errors=True)
     with side.run() as cold:
         side.feed(repeat, 0)
@@ -243,7 +243,7 @@ class Restored:
 
 @dataclass
 class Outcome:
-    """What was measured, and what became of a side that failed: it has no figures."""
+    """The measurements, and the errors of sides that failed and have no figures."""
 
     restored: list[Restored] = field(default_factory=list)
     wrong: dict[str, str] = field(default_factory=dict)
@@ -254,7 +254,7 @@ def _take(outcome: Outcome, side: Side, repeat: int) -> None:
 
 
 def measure(names: list[str], broker: KafkaBroker, task: Task) -> Outcome:
-    """All repeats on a running broker, sides in turn; one that is wrong once has no figures, the other goes on."""
+    """Run all repeats on a running broker, sides in turn; one that fails once has no figures, the other continues."""
     outcome = Outcome()
     sides = [Side(name, broker, task) for name in names]
 
@@ -307,7 +307,7 @@ def table(restored: Sequence[Restored]) -> str:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description="Restore: StoatFlow against Kafka Streams, on one broker.")
     parser.add_argument("--keys", type=int, default=KEYS)
     parser.add_argument("--repeats", type=int, default=3)
@@ -329,12 +329,12 @@ def arguments() -> argparse.Namespace:
 
 
 def refused_keys(keys: int) -> str | None:
-    """Why so many keys can't be restored; None if they can."""
+    """Why this many keys can't be restored; `None` if they can."""
     return "--keys must be at least 2, and no multiple of 1299709" if keys < 2 or keys % STRIDE == 0 else None
 
 
 def main() -> int:
-    """Measures, prints, writes."""
+    """Measure, print, write."""
     options = arguments()
     names = list(dict.fromkeys(options.engines.split(",")))
     task = Task(options.keys, options.feed, options.repeats, options.threads, options.timeout, options.python)

@@ -1,8 +1,7 @@
 """W6, the restore, as a row among the other workloads of `versus.py`.
 
-Takes: the engines that are asked for, a running broker. Gives: `Results` with the figures that all workloads have,
-where a key that is restored stands for a record, and those that only a restore has.
-Owns: nothing: `restore.py` measures. Never: has figures of its own making.
+Takes the requested engines and a running broker. Returns `Results` with the figures of all workloads, where a restored
+key counts as a record, and those that only a restore has. `restore.py` does the measuring.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from peers import PEERS
 from report import Metric, Results
 from restore import Task
 
-# `cold` is with an empty state directory, `warm` after SIGKILL in the middle of work. Marginal CPU
-# has no meaning here: all of it is start.
+# `cold` is with an empty state directory, `warm` after SIGKILL during processing. Marginal CPU has no meaning here: all
+# of it is start-up.
 METRICS: tuple[tuple[str, str, Metric], ...] = (
     (
         "cpu_per_million",
@@ -43,13 +42,13 @@ WORKLOAD = _Title()
 
 
 def left_out(engines: Collection[str]) -> dict[str, str]:
-    """Other engines that are asked for and have no program."""
+    """Other requested engines, which have no program for this."""
     asked = [PEERS[name] for name in engines if name in PEERS]
     return {peer.name: peer.why_not(WORKLOAD.name) or "" for peer in asked}
 
 
 def measure(engines: Collection[str], broker: KafkaBroker, task: Task) -> Results:
-    """Both sides, those of them that are asked for."""
+    """Measure the requested sides."""
     names = [name for name in restore.SIDES if name in engines]
     outcome = restore.measure(names, broker, task) if names else restore.Outcome()
     busy = [said["other_cores"] for one in outcome.restored for said in (one.cold, one.warm)]

@@ -1,10 +1,10 @@
-"""The StoatFlow side: each workload as a topology, in the flavours that it has.
+"""The StoatFlow side: each workload as a topology, in its flavours.
 
-Takes: a workload, a flavour, topics. Gives: a topology, or the reason why this StoatFlow cannot build it.
-Owns: how a user would write it. Never: imports what is installed for measuring only: this is the measured process.
+Takes a workload, a flavour, topics; returns a topology, or the reason why this StoatFlow cannot build it. Written as a
+user would. Imports nothing that is installed only for measuring: this is the measured process.
 
-`native` is written with expressions alone, `lambda` with plain Python functions alone, `arrow` with functions of
-batches wherever there is a form for them, and the usual operators with expressions where there is none.
+`native` uses only expressions, `lambda` only plain Python functions, `arrow` functions of batches wherever possible,
+otherwise the usual operators with expressions.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import stoatflow_shop
 import stoatflow as sf
 
 LEAST = 20
-# Members that newer versions have; a static name would not type-check with older ones.
+# Members of newer versions: a static name would not type-check with older ones.
 _new: Any = sf
 
 
 class Topics(NamedTuple):
-    """Where to read, the input that counts first, and where to write."""
+    """Input topics, which of them is counted, and output topics."""
 
     inputs: list[str]
     outputs: list[str]
 
     @property
     def output(self) -> str:
-        """The only one."""
+        """The only output topic."""
         (only,) = self.outputs
         return only
 
@@ -81,7 +81,7 @@ def filter_arrow(builder: sf.StreamsBuilder, at: Topics) -> None:
 
 
 def _arrow() -> tuple[Any, Any]:
-    """An extra, which the other flavours do without."""
+    """Import pyarrow, an extra that the other flavours don't need."""
     return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.compute")
 
 
@@ -96,7 +96,7 @@ def count_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
 
 
 def count_arrow(builder: sf.StreamsBuilder, at: Topics) -> None:
-    """W2 with a function of batches that makes the words."""
+    """W2 with a function of batches that splits lines into words."""
     pa, pc = _arrow()
 
     def words(batch: Any) -> Any:
@@ -127,12 +127,12 @@ def sum_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
 
 
 def sum_arrow(builder: sf.StreamsBuilder, at: Topics) -> None:
-    """W3 with a function of batches that picks the amount."""
+    """W3 with a function of batches that selects the amount."""
     _sum(_amounts(_by_user(builder, at), "amount"), at, _new.sum(sf.value["amount"]))
 
 
 def _amounts(stream: sf.KStream[str, Any], member: str) -> sf.KStream[str, Any]:
-    """One member alone, a whole number."""
+    """Select one member, an integer."""
     pa, _ = _arrow()
 
     def picked(batch: Any) -> Any:
@@ -152,7 +152,7 @@ def _sum(payments: sf.KStream[str, Any], at: Topics, *how: Any) -> None:
 
 
 def join_native(builder: sf.StreamsBuilder, at: Topics) -> None:
-    """W4 with an expression of both sides."""
+    """W4 with an expression over both sides."""
     order, profile = _new.left, _new.right
     joined = sf.obj(
         id=order["id"], user=order["user"], amount=order["amount"], name=profile["name"], city=profile["city"]
@@ -166,7 +166,7 @@ def join_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
 
 
 def join_arrow(builder: sf.StreamsBuilder, at: Topics) -> None:
-    """W4 with a function of batches that picks what is wanted of an order, up to the join: tables have no batches."""
+    """W4 with a function of batches that selects members of an order, before the join: tables have no batches."""
     pa, _ = _arrow()
     schema = pa.schema([("id", pa.int64()), ("user", pa.string()), ("amount", pa.int64())])
 
@@ -203,7 +203,7 @@ def sessions_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
 
 
 def sessions_arrow(builder: sf.StreamsBuilder, at: Topics) -> None:
-    """W5 with a function of batches that picks what was spent."""
+    """W5 with a function of batches that selects the amount."""
     clicks = _amounts(_by_user(builder, at), "spent")
     _sessions(clicks, at, _new.agg(n=_new.count(), spent=_new.sum(sf.value["spent"])))
 
@@ -253,7 +253,7 @@ PROGRAMS: dict[tuple[str, str], Program] = {
 }
 
 
-# What newer versions have, by the programs that use it.
+# Features of newer versions, by the programs that use them.
 NEEDS = {
     ("w3", "native"): ["sum"],
     ("w3", "arrow"): ["sum"],
@@ -267,7 +267,7 @@ NEEDS = {
 
 
 def why_not(workload: str, flavour: str) -> str | None:
-    """What this installation lacks for it, in words; None if nothing."""
+    """What this installation lacks for it, as text; `None` if nothing."""
     if (workload, flavour) not in PROGRAMS:
         return f"there is no program for {workload} in the flavour {flavour}"
     needs = NEEDS.get((workload, flavour), [])

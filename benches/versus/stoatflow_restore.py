@@ -1,7 +1,7 @@
 """The StoatFlow side of the restore benchmark: a count per key, as in kstreams/.../Restore.java.
 
-Takes: the same arguments. Gives: one line of JSON when it is RUNNING, then goes on until it is killed.
-Never: measures anything but this process.
+Takes the same arguments. Prints one line of JSON when it is RUNNING, then goes on until it is killed. Measures only
+this process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def topology(source: str, sink: str) -> sf.Topology:
 
 
 def main() -> int:
-    """Starts, says when it runs, goes on."""
+    """Start, report when it runs, go on."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("bootstrap", "application-id", "input", "output", "state-dir"):
         parser.add_argument(f"--{name}", required=True)
@@ -43,7 +43,7 @@ def main() -> int:
     start = time.monotonic()
     app.start()
     while "RUNNING" not in entered:
-        if app.wait(timeout=STEP_S):  # raises what the engine failed with
+        if app.wait(timeout=STEP_S):  # raises the error that the engine failed with
             raise RuntimeError("StoatFlow stopped by itself: see its log above")
     report = {
         "seconds": round(entered["RUNNING"] - start, 3),

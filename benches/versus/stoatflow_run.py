@@ -1,8 +1,7 @@
-"""Running one StoatFlow program over a filled input: one process, one topology.
+"""Runs one StoatFlow program over a filled input: one process, one topology.
 
-Takes: the same settings as the Kafka Streams side. Gives: the output topics, and one line of JSON; with `--missing`
-one of what cannot run here and why.
-Never: measures anything but this process; sets what a user would not.
+Takes the same settings as the Kafka Streams side. Writes the output topics, and prints one line of JSON; with
+`--missing` one about what cannot run here and why. Measures only this process, and sets nothing that a user would not.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from stoatflow_programs import PROGRAMS, Topics, topology, why_not
 import stoatflow as sf
 
 POLL_S = 0.2
-# No lag before the engine has asked the broker for the ends of the topic is no news; after this long it is.
+# A lag of zero means nothing before the engine has read the end offsets; after this time it does.
 ENDS_KNOWN_S = 10.0
 
 
@@ -38,13 +37,13 @@ def application(options: argparse.Namespace) -> sf.StoatFlow:
 
 
 def follow(app: sf.StoatFlow) -> None:
-    """Says when it runs, goes on until a signal."""
+    """Report when it runs, go on until a signal."""
     app.add_state_listener(lambda now, _: print("RUNNING", flush=True) if now is sf.State.RUNNING else None)
     app.run()
 
 
 def run(app: sf.StoatFlow) -> tuple[float, float]:
-    """When it was started, and the seconds from then until nothing lags."""
+    """Return when it was started, and the seconds from then until the lag is zero."""
     start = time.monotonic()
     app.start()
     _wait_until_read(app)
@@ -55,19 +54,19 @@ def run(app: sf.StoatFlow) -> tuple[float, float]:
 
 
 def _wait_until_read(app: sf.StoatFlow) -> None:
-    """Returns when there was something to read, and all of it is committed."""
+    """Return once there was input, and all of it is committed."""
     start, seen = time.monotonic(), False
     while True:
         lag = app.lag()
         if lag == 0 and (seen or time.monotonic() - start > ENDS_KNOWN_S):
             break
         seen = seen or lag > 0
-        if app.wait(timeout=POLL_S):  # raises what the engine failed with
+        if app.wait(timeout=POLL_S):  # raises the error that the engine failed with
             raise RuntimeError("StoatFlow stopped by itself before the input was consumed: see its log above")
 
 
 def main() -> int:
-    """Runs, closes, prints."""
+    """Run, close, print."""
     if sys.argv[1:] == ["--missing"]:
         reasons = {"/".join(pair): why_not(*pair) for pair in PROGRAMS}
         print(json.dumps({"version": sf.__version__, "missing": {at: why for at, why in reasons.items() if why}}))

@@ -1,7 +1,7 @@
-"""W7 as a StoatFlow topology, with expressions, functions and batches: see `workloads/shop.py` for what it does.
+"""W7 as a StoatFlow topology, with expressions, functions and batches: see `workloads/shop.py` for the job.
 
-Takes: four inputs, five outputs. Gives: a topology of 10 stores (two tables, six aggregations, two sides of a join)
-and 3 re-keyings (by region, by product, by tier). Never: does more or less than the other flavour.
+Takes four inputs, five outputs. Builds a topology of 10 stores (two tables, six aggregations, two sides of a join) and
+3 re-keyings (by region, by product, by tier), equivalent in all flavours.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BY_PRODUCT: sf.Joined[str, Any, Any] = sf.Joined(str, dict, dict, name="by-produ
 
 
 class Topics(NamedTuple):
-    """Where to read and where to write."""
+    """Input and output topics."""
 
     clicks: str
     orders: str
@@ -34,7 +34,7 @@ class Topics(NamedTuple):
 
 
 Stream = sf.KStream[str, Any]
-# Of a stream of JSON, those members alone.
+# Selects members of a stream of JSON.
 Pick = Callable[..., Stream]
 
 
@@ -44,10 +44,10 @@ def shop_native(builder: sf.StreamsBuilder, at: Topics) -> None:
 
 
 def shop_arrow(builder: sf.StreamsBuilder, at: Topics, pa: Any) -> None:
-    """With functions of batches that pick what each aggregation wants, which has no form of batches itself.
+    """With functions of batches that select the input of each aggregation; aggregations have no batches themselves.
 
-    None stands before the join of clicks and orders: a side that waits for its batch lags behind the other, by more
-    event time than the window stays open where a lane has much to catch up with.
+    There is none before the join of clicks and orders: a side that waits for its batch lags behind the other, in a lane
+    with a large backlog by more event time than the window stays open.
     """
     types = {"amount": pa.int64()}
 
@@ -79,7 +79,7 @@ def _shop(builder: sf.StreamsBuilder, at: Topics, pick: Pick) -> None:
     )
     revenue.to_stream().to(at.revenue, key=str)
 
-    # Not an aggregate: the first total of a user replaces its initial value then, which was in no tier.
+    # Not an aggregate: then the first total of a user would replace its initial value, which was in no tier.
     totals = pick(orders, "amount").map_values(order["amount"].cast(int)).group_by_key()
     spent = totals.reduce(sf.old + sf.new, store="spent")
     tier = sf.when(sf.value >= GOLD).then("gold").when(sf.value >= SILVER).then("silver").otherwise("bronze")
@@ -146,5 +146,5 @@ def shop_lambda(builder: sf.StreamsBuilder, at: Topics) -> None:
 
 
 def tier(spent: int) -> str:
-    """Of a user who has spent so much."""
+    """Tier of a user who has spent this much."""
     return "gold" if spent >= GOLD else "silver" if spent >= SILVER else "bronze"

@@ -1,7 +1,7 @@
-"""How a benchmark ends when it is told to: with all that it started.
+"""Ends a benchmark on SIGTERM, with all processes that it started.
 
-Takes: SIGTERM. Gives: an exit, so that every `finally` on the way out stops its process. Owns: that one handler.
-Never: is called when a benchmark is imported; touches Ctrl-C, which does the same by itself.
+Turns SIGTERM into an exit, so that every `finally` on the way out stops its process. Not called when a benchmark is
+imported; Ctrl-C already does the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NoReturn
 
 
 def stop_with_all_of_it() -> None:
-    """From now on SIGTERM is an exit. Without this Python would be gone at once, and its engine would go on."""
+    """Turn SIGTERM into an exit from now on. Without this Python would end at once, and its engine would go on."""
 
     def leave(number: int, frame: FrameType | None) -> NoReturn:
         del frame

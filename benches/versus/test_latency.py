@@ -1,4 +1,4 @@
-"""The parts of the latency benchmark that decide whether its figures may be believed."""
+"""The parts of the latency benchmark on which the trust in its figures depends."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_an_engine_is_stopped_by_a_signal_at_its_end(monkeypatch: pytest.MonkeyP
         took = time.monotonic() - start
         assert is_there(process.pid)
     assert not is_there(process.pid)
-    # It said so half a second after its interpreter had started.
+    # It reported that half a second after its interpreter had started.
     assert 0.5 < process.ready_seconds < took + 0.01
 
 
@@ -177,7 +177,7 @@ def test_an_engine_that_does_not_end_is_an_error_and_is_killed(monkeypatch: pyte
 
 
 def test_a_benchmark_that_is_told_to_stop_takes_its_engine_along() -> None:
-    # It says the number of the engine's process, and sleeps as a benchmark does while an engine runs.
+    # It prints the pid of the engine's process, and sleeps as a benchmark does while an engine runs.
     program = (
         "import sys, time; sys.path.insert(0, sys.argv[1])\n"
         "import latency, test_latency; from stopping import stop_with_all_of_it\n"
@@ -265,7 +265,7 @@ def test_every_engine_uses_the_broker_before_any_is_measured(monkeypatch: pytest
 
 
 def test_memory_is_the_most_that_a_process_has_had() -> None:
-    # A child that touches 64 MB and gives them back before it is asked.
+    # A child that touches 64 MB and frees them before it is sampled.
     program = "b = bytearray(64 << 20); b[::4096] = b'x' * len(b[::4096]); del b; print(flush=True); input()"
     child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
@@ -279,7 +279,7 @@ def test_memory_is_the_most_that_a_process_has_had() -> None:
 
 @pytest.mark.broker
 def test_a_delay_is_measured_from_the_instant_at_which_a_record_was_due(broker: KafkaBroker) -> None:
-    """An engine that hands on what it gets, but stands still for a while once: everybody behind waits too."""
+    """An engine that forwards its input, but pauses once: all later records wait too."""
     for topic in ("in", "out", "nowhere"):
         broker.create_topic(topic, 8)
     done = threading.Event()
@@ -311,7 +311,7 @@ def test_a_delay_is_measured_from_the_instant_at_which_a_record_was_due(broker: 
     assert (taken.missing, taken.repeated) == (0, 0)
     assert taken.expected == COUNT * 19 // 20
     assert all(one > 0 for one in taken.latencies_ms)
-    # Records that were due while it stood still waited for the rest of that time.
+    # Records that were due during the pause waited for the rest of it.
     waited = sum(one >= DELAY_S * 1000 / 2 for one in taken.latencies_ms)
     assert waited >= RATE * DELAY_S / 2 * 0.8
     assert lost.missing == lost.expected > 0

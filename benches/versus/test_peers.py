@@ -1,4 +1,4 @@
-"""Other engines: who runs, where they come from, how their outputs are read, and when they are done."""
+"""Other engines: which of them run, how they are installed, how their outputs are read, and when they are done."""
 
 from __future__ import annotations
 

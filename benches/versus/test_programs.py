@@ -1,4 +1,4 @@
-"""Each StoatFlow program makes what its workload says, told without a broker: so a wrong program fails in seconds."""
+"""Each StoatFlow program does what its workload says, tested without a broker: a wrong program fails in seconds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BATCH = 64
 
 
 def made(workload: Workload, flavour: str) -> dict[str, Cell]:
-    """The final table of all outputs, tables read before what is joined with them."""
+    """The final table of all outputs; tables are read before the streams that join them."""
     at = stoatflow_programs.Topics(
         [one.name for one in workload.inputs], [f"{one.name}-out" for one in workload.outputs]
     )
@@ -82,7 +82,7 @@ def test_only_the_flavour_of_batches_has_batches(workload: str) -> None:
 
 @pytest.mark.parametrize("flavour", WORKLOADS["w7"].flavours)
 def test_the_shop_is_right_when_much_is_read_at_once(flavour: str) -> None:
-    """Clicks and orders by their times, all in one epoch: whatever waits for its batch is as late as it can be."""
+    """Clicks and orders by timestamp, all in one epoch: records that wait for a batch are as late as possible."""
     load, workload = Load(20_000, 3), WORKLOADS["w7"]
     at = stoatflow_programs.Topics(
         [one.name for one in workload.inputs], [f"{one.name}-out" for one in workload.outputs]

@@ -1,4 +1,4 @@
-"""What stands beside the times: steady memory, bytes on the broker, the restore among the jobs, pictures, pages."""
+"""Figures other than times: steady memory, bytes on the broker, the restore as a job, pictures, pages."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def restored(engine: str, repeat: int, seconds: float) -> Restored:
 
 
 def results() -> dict[str, Any]:
-    """What versus.py writes."""
+    """The JSON of versus.py."""
     word_count = Results(WORKLOADS["w2"], measured(), {"arrow": "no pyarrow"}, {}, notes=["a note"])
     both = [restored("kstreams", 0, 4.0), restored("native", 0, 1.0)]
     row = Results(restore_row.WORKLOAD, both, {}, {"x": "w6, it broke"}, restore_row.METRICS)
@@ -65,7 +65,7 @@ def results() -> dict[str, Any]:
 
 
 def latencies() -> dict[str, Any]:
-    """What latency.py writes."""
+    """The JSON of latency.py."""
     ready = {("native", 0): 2, ("native", 1): 3, ("kstreams", 0): 8, ("kstreams", 1): 6}
 
     def run(engine: str, rate: float, p50: float, *, missing: int = 0, repeat: int = 0) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def test_steady_memory_is_the_median_of_the_second_half_of_the_work() -> None:
 def test_memory_of_a_process_and_its_children_is_sampled() -> None:
     child = "import sys; held = b'x' * (30 << 20); sys.stdin.read()"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    # Both end with the input of the first, which the second has too.
+    # Both end with the input of the first one, which the second one inherits.
     with subprocess.Popen([sys.executable, "-c", parent], stdin=subprocess.PIPE) as process:
         tree = ProcessTree(process.pid)
         deadline = time.monotonic() + 60
@@ -140,7 +140,7 @@ def test_segments_that_were_thrown_away_count_and_indexes_do_not(tmp_path: Path)
     segment("run-app-by-word-repartition-0", "00000000000000000070.log", 10)
     segment("run-app-by-word-repartition-1", "00000000000000000000.log", 1)
     segment("run-app-counts-changelog-0", "00000000000000000000.log", 200)
-    # Compacted: what came of a segment has its first offset.
+    # Compacted: the new segment keeps the first offset of the old one.
     segment("run-app-counts-changelog-0", "00000000000000000000.log.deleted", 300)
     segment("run-out-0", "00000000000000000000.log", 5)
     segment("run-out-0", "00000000000000000000.index", 10_000)
@@ -154,7 +154,7 @@ def test_segments_that_were_thrown_away_count_and_indexes_do_not(tmp_path: Path)
 
 @pytest.mark.broker
 def test_bytes_are_those_that_were_sent_also_when_they_are_deleted() -> None:
-    """On a broker that looks often for what is to be deleted: records go, their bytes still count."""
+    """On a broker that often deletes segments: records are removed, their bytes still count."""
     often = {"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "100"}
     with KafkaBroker(settings=KEEP_DELETED | often) as broker:
         topic = "run-app-by-word-repartition"
@@ -194,7 +194,7 @@ def test_both_stand_in_the_table_and_in_json() -> None:
 
 
 class FakeSide(Side):
-    """One that restores nothing, and fails when it is told to."""
+    """A side that restores nothing, and fails on request."""
 
     def fill(self) -> None:
         if self.name in FAILS and FAILS[self.name] is None:
@@ -222,7 +222,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 
 class FakeBroker:
-    """One that is only named."""
+    """A broker of which only the name is used."""
 
     bootstrap = "nowhere:1"
 
@@ -253,7 +253,7 @@ def test_a_side_that_fails_has_no_figures_and_the_other_goes_on(ran: list[tuple[
 
 
 def bars_in(svg: str) -> dict[str, float]:
-    """What each bar says of itself, and how long it is."""
+    """The tooltip of each bar, and its length."""
     root = ElementTree.fromstring(svg)
     return {
         str(group.findtext(f"{SVG}title")): float(group.find(f"{SVG}rect").attrib["width"])  # type: ignore[union-attr]
@@ -289,7 +289,7 @@ def test_a_picture_says_in_words_what_it_shows_and_follows_a_dark_page() -> None
                 assert colour == "none" or f'[{what}="{colour}"]' in style, "each colour has one for dark pages"
         _, _, width, height = map(float, root.attrib["viewBox"].split())
         for part in root.iter(f"{SVG}text"):
-            # About 7 units a letter: nothing runs out of the card.
+            # About 7 units a letter: no text exceeds the card.
             begins = float(part.attrib["x"]) - (
                 len(part.text or "") * 7 if part.attrib.get("text-anchor") == "end" else 0
             )

@@ -1,4 +1,4 @@
-"""The parts of the benchmark that decide whether its figures may be believed."""
+"""The parts of the benchmark on which the trust in its figures depends."""
 
 from __future__ import annotations
 
@@ -416,7 +416,7 @@ def test_who_fails_has_no_figures_and_the_others_go_on(monkeypatch: pytest.Monke
 
 @pytest.mark.broker
 def test_duplicates_are_seen_for_what_they_are(broker: KafkaBroker) -> None:
-    """On a real broker: an id that comes twice, a record of another form."""
+    """On a real broker: an id that occurs twice, a record in another format."""
     rows = [Row("k", json.dumps({"id": number}).encode(), timestamp_ms=1000) for number in (1, 2)]
     broker.create_topic("ids", 2)
     fill_topic(broker.bootstrap, "ids", rows)

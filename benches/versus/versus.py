@@ -2,11 +2,10 @@
 
 `python benches/versus/versus.py --workloads w1,w3 --records 200000 --repeats 3`
 
-Takes: a JDK, Maven, confluent-kafka, and StoatFlow installed in the interpreter.
-Gives: for each workload a table of CPU seconds per million records, memory, speed, bytes on the broker and ratios; the
-same as JSON, as Markdown, and as pictures.
-Owns: the broker (see tests/integration/broker) and the order of the runs.
-Never: compares times before every output was found to be what it must be; leaves an engine out without saying so.
+Needs a JDK, Maven, confluent-kafka, and StoatFlow installed in the interpreter. Prints, for each workload, a table of
+CPU seconds per million records, memory, speed, bytes on the broker and ratios; the same as JSON, as Markdown, and as
+pictures. Owns the broker (see tests/integration/broker) and the order of the runs. Times are compared only after every
+output was verified; engines that are left out are reported.
 """
 
 from __future__ import annotations
@@ -44,31 +43,30 @@ from workloads.workload import Load, Workload  # noqa: E402
 TITLES = {one.name: one.title for one in WORKLOADS.values()} | {restore_row.WORKLOAD.name: restore_row.WORKLOAD.title}
 ALL = sorted(TITLES)
 LENGTHS = ("short", "full")
-# Event time of the inputs begins so long ago: nothing lies in the future, nothing is old enough to
-# be deleted.
+# Age of the inputs' first event time: nothing is in the future, nothing is old enough to be deleted.
 AGO_MS = 6 * 3600 * 1000
 
 
 def say(text: str) -> None:
-    """Progress goes to stderr; stdout holds the result."""
+    """Print progress on stderr; stdout is for the result."""
     print(text, file=sys.stderr, flush=True)
 
 
 def order_of(repeat: int, engines: list[str]) -> list[str]:
-    """Alternating: each repeat begins with the next engine, so that none is always first or last."""
+    """Rotate the engines: each repeat begins with the next one, so that none is always first or last."""
     shift = repeat % len(engines) if engines else 0
     return engines[shift:] + engines[:shift]
 
 
 def chosen(workload: Workload, engines: Collection[str], found: Available) -> tuple[list[str], dict[str, str]]:
-    """Who runs a workload, and who of those that should cannot, and why."""
+    """Return the engines that run a workload, and the requested ones that cannot, with the reason."""
     asked = [engine for engine in (*workload.engines, *PEERS) if engine in engines]
     left_out = {engine: why for engine in asked if (why := found.why_not(workload.name, engine))}
     return [engine for engine in asked if engine not in left_out], left_out
 
 
 def checked(run: Run, bootstrap: str, sinks: Sequence[str], partitions: int, wanted: Mapping[str, Cell]) -> Run:
-    """The run with its outputs' hash, or an error that says what is wrong with them."""
+    """Return the run with the hash of its outputs; raise an error that says what is wrong with them."""
     at = f"{run.workload}, {run.engine}, repeat {run.repeat}"
     rows: dict[str, Cell] = {}
     records = 0
@@ -86,17 +84,17 @@ def checked(run: Run, bootstrap: str, sinks: Sequence[str], partitions: int, wan
 
 
 class Bench:
-    """One workload on a running broker: its inputs are written once, every output is checked."""
+    """One workload on a running broker: its inputs are written once, every output is verified."""
 
     def __init__(self, workload: Workload, load: Load, broker: AnyBroker, at: Conditions) -> None:
-        """Nothing is written yet."""
+        """Write nothing yet."""
         self._workload, self._broker, self._at = workload, broker, at
         self._loads = {"short": replace(load, records=max(1, load.records // 4)), "full": load}
         self.wrong: dict[str, str] = {}
         self._wanted: dict[tuple[str, object], Mapping[str, Cell]] = {}
 
     def fill(self) -> None:
-        """Writes the inputs; every run reads them again."""
+        """Write the inputs; every run reads them again."""
         for length, load in self._loads.items():
             for source, topic in zip(self._workload.inputs, self._topics(length), strict=True):
                 say(f"{self._workload.name}: writing {source.count(load)} {source.name}, {length}")
@@ -104,7 +102,7 @@ class Bench:
                 fill_topic(self._at.bootstrap, topic, source.rows(load))
 
     def measure(self, engines: list[str], repeats: int) -> list[Measurement]:
-        """All runs, engines in turn. An engine that is wrong once has no figures at all; the others go on."""
+        """Run all repeats, engines in turn. An engine that is wrong once has no figures; the others continue."""
         measured: list[Measurement] = []
         for repeat, name in ((turn, name) for turn in range(repeats) for name in order_of(turn, engines)):
             if name in self.wrong:
@@ -145,7 +143,7 @@ class Bench:
 
 
 def measure(options: argparse.Namespace, found: Available) -> list[Results]:
-    """All workloads, one after the other, on one broker."""
+    """Measure all workloads, one after the other, on one broker."""
     load = Load(
         records=options.records,
         seed=options.seed,
@@ -180,7 +178,7 @@ def measure(options: argparse.Namespace, found: Available) -> list[Results]:
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description="StoatFlow against Kafka Streams, on one broker.")
     parser.add_argument(
         "--workloads", type=names(ALL, "workload"), default=list(ALL),
@@ -206,7 +204,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     page.add_arguments(parser)
     options = parser.parse_args(given)
     if (options.security, options.compression) != ("plaintext", "none"):
-        # The others, and restores, connect as they always do: they can't be compared then.
+        # Other engines, and restores, ignore these settings, so they could not be compared.
         both = (KSTREAMS, *FLAVOURS)
         without = [one for one in options.engines if one not in both]
         options.engines = [one for one in options.engines if one in both]
@@ -223,7 +221,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measures, prints, writes."""
+    """Measure, print, write."""
     options = arguments()
     began = time.monotonic()
     try:

@@ -1,7 +1,7 @@
-//! Tells the crate which interpreter it is built for: `Py_GIL_DISABLED` is set for a free-threaded one. Has
-//! the linker put the guard of `crates/client-guard` before a function of librdkafka.
+//! Sets `Py_GIL_DISABLED` for a free-threaded interpreter. Makes the linker route calls of a librdkafka
+//! function through the guard in `crates/client-guard`.
 
-#[allow(clippy::disallowed_methods)] // cargo tells a build script what it builds for by nothing else
+#[allow(clippy::disallowed_methods)] // cargo passes the build target to build scripts through the environment only
 fn main() {
     pyo3_build_config::use_pyo3_cfgs();
     let lock = std::fs::read_to_string("../../Cargo.lock").unwrap_or_default();

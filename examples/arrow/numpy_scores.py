@@ -1,7 +1,7 @@
 """Score events with NumPy, many at a time: `python examples/arrow/numpy_scores.py` (needs stoatflow[arrow] and numpy).
 
 The model is a line through known prices, fitted when the program starts. Each batch of flats is scored in a few calls
-of NumPy; flats that are cheap for their size go on, with their score.
+of NumPy; flats that are cheap for their size are passed on, with their score.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FLATS = pa.schema([("size", pa.float64()), ("price", pa.float64())])
 
 
 def cheap(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows that cost less than nine tenths of what the model expects, with what that is."""
+    """Return the rows that cost less than nine tenths of the expected price, with that price."""
     sizes = batch["size"].to_numpy(zero_copy_only=False)
     prices = batch["price"].to_numpy(zero_copy_only=False)
     expected = SLOPE * sizes + START

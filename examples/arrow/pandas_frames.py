@@ -1,7 +1,7 @@
 """Work on events as pandas frames: `python examples/arrow/pandas_frames.py` (needs stoatflow[arrow] and pandas).
 
-What pandas takes for a missing number (NaN) becomes a null on the way back, because JSON has no NaN:
-`pa.RecordBatch.from_pandas` does that.
+A missing number in pandas (NaN) is converted back to null, because JSON has no NaN: `pa.RecordBatch.from_pandas` does
+that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ VISITS = pa.schema([("page", pa.string()), ("seconds", pa.float64())])
 
 
 def named(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Visits of the shop, and how long they were in words."""
+    """Visits of the shop, with their duration in words."""
     frame = batch.to_pandas()
     shop = frame[frame["page"].str.startswith("/shop/")].copy()
     shop["length"] = pd.cut(shop["seconds"], [0, 10, 60, float("inf")], labels=["short", "medium", "long"])

@@ -1,7 +1,7 @@
 """Filter and enrich events with Polars: `python examples/arrow/polars_enrich.py` (needs stoatflow[arrow] and polars).
 
-A Polars frame takes the batch's columns as they are and gives them back the same way: nothing is copied in between. The
-column `_row` goes along with the filter, so that every row keeps the key of its record.
+A Polars frame uses the batch's columns without a copy, and returns its own in the same way. The column `_row` is
+filtered along, so that every row keeps the key of its record.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ READINGS = pa.schema(
 
 
 def warm(batch: pa.RecordBatch) -> pl.DataFrame:
-    """Readings above 20 degrees, in Fahrenheit too, with their hour."""
+    """Readings above 20 degrees, also in Fahrenheit, with their hour."""
     return (
         pl.DataFrame(batch)
         .filter(pl.col("celsius") > 20)

@@ -1,7 +1,7 @@
 """Score events with scikit-learn: `python examples/arrow/sklearn_scoring.py` (needs it, and stoatflow[arrow]).
 
-The model is trained when the program starts; a real one is loaded from a file there. It scores a batch in one call,
-which costs little more than scoring one row. A payment that looks like fraud goes to a topic of its own.
+The model is trained when the program starts; a real one would be loaded from a file. It scores a batch in one call,
+which takes little longer than scoring one row. A payment that looks like fraud is written to a topic of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PAYMENTS = pa.schema([("amount", pa.float64()), ("abroad", pa.bool_()), ("hour",
 
 
 def train() -> LogisticRegression:
-    """Large payments from abroad at night are mostly fraud, say these made-up examples."""
+    """Train on made-up examples, where large payments from abroad at night are mostly fraud."""
     dice = np.random.default_rng(7)
     amounts, abroad, hours = dice.uniform(1, 1000, 500), dice.integers(0, 2, 500), dice.integers(0, 24, 500)
     fraud = (amounts > 500) & (abroad == 1) & (hours < 6)
@@ -25,7 +25,7 @@ def train() -> LogisticRegression:
 
 
 def features(amounts: np.ndarray, abroad: np.ndarray, hours: np.ndarray) -> np.ndarray:
-    """What the model looks at."""
+    """The features of the model."""
     return np.column_stack([amounts / 1000, abroad, hours < 6])
 
 
@@ -33,7 +33,7 @@ MODEL = train()
 
 
 def score(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Every payment, with the likelihood that it is fraud."""
+    """Every payment, with the probability that it is fraud."""
     amounts, abroad, hours = (batch[name].to_numpy(zero_copy_only=False) for name in ("amount", "abroad", "hour"))
     likely = MODEL.predict_proba(features(amounts, abroad.astype(float), hours))[:, 1]
     return batch.append_column("fraud", pa.array(likely.round(2)))

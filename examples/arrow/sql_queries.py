@@ -1,7 +1,7 @@
-"""Ask stores in SQL, and go on in Polars, pandas or DuckDB: `python examples/arrow/sql_queries.py`.
+"""Query stores with SQL, and continue in Polars, pandas or DuckDB: `python examples/arrow/sql_queries.py`.
 
-Needs stoatflow[sql], polars and pandas. `app.sql` reads what the query needs by key or index; its result, a store and
-what `find` found are streams of Arrow, which all of them take.
+Needs stoatflow[sql], polars and pandas. `app.sql` reads the rows for the query by key or index; its result, a store and
+the result of `find` are Arrow streams, which all of them read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PEOPLE = {"ann": ("DK", 20), "bob": ("DK", 950), "cyd": ("SE", 700)}
 
 
 def build() -> sf.Topology:
-    """A table of people, found by country."""
+    """A table of people, indexed by country."""
     builder = sf.StreamsBuilder()
     by_country = sf.Index("by_country", sf.value["country"])
     store = sf.Materialized("people", key=str, value=dict, indexes=[by_country])
@@ -31,7 +31,7 @@ topology = build()
 
 
 def main() -> None:
-    """Make some state, and ask it."""
+    """Create some state, and query it."""
     with tempfile.TemporaryDirectory() as folder, sf.EmbeddedBroker(f"{folder}/broker") as broker:
         broker.create_topic("people", 1)
         for name, (country, spent) in PEOPLE.items():

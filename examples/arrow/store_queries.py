@@ -1,7 +1,7 @@
-"""Ask the state of an application with DuckDB and Polars: `python examples/arrow/store_queries.py`.
+"""Query the state of an application with DuckDB and Polars: `python examples/arrow/store_queries.py`.
 
-Needs stoatflow[arrow], duckdb and polars. `app.arrow_batches` gives what a store holds, as of the last commit, batch by
-batch: DuckDB and Polars read it as they go, and the application goes on meanwhile. Here the test driver stands for the
+Needs stoatflow[arrow], duckdb and polars. `app.arrow_batches` returns the rows of a store, as of the last commit, batch
+by batch: DuckDB and Polars stream them, and the application keeps running. Here the test driver replaces the
 application; its method is the same.
 """
 
@@ -36,7 +36,7 @@ topology = build()
 
 
 def main() -> None:
-    """Make some state, and ask it."""
+    """Create some state, and query it."""
     with TopologyTestDriver(topology) as driver:
         driver.input("payments", str, dict).pipe_all(
             (customer, {"country": country, "amount": amount}) for customer, country, amount in PAYMENTS

@@ -1,7 +1,7 @@
-"""Change data capture to a view that answers questions: Debezium's envelopes, a table with indexes, queries.
+"""Change data capture to a queryable view: Debezium's envelopes, a table with indexes, queries.
 
-The table follows the rows of a database. `app.store` and the admin port answer by key and by what is in a row, from
-one committed state, without a second database. `python examples/jobs/customer_view.py` runs it on the embedded broker.
+The table follows the rows of a database. `app.store` and the admin port find rows by key and by content, in one
+committed state, without a second database. `python examples/jobs/customer_view.py` runs it on the embedded broker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHANGES: list[tuple[str, dict[str, Any] | None]] = [
 
 
 def row(key: bytes, change: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    """The row as it is after the change; null where it was deleted."""
+    """The row after the change; null if it was deleted."""
     return str(json.loads(key)["id"]), None if change["op"] == "d" else dict(change["after"])
 
 
@@ -45,7 +45,7 @@ topology = build()
 
 
 def main() -> None:
-    """Five changes, three questions."""
+    """Five changes, three queries."""
     with tempfile.TemporaryDirectory() as folder, sf.EmbeddedBroker(f"{folder}/broker") as broker:
         broker.create_topic("shop.public.customers", 2)
         for op, row in CHANGES:

@@ -1,7 +1,7 @@
-"""Orders get the rating of their customer from a slow web service: async calls, retries, a replacement.
+"""Add the customer's rating from a slow web service to orders: async calls, retries, a replacement value.
 
-Hundreds of calls may be under way at a time; orders of a customer stay in order, and nothing is lost or written twice
-if the process is killed in the middle. `python examples/jobs/enrich_orders.py` starts such a service beside it.
+Hundreds of calls may run at a time; orders of a customer stay in order, and nothing is lost or written twice if the
+process is killed. `python examples/jobs/enrich_orders.py` also starts such a service.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SERVICE = {"address": ""}
     on_error=lambda order, error: {**order, "rating": None},
 )
 async def with_rating(order: dict[str, Any]) -> dict[str, Any]:
-    """Ask the service. An async HTTP client, such as httpx, needs no threads for that."""
+    """Call the service. An async HTTP client, such as httpx, needs no threads for that."""
 
     def ask() -> int:
         url = f"{SERVICE['address']}/{order['customer']}"
@@ -50,7 +50,7 @@ topology = build()
 
 
 class Ratings(BaseHTTPRequestHandler):
-    """The service: slow, and at first it refuses a customer."""
+    """The service: it is slow, and at first refuses one customer."""
 
     asked: ClassVar = Counter[str]()
 
@@ -65,11 +65,11 @@ class Ratings(BaseHTTPRequestHandler):
         self.wfile.write(b"" if refused else str(len(customer)).encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its name in the base class
-        """Say nothing."""
+        """Log nothing."""
 
 
 def main() -> None:
-    """Three customers, one of whom the service doesn't know, one whose first question it refuses."""
+    """Three customers: one is unknown to the service, and one is refused by its first call."""
     service = ThreadingHTTPServer(("127.0.0.1", 0), Ratings)
     threading.Thread(target=service.serve_forever, daemon=True).start()
     SERVICE["address"] = f"http://127.0.0.1:{service.server_port}"
@@ -81,7 +81,7 @@ def main() -> None:
             broker.produce("orders", customer.encode(), json.dumps(order).encode())
         config = {"application.id": "enrich-orders", "state.dir": f"{folder}/state", "admin.listen": "off"}
         with sf.StoatFlow(topology, config, broker=broker) as app:
-            # A call may still be under way when its order is read and committed.
+            # A call may still be running when its order is read and committed.
             while len(list(broker.read("rated-orders"))) < 4:
                 app.wait(0.05)
         orders = sorted(

@@ -1,7 +1,7 @@
 """Cards that pay too often, or go quiet in the middle: sessions, a processor and timers.
 
-A session of payments ends half an hour after the last one. Four payments in a session, or more than 500 in sum, lock
-the card; a timer unlocks it an hour later, after a crash too. `python examples/jobs/fraud_detection.py` runs it in the
+A session of payments ends half an hour after the last one. Four payments in a session, or more than 500 in total, lock
+the card; a timer unlocks it an hour later, even after a crash. `python examples/jobs/fraud_detection.py` runs it in the
 test driver.
 """
 
@@ -22,7 +22,7 @@ class Lock(sf.ContextualProcessor[str, Session, str, str]):
 
     @classmethod
     def stores(cls) -> list[sf.StoreBuilder[str, Any]]:
-        """What it keeps: cards that are locked, and when that ends."""
+        """Its stores: locked cards, and timers for the end of their locks."""
         return [Stores.persistent_key_value("locked", key=str, value=int), Stores.timers("unlock", key=str)]
 
     def init(self, context: sf.ProcessorContext[str, str]) -> None:
@@ -32,7 +32,7 @@ class Lock(sf.ContextualProcessor[str, Session, str, str]):
         self.unlock = context.state_store("unlock")
 
     def process(self, record: Record[str, Session]) -> None:
-        """Look at a session that has grown."""
+        """Check a session that has grown."""
         session = record.value or {"payments": 0, "sum": 0}
         suspicious = session["payments"] >= 4 or session["sum"] > 500
         if suspicious and self.locked.get(record.key) is None:
@@ -42,7 +42,7 @@ class Lock(sf.ContextualProcessor[str, Session, str, str]):
             self.context.forward(record.replace(value="locked"))
 
     def on_timer(self, timer: Timer[str]) -> None:
-        """An hour is over."""
+        """Unlock the card after an hour."""
         self.locked.delete(timer.key)
         self.context.forward(Record(timer.key, "unlocked", timer.at))
 
@@ -62,7 +62,7 @@ def build() -> sf.Topology:
             value=dict,
         )
     )
-    # A session that grows is first taken away under its old times: null.
+    # When a session grows, its row with the old times is deleted first: null.
     (
         sessions.to_stream(lambda windowed, seen: windowed.key)
         .filter(sf.value.is_not_null())

@@ -1,8 +1,8 @@
-"""Readings of devices that go silent: windows that close by event time, and by the clock when nothing comes.
+"""Readings of devices that go silent: windows that close by event time, or by the clock when no records arrive.
 
-The mean of each minute is given once, when the minute is over. A topic that falls silent would hold its last minute
-back for ever; `close_when_idle` gives it after a while, and what comes too late for it goes to a topic of its own.
-`python examples/jobs/iot_windows.py` runs it in the test driver.
+The mean of each minute is emitted once, when the minute is over. A topic that falls silent would hold its last minute
+back forever; `close_when_idle` emits it after a while, and records that are too late for it are written to a topic of
+their own. `python examples/jobs/iot_windows.py` runs it in the test driver.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def show(driver: TopologyTestDriver, why: str) -> None:
-    """Print what was given since."""
+    """Print new results."""
     for mean in driver.output("means", BY_MINUTE, sf.Serdes.double()):
         assert mean.key is not None
         print(f"minute {mean.key.window.start // MINUTE}: {mean.value} ({why})")

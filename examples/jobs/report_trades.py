@@ -1,8 +1,8 @@
-"""Trades are reported to an authority that takes its time: `offload`, and a parking lot.
+"""Report trades to an authority that answers slowly: `offload`, and a parking lot.
 
-Each trade is parked, a request goes out, and the answer of the authority ends it: parking and request are one
-transaction, so are unparking and report. A trade that isn't answered is asked again, then goes to the dead letters.
-`python examples/jobs/report_trades.py` runs it in the test driver, which plays the authority.
+Each trade is parked, a request is sent, and the authority's answer releases it: parking and request are one
+transaction, and so are release and report. A trade without an answer is requested again, then written to the dead
+letters. `python examples/jobs/report_trades.py` runs it in the test driver, which plays the authority.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from stoatflow.testing import TopologyTestDriver
 
 
 def build() -> sf.Topology:
-    """Trades in, reports out; requests and answers between."""
+    """Trades in, reports out, with requests and answers between."""
     builder = sf.StreamsBuilder()
     trades = builder.stream("trades", key=str, value=dict)
     reported = trades.offload(

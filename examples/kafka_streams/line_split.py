@@ -10,7 +10,7 @@ from stoatflow.testing import TopologyTestDriver
 
 
 def build() -> sf.Topology:
-    """A native expression splits: no Python function runs per record."""
+    """Split with a native expression: no Python function runs per record."""
     builder = sf.StreamsBuilder()
     lines = builder.stream("streams-plaintext-input", key=str, value=str)
     lines.flat_map_values(sf.value.str.split()).to("streams-linesplit-output", key=str, value=str)

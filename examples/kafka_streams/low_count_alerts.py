@@ -1,7 +1,7 @@
 """The suppression example of Kafka Streams' guide: an alert for users that did little in an hour.
 
-Only the final count of a window may raise an alert, so the counts are held back until the window closes.
-`python examples/kafka_streams/low_count_alerts.py` runs it in the test driver.
+Only the final count of a window may raise an alert, so the counts are suppressed until the window closes. `python
+examples/kafka_streams/low_count_alerts.py` runs it in the test driver.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ HOUR = 3_600_000
 
 
 def build() -> sf.Topology:
-    """Count, wait for the end of the hour and ten minutes for late events, then look."""
+    """Count, wait for the end of the hour and ten minutes for late events, then filter."""
     builder = sf.StreamsBuilder()
     events = builder.stream("events", key=str, value=str)
     (

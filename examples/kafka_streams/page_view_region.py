@@ -15,7 +15,7 @@ DAY = 86_400_000
 
 
 def with_region(view: dict[str, Any], profile: dict[str, Any] | None) -> dict[str, Any]:
-    """Put the user's region beside the page."""
+    """Add the user's region to the page view."""
     return {"page": view["page"], "region": profile["region"] if profile else "UNKNOWN"}
 
 

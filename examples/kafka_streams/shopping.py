@@ -1,8 +1,8 @@
 """The cogroup, session and join examples of Kafka Streams' guide, around a shop.
 
-Three streams make one customer record (cogroup), clicks make sessions, payments meet their orders (stream-stream
-join), and orders get the names of their products (join by foreign key).
-`python examples/kafka_streams/shopping.py` runs it in the test driver.
+Three streams are aggregated to one customer record (cogroup), clicks to sessions, payments are joined with their orders
+(stream-stream join), and orders with the names of their products (foreign-key join). `python
+examples/kafka_streams/shopping.py` runs it in the test driver.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stoatflow.testing import TopologyTestDriver
 
 
 def build() -> sf.Topology:
-    """Four parts that share nothing but the builder."""
+    """Four independent parts of one topology."""
     builder = sf.StreamsBuilder()
     cart, purchases, wishes = (builder.stream(topic, key=str, value=str) for topic in ("cart", "purchases", "wishes"))
 

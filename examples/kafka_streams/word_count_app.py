@@ -1,9 +1,8 @@
 """A whole word count application as Java guides show it: described, watched, stopped cleanly.
 
-The configuration is the one of a Java program, name by name: what means nothing in one process is accepted, and a line
-of the log says why. The uncaught exception handler, the state listener, the look into the store and
-`close(timeout)` do what they do in Java. Signals need no hook: `run()` commits and closes on the first Ctrl-C or
-SIGTERM.
+The configuration is that of a Java program, name by name: settings without a meaning in one process are accepted, and a
+log line says why they have no effect. The uncaught exception handler, the state listener, the store query and
+`close(timeout)` work as in Java. Signals need no hook: `run()` commits and closes on the first Ctrl-C or SIGTERM.
 
 `python examples/kafka_streams/word_count_app.py` runs it on embedded topics, with `localhost:9092` on a broker (the
 topics `text-input` and `wordcount-output` must exist).
@@ -31,7 +30,7 @@ CONFIG: dict[str, object] = {
 
 
 def build() -> sf.Topology:
-    """Lines to words to counts; the counts wait for the commit, one update per word."""
+    """Lines to words to counts; counts are suppressed until the commit, one update per word."""
     builder = sf.StreamsBuilder()
     source = builder.stream("text-input", consumed=sf.Consumed(str, str, reset="earliest"))
     word_counts = (
@@ -53,13 +52,13 @@ topology = build()
 
 
 def on_uncaught(error: BaseException) -> sf.ExceptionResponse:
-    """Start again from the last commit, in this process."""
+    """Restart from the last commit, in this process."""
     print(f"crashed: {error}", file=sys.stderr)
     return sf.ExceptionResponse.REPLACE_THREAD
 
 
 def application(config: dict[str, object], broker: sf.EmbeddedBroker | None = None) -> sf.StoatFlow:
-    """Give the application with its handler and its listener."""
+    """Return the application with its handler and its listener."""
     app = sf.StoatFlow(topology, config, broker=broker)
     app.set_uncaught_exception_handler(on_uncaught)
     app.add_state_listener(lambda new, old: print(f"{old} -> {new}"))
@@ -67,13 +66,13 @@ def application(config: dict[str, object], broker: sf.EmbeddedBroker | None = No
 
 
 def on_embedded_topics() -> dict[str, int]:
-    """Fill a topic in a temporary folder, run, look a word up, and give the table that arrived."""
+    """Fill a topic in a temporary folder, run, look a word up, and return the table that arrived."""
     with sf.EmbeddedBroker() as broker:
         broker.create_topic("text-input")
         broker.create_topic("wordcount-output")
         for line in ("Kafka Streams is a library", "not a cluster: a library"):
             broker.produce("text-input", None, line.encode())
-        # The topics are gone after this run, so the state must be too.
+        # The topics are removed after this run, so the state must be too.
         there = {"bootstrap.servers": "embedded:", "default.dsl.store": "in_memory"}
         with application(CONFIG | there, broker) as app:
             app.wait_until(caught_up=True)
@@ -85,7 +84,7 @@ def on_embedded_topics() -> dict[str, int]:
 
 
 def main() -> None:
-    """Run where the arguments say."""
+    """Run on embedded topics, or on the given broker."""
     print(topology.describe())
     if len(sys.argv) > 1:
         application(CONFIG | {"bootstrap.servers": sys.argv[1], "replication.factor": 1}).run()

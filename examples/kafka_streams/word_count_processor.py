@@ -1,7 +1,7 @@
 """Kafka Streams' `WordCountProcessorDemo`: the word count with the Processor API.
 
-A processor with a store counts; every second of stream time it forwards what it has.
-`python examples/kafka_streams/word_count_processor.py` runs it in the test driver.
+A processor counts in a store; every second of stream time it forwards all counts. `python
+examples/kafka_streams/word_count_processor.py` runs it in the test driver.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ class WordCountProcessor(Processor[str, str, str, str]):
     """Counts the words of each line in a store."""
 
     def init(self, context: ProcessorContext[str, str]) -> None:
-        """Find the store and ask to be called every second."""
+        """Get the store, and schedule a call every second."""
         self.context = context
         self.counts = context.state_store("Counts")
         context.schedule("1s", PunctuationType.STREAM_TIME, self.forward_all)
 
     def process(self, record: Record[str, str]) -> None:
-        """Count."""
+        """Count the words of a line."""
         for word in (record.value or "").lower().split():
             self.counts.put(word, (self.counts.get(word) or 0) + 1)
 
@@ -45,7 +45,7 @@ topology = build()
 
 
 def main() -> None:
-    """Count the words of three lines, the last a second later."""
+    """Count the words of three lines, the last one a second later."""
     with TopologyTestDriver(topology) as driver:
         lines = driver.input("streams-plaintext-input", str, str)
         lines.pipe("all streams", timestamp=0)

@@ -1,4 +1,4 @@
-"""StoatFlow: a Kafka Streams topology as one process on one machine, as fast as the machine.
+"""StoatFlow runs a Kafka Streams topology as one process, on all cores of one machine.
 
     import stoatflow as sf
 
@@ -9,7 +9,7 @@
     counts.to_stream().to("counts", key=str, value=int)
     sf.StoatFlow(builder.build(), {"application.id": "words", "bootstrap.servers": "localhost:9092"}).run()
 
-Names are loaded when they are first used, so that importing the package costs next to nothing.
+Names are loaded at their first use, so importing the package is cheap.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
-if not TYPE_CHECKING:  # a type checker would take every misspelt name for a loaded one
+if not TYPE_CHECKING:  # otherwise a type checker would accept every misspelt name
     __all__ = ["__version__", *sorted(_HOME_OF)]  # noqa: PLE0604  # names, from the table above
 
     def __getattr__(name):
@@ -280,5 +280,5 @@ if not TYPE_CHECKING:  # a type checker would take every misspelt name for a loa
         return found
 
     def __dir__():
-        """Show public names, loaded or not; modules and what is only for type checkers are none."""
+        """List public names, loaded or not, without modules and names that only type checkers need."""
         return sorted([*(name for name in globals() if name.startswith("__")), *_HOME_OF])

@@ -1,4 +1,4 @@
-"""`python -m stoatflow` is `stoatflow`."""
+"""`python -m stoatflow` runs the command `stoatflow`."""
 
 import sys
 

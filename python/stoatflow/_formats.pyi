@@ -1,4 +1,4 @@
-"""Formats with a schema: the part of `_native.pyi` that says their types. There is no such module: never import it."""
+"""Formats with a schema: types of a part of `_native`, not a module of its own. Never import it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, final
@@ -7,31 +7,31 @@ __all__ = ["AvroFormat", "JsonSchemaFormat", "ProtobufFormat"]
 
 @final
 class AvroFormat:
-    """A schema with what stands before the bytes of its records."""
+    """An Avro schema, with the prefix of its records' bytes."""
 
     def __new__(
         cls, schema: str, schema_id: int | None = None, writer_schemas: Mapping[int, str] = ...
     ) -> AvroFormat: ...
     def registered(self, schemas: object, topic: str | None = None, is_key: bool = False) -> AvroFormat:
-        """The same, with ids and schemas that a registry knows, written into this topic."""
+        """Return the same format with the ids and schemas that a registry knows, as written into this topic."""
     def writes_as(self, schema: str) -> bool:
-        """Are the bytes of values those of another schema?"""
+        """Whether values have the same bytes as with `schema`."""
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """Name of the format in messages."""
     @property
     def title(self) -> str:
-        """The full name of a record's schema, the type of any other."""
+        """Full name of a record's schema; the type of any other."""
     def encode(self, value: object) -> bytes:
-        """The bytes of a value."""
+        """Encode a value."""
     def view(self, data: bytes) -> Any:
-        """What a function gets for bytes."""
+        """Decode lazily: what a function gets for these bytes."""
     def decode(self, data: bytes) -> Any:
-        """The value of bytes, plain."""
+        """Decode to plain Python values."""
 
 @final
 class JsonSchemaFormat:
-    """A schema with what stands before the text of its records."""
+    """A JSON schema, with the prefix of its records' text."""
 
     def __new__(
         cls,
@@ -42,17 +42,17 @@ class JsonSchemaFormat:
         validate: bool = True,
     ) -> JsonSchemaFormat: ...
     def registered(self, schemas: object, topic: str | None = None, is_key: bool = False) -> JsonSchemaFormat:
-        """The same, with ids that a registry knows, written into this topic."""
+        """Return the same format with the ids that a registry knows, as written into this topic."""
     def encode(self, value: object) -> bytes:
-        """The bytes of a value."""
+        """Encode a value."""
     def view(self, data: bytes) -> Any:
-        """What a function gets for bytes."""
+        """Decode lazily: what a function gets for this text."""
     def decode(self, data: bytes) -> Any:
-        """The value of bytes, plain."""
+        """Decode to plain Python values."""
 
 @final
 class ProtobufFormat:
-    """A message type with what stands before the bytes of its records."""
+    """A message type, with the prefix of its records' bytes."""
 
     def __new__(
         cls,
@@ -63,30 +63,30 @@ class ProtobufFormat:
     ) -> ProtobufFormat: ...
     @staticmethod
     def of_text(text: str, folders: Sequence[str]) -> bytes:
-        """The descriptors of a .proto file's text."""
+        """Compile the text of a .proto file to descriptors."""
     @staticmethod
     def of_file(path: str, folders: Sequence[str]) -> bytes:
-        """The descriptors of a .proto file."""
+        """Compile a .proto file to descriptors."""
     @staticmethod
     def of_registered(content: str, imports: Mapping[str, str]) -> bytes:
-        """The descriptors of a file as a registry has it, and of those that it imports, by their names there."""
+        """Compile a file of a registry to descriptors; `imports` holds imported files by their names there."""
     def registered(self, schemas: object, topic: str | None = None, is_key: bool = False) -> ProtobufFormat:
-        """The same, with ids and schemas that a registry knows, written into this topic."""
+        """Return the same format with the ids and schemas that a registry knows, as written into this topic."""
     def writes_as(self, descriptors: bytes) -> bool:
-        """Is the message of these descriptors written as this one, at the same place of its file?"""
+        """Whether the message of these descriptors is written as this one, at the same place of its file."""
     def files(self) -> tuple[str, list[tuple[str, list[str], bytes]]]:
-        """The name of the message's file, and all files: names, the names of what they import, descriptors."""
+        """Name of the message's file, and all files: name, names of imported files, descriptors."""
     @property
     def descriptors(self) -> bytes:
-        """The descriptors of all that the message needs."""
+        """Descriptors of everything that the message needs."""
     @property
     def message(self) -> str:
-        """The full name of the message."""
+        """Full name of the message."""
     def encode(self, value: object) -> bytes:
-        """The bytes of a value."""
+        """Encode a value."""
     def decode(self, data: bytes) -> Any:
-        """The value of bytes, plain."""
+        """Decode to plain Python values."""
     def view(self, data: bytes) -> Any:
-        """What a function gets for bytes."""
+        """Decode lazily: what a function gets for these bytes."""
     def body(self, data: bytes) -> bytes:
-        """The message's own bytes, without what stands before them."""
+        """Return the message's own bytes, without the prefix."""

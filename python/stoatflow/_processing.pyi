@@ -1,4 +1,4 @@
-"""Processors and stores: the part of `_native.pyi` that says their types. There is no such module: never import it."""
+"""Processors and stores: types of a part of `_native`, not a module of its own. Never import it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from types import GenericAlias
@@ -21,64 +21,64 @@ _VOut = TypeVar("_VOut")
 
 @final
 class Cancellable:
-    """A schedule that can be ended."""
+    """A schedule that can be cancelled."""
 
     def cancel(self) -> None:
-        """End it, for all lanes; more than once is allowed. Works while the processor is called."""
+        """End the schedule in all lanes; may be called more than once. Call it while the processor runs."""
 
 @final
 class KeyLocks:
-    """Names and keys that are locked in a `with`. Made by `context.locks(...)`."""
+    """Locks of names and keys, for a `with`. Created by `context.locks(...)`."""
 
     def __enter__(self) -> KeyLocks: ...
     def __exit__(self, *error: object) -> None: ...
 
 @final
 class ProcessorContext(Generic[_KOut, _VOut]):
-    """What a processor gets in `init`. Works while its processor is called, in the thread that calls it."""
+    """What a processor gets in `init`. Use it only while the processor is called, in the thread that calls it."""
 
     def __class_getitem__(cls, item: Any) -> GenericAlias: ...
     def forward(self, record: Record[_KOut, _VOut] | FixedKeyRecord[_KOut, _VOut], child: str | None = None) -> None:
-        """Pass a record on, to all children or to the one of this name."""
+        """Pass a record on to all children, or to the child of this name."""
     def state_store(self, name: str) -> Any:
-        """Give a store that the processor is connected to: a `KeyValueStore`, `WindowStore`, ..., by its kind."""
+        """Return a store that is connected to the processor, as a `KeyValueStore`, `WindowStore`, ..., by its kind."""
     def schedule(
         self,
         interval: Duration,
-        type: PunctuationType,  # noqa: A002  # the name that Kafka Streams has
+        type: PunctuationType,  # noqa: A002  # the name in Kafka Streams
         callback: Callable[[int], object],
         *,
         start: Timestamp | None = None,
     ) -> Cancellable:
-        """Have `callback(time)` called whenever `interval` has passed; `start` is a point of the grid."""
+        """Call `callback(time)` whenever `interval` has passed; `start` aligns the schedule."""
     def locks(self, *what: str | tuple[Any, Any], timeout: Duration | None = None) -> KeyLocks:
-        """Lock names and pairs of store (or its name) and key, for a `with`; wait 30 s if nothing else is said.
+        """Lock names, or pairs of a store (or its name) and a key, for a `with`; wait 30 s without `timeout`.
 
-        What is locked is locked for all lanes: for their sections, and for `compute`, `merge`, `put_if_absent` and
-        `delete`. Name all of it in one call.
+        The locks hold against all lanes: against their `with` blocks, and `compute`, `merge`, `put_if_absent` and
+        `delete`. Name all locks in one call.
         """
     def commit(self) -> None:
-        """Ask for a commit soon; it is not waited for."""
+        """Request a commit soon; returns without waiting for it."""
     def advance_watermark(self, timestamp: Timestamp) -> None:
-        """Raise the application's watermark to at least this time, from the next commit on. It stays there."""
+        """Raise the application's watermark to at least this time, from the next commit on. It never falls."""
     @property
     def watermark_ms(self) -> int:
-        """The application's watermark as of the last commit: what is older is late; -1: none yet."""
+        """The application's watermark as of the last commit: older records are late. -1 if there is none yet."""
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        """Where the record that is being processed was read from; `None` in `init` and punctuations."""
+        """Topic, partition and offset of the record that is being processed; `None` in `init` and punctuations."""
     @property
     def stream_time_ms(self) -> int:
-        """The highest timestamp of the record's task so far, or the watermark (`time.semantics`); -1: none yet."""
+        """The highest timestamp of the record's task so far, or the watermark (`time.semantics`); -1 if none."""
     @property
     def system_time_ms(self) -> int:
-        """The machine's clock."""
+        """The wall clock of the machine."""
     @property
     def application_id(self) -> str:
         """The setting `application.id`."""
     @property
     def lane(self) -> int:
-        """The lane that the processor belongs to, for logs."""
+        """The lane that the processor runs in, for logs."""
 
 @final
 class StoreIterator(Generic[_T]):
@@ -88,9 +88,9 @@ class StoreIterator(Generic[_T]):
     def __next__(self) -> _T: ...
     def __length_hint__(self) -> int: ...
     def peek(self) -> _T | None:
-        """Give the next entry without taking it; `None` at the end."""
+        """Return the next entry without consuming it; `None` at the end."""
     def close(self) -> None:
-        """Forget the rest."""
+        """Drop the entries not read yet."""
     def __enter__(self) -> StoreIterator[_T]: ...
     def __exit__(self, *error: object) -> None: ...
 
@@ -109,36 +109,36 @@ class KeyValueStore(Generic[_K, _V]):
     def put(self, key: _K, value: _V | None) -> None:
         """Write a value; `None` deletes."""
     def put_if_absent(self, key: _K, value: _V | None) -> _V | None:
-        """Write a value unless the key has one; give the one it has. One step for all lanes."""
+        """Write a value unless the key has one; return the existing one. Atomic across lanes."""
     def compute(self, key: _K, function: Callable[[_K, _V | None], _V | None]) -> _V | None:
-        """Write what `function(key, value)` gives (`None` deletes), in one step for all lanes; give it.
+        """Write the result of `function(key, value)` (`None` deletes), atomically across lanes; return it.
 
-        The function runs again if another lane puts the key meanwhile.
+        The function is called again if another lane writes the key meanwhile.
         """
     def compute_if_absent(self, key: _K, function: Callable[[_K], _V | None]) -> _V | None:
-        """Write what `function(key)` gives if the key has no value; give the value that it has then."""
+        """Write the result of `function(key)` if the key has no value; return the key's value then."""
     def compute_if_present(self, key: _K, function: Callable[[_K, _V], _V | None]) -> _V | None:
-        """Write what `function(key, value)` gives if the key has a value; give the new one."""
+        """Write the result of `function(key, value)` if the key has a value; return the new value."""
     def merge(self, key: _K, operand: _V, function: Callable[[_V, _V], _V | None]) -> _V | None:
-        """Write `operand` if the key has no value, else `function(value, operand)`; give the new value."""
+        """Write `operand` if the key has no value, else `function(value, operand)`; return the new value."""
     def put_all(self, items: Mapping[_K, _V] | Iterable[tuple[_K, _V | None]]) -> None:
         """Write many."""
     def delete(self, key: _K) -> _V | None:
-        """Delete a key; give the value it had. One step for all lanes."""
+        """Delete a key; return the value that it had. Atomic across lanes."""
     def range(
         self, lo: _K | None = None, hi: _K | None = None, *, reverse: bool = False
     ) -> StoreIterator[tuple[_K, _V]]:
-        """Give the entries between two keys, both included."""
+        """Return the entries between two keys, both included."""
     def reverse_range(self, lo: _K | None = None, hi: _K | None = None) -> StoreIterator[tuple[_K, _V]]:
-        """Give the entries between two keys, the last one first."""
+        """Return the entries between two keys in descending order."""
     def all(self, *, reverse: bool = False) -> StoreIterator[tuple[_K, _V]]:
-        """Give all entries."""
+        """Return all entries."""
     def reverse_all(self) -> StoreIterator[tuple[_K, _V]]:
-        """Give all entries, the last one first."""
+        """Return all entries in descending order."""
     def prefix_scan(self, prefix: _K | bytes) -> StoreIterator[tuple[_K, _V]]:
-        """Give the entries whose key's bytes begin with those of `prefix`."""
+        """Return the entries whose key bytes begin with those of `prefix`."""
     def approximate_len(self) -> int:
-        """Give about how many keys there are."""
+        """Return the approximate number of keys."""
     def __getitem__(self, key: _K, /) -> _V: ...
     def __setitem__(self, key: _K, value: _V | None, /) -> None: ...
     def __delitem__(self, key: _K, /) -> None: ...
@@ -151,7 +151,7 @@ class TimestampedKeyValueStore(KeyValueStore[_K, ValueAndTimestamp[_V]], Generic
 
 @final
 class WindowStore(Generic[_K, _V]):
-    """A value (or several) per key and window start. Bounds of time are inclusive."""
+    """A value (or several) per key and window start. Time bounds are inclusive."""
 
     def __class_getitem__(cls, item: Any) -> GenericAlias: ...
     @property
@@ -174,7 +174,7 @@ class WindowStore(Generic[_K, _V]):
     def backward_fetch(
         self, key: _K, frm: Timestamp | None = None, to: Timestamp | None = None
     ) -> StoreIterator[tuple[int, _V]]:
-        """Give (start, value), the last window first."""
+        """Return (start, value), the latest window first."""
     def fetch_range(
         self,
         lo: _K | None = None,
@@ -184,13 +184,13 @@ class WindowStore(Generic[_K, _V]):
         to: Timestamp | None = None,
         reverse: bool = False,
     ) -> StoreIterator[tuple[Windowed[_K], _V]]:
-        """Give the windows of the keys between two."""
+        """Return the windows of the keys between two keys."""
     def fetch_all(
         self, frm: Timestamp | None = None, to: Timestamp | None = None, *, reverse: bool = False
     ) -> StoreIterator[tuple[Windowed[_K], _V]]:
-        """Give the windows of all keys that start between two times."""
+        """Return the windows of all keys that start between two times."""
     def all(self, *, reverse: bool = False) -> StoreIterator[tuple[Windowed[_K], _V]]:
-        """Give everything."""
+        """Return all windows."""
 
 @final
 class SessionStore(Generic[_K, _V]):
@@ -205,40 +205,40 @@ class SessionStore(Generic[_K, _V]):
     def remove(self, session: Windowed[_K]) -> None:
         """Remove a session."""
     def fetch_session(self, key: _K, start: Timestamp, end: Timestamp) -> _V | None:
-        """Give the value of one session."""
+        """Return the value of one session."""
     def find_sessions(
         self, key: _K | None = None, *, earliest_end: Timestamp, latest_start: Timestamp, reverse: bool = False
     ) -> StoreIterator[tuple[Windowed[_K], _V]]:
-        """Give the sessions that end at `earliest_end` or later and start at `latest_start` or earlier."""
+        """Return the sessions that end at `earliest_end` or later and start at `latest_start` or earlier."""
     def fetch(self, lo: _K, hi: _K | None = None, *, reverse: bool = False) -> StoreIterator[tuple[Windowed[_K], _V]]:
-        """Give all sessions of a key, or of the keys between two."""
+        """Return all sessions of a key, or of the keys between two."""
 
 @final
 class TimerStore(Generic[_K]):
-    """Timers of a processor. A key, a time and a clock are one timer, however often it is registered."""
+    """Timers of a processor. Registering the same key, time and clock again has no effect."""
 
     def __class_getitem__(cls, item: Any) -> GenericAlias: ...
     @property
     def name(self) -> str:
         """The store's name."""
     def register(self, at: Timestamp, *, key: _K = ..., domain: TimeDomain = "event") -> None:
-        """Have `on_timer` called for a key at a time; without `key` that of the record (or timer) at hand."""
+        """Call `on_timer` for a key at a time; without `key`, for the key of the current record (or timer)."""
     def cancel(self, at: Timestamp, *, key: _K = ..., domain: TimeDomain = "event") -> None:
-        """Forget a timer, if it is there."""
+        """Cancel a timer, if it exists."""
     def pending(self, key: _K = ...) -> list[Timer[_K]]:
-        """Give the timers of a key, those of event time first, by time. It looks through the timers of all keys."""
+        """Return the timers of a key, event time first, then by time. Scans the timers of all keys."""
 
 @final
 class VersionedKeyValueStore(Generic[_K, _V]):
-    """Values of a key by the time since when they hold."""
+    """Versions of a key's value, by the timestamp since which each is valid."""
 
     def __class_getitem__(cls, item: Any) -> GenericAlias: ...
     @property
     def name(self) -> str:
         """The store's name."""
     def put(self, key: _K, value: _V | None, timestamp: Timestamp) -> int:
-        """Write a version; give when it ends, `VALID_TO_UNDEFINED`, or `NOT_PUT` if it is too old to be kept."""
+        """Write a version; return when it ends, `VALID_TO_UNDEFINED`, or `NOT_PUT` if it is too old to be kept."""
     def get(self, key: _K, as_of: Timestamp | None = None) -> VersionedRecord[_V] | None:
-        """Give the version that holds now, or held at a time."""
+        """Return the version that is valid now, or was valid at a time."""
     def delete(self, key: _K, timestamp: Timestamp) -> VersionedRecord[_V] | None:
-        """End what holds at a time; give the version that held then."""
+        """End the version that is valid at a time; return it."""

@@ -1,8 +1,8 @@
-"""Native aggregations: what is made of a key's records in Rust, without the interpreter.
+"""Native aggregations: a key's records are aggregated in Rust, without the interpreter.
 
-Takes expressions, gives immutable values for `aggregate(...)` and `cogroup(...)`, their JSON (the shapes of
-`plan/src/native_aggregation.rs`), and the expression that makes the result out of what the store holds. Never evaluates
-anything. Null is left out everywhere, as in SQL.
+Takes expressions, returns immutable values for `aggregate(...)` and `cogroup(...)`, their JSON (the shapes of
+`plan/src/native_aggregation.rs`), and the expression that computes the result from the stored state. Never evaluates
+anything. Nulls are skipped everywhere, as in SQL.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from stoatflow.expressions import Expression, Literal, obj, value, when, wrap
 
 R = TypeVar("R")
 
-# What the store holds beside the result itself: the member of it that is the result.
+# Aggregations whose stored state is more than the result: the member of the state that is the result.
 _RESULTS = {"avg": "avg", "approx_distinct": "estimate", "top_k": "top"}
 
 
 class Aggregation(Generic[R]):
-    """How the records of a key become one value; `R` is its type. Made by `sf.sum`, `sf.count` and their like.
+    """How the records of a key become one value; `R` is its type. Created by `sf.sum`, `sf.count` and others.
 
     >>> large = sf.sum(sf.value["amount"]).where(sf.value["amount"] > 100)
     >>> large
@@ -36,7 +36,7 @@ class Aggregation(Generic[R]):
         size: int | None = None,
         members: dict[str, Aggregation[Any]] | None = None,
     ) -> None:
-        """Made by functions; not for direct use."""
+        """Created by functions; not for direct use."""
         self._kind = kind
         self._of = of
         self._by = by
@@ -59,12 +59,12 @@ class Aggregation(Generic[R]):
         def chosen(e: Expression) -> Expression:
             return when(condition).then(e).otherwise(None)
 
-        # The rank too: it may fail for records that are left out.
+        # The rank too: it may fail for records that are filtered out.
         by = None if self._by is None else chosen(self._by)
         return Aggregation(self._kind, chosen(of), by=by, size=self._size)
 
     def to_json(self) -> dict[str, object]:
-        """The form in which it crosses the border."""
+        """Return the aggregation as plan data."""
         if self._members is None:
             return {"one": self._measure()}
         return {"several": [[name, member._measure()] for name, member in self._members.items()]}
@@ -81,7 +81,7 @@ class Aggregation(Generic[R]):
 
     @property
     def has_state(self) -> bool:
-        """Does the store hold more than the result?
+        """Whether the store holds more than the result.
 
         >>> sf.sum(sf.value["amount"]).has_state, sf.avg(sf.value["amount"]).has_state
         (False, True)
@@ -91,7 +91,7 @@ class Aggregation(Generic[R]):
         return self._kind in _RESULTS and (self._kind != "top_k" or self._by is not None)
 
     def result(self, state: Expression = value) -> Expression:
-        """The expression that makes the result of what the store holds.
+        """The expression that computes the result from the stored state.
 
         >>> sf.avg(sf.value["amount"]).result()
         sf.value['avg']
@@ -103,7 +103,7 @@ class Aggregation(Generic[R]):
         return obj({name: member.result(state[name]) for name, member in self._members.items()})
 
     def joined(self, other: Aggregation[Any]) -> Aggregation[Any]:
-        """With the members of another stream's (of a cogroup); what doesn't fit together, the engine says.
+        """Combine with the members of another stream's aggregation (in a cogroup); the engine checks that they fit.
 
         >>> sf.agg(orders=sf.count()).joined(sf.agg(clicks=sf.count()))
         sf.agg(clicks=sf.count(), orders=sf.count())
@@ -113,7 +113,7 @@ class Aggregation(Generic[R]):
         return Aggregation(self._kind, members={**other._members, **self._members})
 
     def __repr__(self) -> str:
-        """Show it as it would be written."""
+        """Show the source text that creates it."""
         if self._members is not None:
             return f"sf.agg({', '.join(f'{name}={member!r}' for name, member in self._members.items())})"
         given = [] if self._of is None else [repr(self._of)]
@@ -142,7 +142,7 @@ def count(of: Expression | None = None) -> Aggregation[int]:
 
 
 def sum(of: Expression | Literal) -> Aggregation[Any]:  # noqa: A001  # named as everywhere else
-    """Add numbers; 0 for none. Whole numbers stay whole; a sum beyond 64 bits is an error.
+    """Sum numbers; 0 if there are none. Integers stay integers; a sum beyond 64 bits is an error.
 
     >>> builder = sf.StreamsBuilder()
     >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
@@ -156,7 +156,7 @@ def sum(of: Expression | Literal) -> Aggregation[Any]:  # noqa: A001  # named as
 
 
 def min(of: Expression) -> Aggregation[Any]:  # noqa: A001
-    """Give the least number or text.
+    """Return the smallest number or text.
 
     >>> builder = sf.StreamsBuilder()
     >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
@@ -170,7 +170,7 @@ def min(of: Expression) -> Aggregation[Any]:  # noqa: A001
 
 
 def max(of: Expression) -> Aggregation[Any]:  # noqa: A001
-    """Give the greatest number or text.
+    """Return the largest number or text.
 
     >>> builder = sf.StreamsBuilder()
     >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
@@ -184,7 +184,7 @@ def max(of: Expression) -> Aggregation[Any]:  # noqa: A001
 
 
 def avg(of: Expression) -> Aggregation[float]:
-    """Give the mean of numbers. The store holds `{"avg": ..., "count": ..., "sum": ...}`.
+    """Return the mean of numbers. The store holds `{"avg": ..., "count": ..., "sum": ...}`.
 
     >>> builder = sf.StreamsBuilder()
     >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
@@ -198,7 +198,7 @@ def avg(of: Expression) -> Aggregation[float]:
 
 
 def first(of: Expression) -> Aggregation[Any]:
-    """Keep what came first (in sessions: in the earliest part).
+    """Keep the first value (in sessions: of the earliest part).
 
     >>> builder = sf.StreamsBuilder()
     >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
@@ -212,7 +212,7 @@ def first(of: Expression) -> Aggregation[Any]:
 
 
 def last(of: Expression) -> Aggregation[Any]:
-    """Keep what came last (in sessions: in the latest part).
+    """Keep the last value (in sessions: of the latest part).
 
     >>> builder = sf.StreamsBuilder()
     >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
@@ -226,7 +226,7 @@ def last(of: Expression) -> Aggregation[Any]:
 
 
 def collect(of: Expression, limit: int | None = None) -> Aggregation[list[Any]]:
-    """List all values in their order; with a limit, the last so many. Without one it grows for ever.
+    """List all values in their order; with a limit, only the last `limit` ones. Without a limit the list grows forever.
 
     >>> builder = sf.StreamsBuilder()
     >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
@@ -241,7 +241,7 @@ def collect(of: Expression, limit: int | None = None) -> Aggregation[list[Any]]:
 
 
 def collect_set(of: Expression, limit: int | None = None) -> Aggregation[list[Any]]:
-    """List each value once, as they came first; with a limit, no more than so many.
+    """List each value once, in order of first occurrence; with a limit, at most `limit` values.
 
     >>> builder = sf.StreamsBuilder()
     >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
@@ -256,7 +256,7 @@ def collect_set(of: Expression, limit: int | None = None) -> Aggregation[list[An
 
 
 def top_k(of: Expression, k: int, by: Expression | None = None) -> Aggregation[list[Any]]:
-    """List the `k` greatest values, or those with the greatest `by`, the greatest first; of equals the earlier ones.
+    """List the `k` largest values, or those with the largest `by`, the largest first; of equal ones the earlier ones.
 
     With `by` the store holds `{"top": [...], "by": [...]}`.
 
@@ -274,11 +274,11 @@ def top_k(of: Expression, k: int, by: Expression | None = None) -> Aggregation[l
 
 
 def approx_distinct(of: Expression, precision: int = 12) -> Aggregation[int]:
-    """Give about how many different values there were (HyperLogLog).
+    """Return the approximate number of distinct values (HyperLogLog).
 
     `precision` is in bits, 4 to 16: the standard error is 1.04 / sqrt(2 ** precision), 1.6 % for 12, and the store
-    holds up to 2 ** precision bytes per key, as `{"estimate": ..., "bits": ..., "registers": ...}` (`"few"` while they
-    are few).
+    holds up to 2 ** precision bytes per key, as `{"estimate": ..., "bits": ..., "registers": ...}` (`"few"` while there
+    are few values).
 
     >>> builder = sf.StreamsBuilder()
     >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
@@ -298,7 +298,7 @@ def approx_distinct(of: Expression, precision: int = 12) -> Aggregation[int]:
 def agg(
     members: dict[str, Aggregation[Any]] | None = None, /, **named: Aggregation[Any]
 ) -> Aggregation[dict[str, Any]]:
-    """Give an object of several: `sf.agg(total=sf.sum(sf.value["amount"]), n=sf.count())`.
+    """Return an object of several aggregations: `sf.agg(total=sf.sum(sf.value["amount"]), n=sf.count())`.
 
     >>> builder = sf.StreamsBuilder()
     >>> grouped = builder.stream("n", key=str, value=int).group_by_key()

@@ -1,8 +1,8 @@
 """Runs a topology: start, wait, stop, in scripts, notebooks, threads and asyncio programs.
 
 Takes a topology and settings, owns one engine: the one in this process, or Spark (`stoatflow.spark.engine`). Waits in
-short steps with the interpreter detached, so that signals, other threads and event loops go on. Never restarts: one
-object is one run.
+short steps with the interpreter detached, so that signals, other threads and event loops are handled. One object is one
+run.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class State(str, Enum):
     ERROR = "ERROR"
 
     def __str__(self) -> str:
-        """Its name."""
+        """Return its name."""
         return self.value
 
 
 StateListener = Callable[[State, State], object]
-"""Called with the new and the old state, from a thread of the engine."""
+"""Called with the new and the old state, in a thread of the engine."""
 
 
 class StoatFlow(AppReads, AppHooks, AppEnd):
@@ -103,8 +103,8 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
     ) -> None:
         """Check everything and start nothing; raise `ConfigError` or `TopologyError`.
 
-        `on_..._error` say what becomes of records that fail where neither source nor operator says it.
-        `engine="spark"` runs the topology on Spark, as `spark` says: as a stream, with `batch` to the end of its input.
+        `on_..._error` handle records that fail where neither source nor operator has a handler. `engine="spark"` runs
+        the topology on Spark with the options `spark`: as a stream, or with `batch` to the end of its input.
         """
         self.settings: Settings = as_settings(config, settings)
         topology = built(topology).for_settings(self.settings)
@@ -119,7 +119,8 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
         self._states: list[State] = [State.CREATED]
         self._started = False
         self._starting = threading.Lock()
-        # An engine that is asked to stop before it starts never does: `start` passes on what comes meanwhile.
+        # An engine that is asked to stop before its start never starts; `start` passes on requests to stop that came
+        # meanwhile.
         self._launched = False
         self._asked_to_stop = False
         self._stop_within: float | None = None
@@ -130,13 +131,13 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
         if engines.is_spark(engine, batch, spark):
             no_meaning = (broker, on_restore, *handlers)
             self._on_spark = engines.on_spark(topology, self.settings, spark, batch, self._on_state, no_meaning)
-            # It has what is called here of the other one, and refuses by name what it hasn't.
+            # It has the methods that are called here, and raises an error that names what it doesn't support.
             self._engine = cast("bridge.Engine", self._on_spark)
         else:
             self.settings = engines.at_broker(self.settings, broker)
             plan = with_handlers(topology.plan, *handlers)
             self._engine = engines.native(plan, self.settings, broker, self._on_state, on_restore, self._on_uncaught)
-        from stoatflow.doctor.hint import Hints  # only what runs has hints
+        from stoatflow.doctor.hint import Hints  # only a running application has hints
 
         self._hints = Hints(topology, self._engine)
 
@@ -145,8 +146,8 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
     def run(self) -> None:
         """Start and block until the end. Raises the error that the engine failed with.
 
-        In the main thread, the first SIGINT or SIGTERM drains and commits, for `shutdown.timeout.ms` at most; the
-        second one ends the process within two seconds, whatever a function does.
+        In the main thread, the first SIGINT or SIGTERM drains and commits, for at most `shutdown.timeout.ms`; the
+        second one ends the process within two seconds, even if a function hangs.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -165,7 +166,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
                 while not self._wait(STEP_S):
                     pass
             except BaseException:
-                # An error of ours or an exception of another signal handler: leave nothing running.
+                # An error of the engine or an exception of another signal handler: leave nothing running.
                 self.close()
                 raise
         self._raise()
@@ -192,7 +193,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
         try:
             self._hooks.veto(self)
         except BaseException:
-            # It never starts, and nobody has to wait for it.
+            # It never starts, so nothing has to wait for it.
             self._engine.request_stop(None)
             raise
         leaving.started(self)
@@ -209,7 +210,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
             self._hints.start()
 
     def wait(self, timeout: float | Duration | None = None) -> bool:
-        """Wait for the end; False if it still runs after `timeout` (seconds, `timedelta` or text).
+        """Wait for the end; returns False if it still runs after `timeout` (seconds, `timedelta` or text).
 
         Raises the error that the engine failed with.
 
@@ -228,11 +229,11 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
         return ended
 
     def close(self, timeout: float | Duration | None = None) -> bool:
-        """Drain, commit and stop. False if `timeout` passed first: then the last commit is given up.
+        """Drain, commit and stop. Returns False if `timeout` passed first: then the last commit is abandoned.
 
-        Without `timeout`: `shutdown.timeout.ms`. A function that doesn't come back is left behind, about two seconds
-        after that; `error` says so. Never raises the engine's error: that is in `error`, and raised by `run`, `wait`
-        and `with`.
+        The default `timeout` is `shutdown.timeout.ms`. A function that doesn't return is left running, about two
+        seconds later; `error` says so. Never raises the engine's error: it is in `error`, and `run`, `wait` and `with`
+        raise it.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -262,11 +263,11 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
         caught_up: bool = False,
         timeout: float | Duration | None = "30s",
     ) -> None:
-        """Wait until it is in this state; with `caught_up`, until it has committed the input that is there now.
+        """Wait until the application is in this state; with `caught_up`, until it has committed its current input.
 
-        Caught up means: it is RUNNING, and the committed positions have reached the ends of all source partitions as
-        they were when it was asked. What is parked for an async function or an `offload` counts as read. Raises
-        `TimeoutError`, which says how far it is, and what the application failed with.
+        Caught up means: it is RUNNING, and the committed positions have reached the ends that all source partitions had
+        when `wait_until` was called. Records that are parked for an async function or an `offload` count as read.
+        Raises `TimeoutError`, which says how far it is, or the error that the application failed with.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -287,8 +288,8 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
     def pause(self) -> None:
         """Stop reading, before the start or while it runs. Returns at once.
 
-        What was read is committed; then the state is `PAUSED`, until `resume`. What the clock makes due (punctuations,
-        timers, async calls) goes on, and stores can be read.
+        Records already read are committed; then the state is `PAUSED`, until `resume`. Punctuations and timers by the
+        wall clock, and async calls, go on, and stores can be read.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -304,7 +305,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
         self._engine.pause()
 
     def resume(self) -> None:
-        """Read on after `pause`. Returns at once.
+        """Read again after `pause`. Returns at once.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("in").to("out")
@@ -318,7 +319,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
 
     @property
     def is_paused(self) -> bool:
-        """Was it paused, and not resumed?
+        """Whether it is paused.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("in").to("out")
@@ -330,10 +331,11 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
         return self._engine.is_paused()
 
     def clean_up(self) -> None:
-        """Remove the local state: the next start reads it back from the changelog topics.
+        """Remove the local state: the next start restores it from the changelog topics.
 
-        Only before the start or after the end; raises `StateLockedError` if another process runs the application.
-        Stores without a changelog are lost. `stoatflow reset` starts over, on the broker too.
+        Call it only before the start or after the end; raises `StateLockedError` if another process runs the
+        application. Stores without a changelog are lost. `stoatflow reset` also resets the application's topics and
+        positions.
 
         >>> from pathlib import Path
         >>> builder = sf.StreamsBuilder()
@@ -352,7 +354,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
         self._engine.clean_up()
 
     async def run_async(self) -> None:
-        """Start and wait for the end without blocking the event loop; cancelling drains and commits.
+        """Start and wait for the end without blocking the event loop; cancelling it drains and commits.
 
         >>> import asyncio
         >>> builder = sf.StreamsBuilder()
@@ -384,7 +386,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close; raise the engine's error unless it or another one is under way."""
+        """Close; raise the engine's error unless it, or another error, is being raised already."""
         self.close()
         if error is None and not self._raised:
             self._raise()
@@ -404,11 +406,11 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
         if error is None and not self._raised:
             self._raise()
 
-    # Looking in ------------------------------------------------------------------------------
+    # Inspection ------------------------------------------------------------------------------
 
     @property
     def state(self) -> State:
-        """What it is doing.
+        """The current state.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("in").to("out")
@@ -420,7 +422,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
 
     @property
     def states(self) -> tuple[State, ...]:
-        """All states so far, in their order.
+        """All states so far, in order.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -435,7 +437,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
 
     @property
     def error(self) -> BaseException | None:
-        """What the engine failed with, if it did.
+        """The error that the engine failed with, if any.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("in", value=str).foreach(lambda key, text: int(text))
@@ -458,7 +460,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
     # Inside ----------------------------------------------------------------------------------
 
     def _show_restore(self) -> None:
-        """On a terminal: a bar for as long as stores catch up (elsewhere the log has a line now and then)."""
+        """On a terminal, show a progress bar while stores are restored (elsewhere the log has a line now and then)."""
         if not sys.stderr.isatty():
             return
         bar = RestoreBar(sys.stderr)
@@ -478,7 +480,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
             return
         if self._hooks.has(Phase.PRE_STOP) and not self._stopping:
             self._stopping = True
-            # Signals and callers must not wait for them here.
+            # In a thread: signal handlers and callers must not wait for the hooks here.
             threading.Thread(target=self._stop_behind_hooks, name="stoatflow-stop", daemon=True).start()
         elif not self._stopping:
             self._engine.request_stop(self._stop_within)
@@ -515,7 +517,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Handle SIGINT and SIGTERM for as long as `run` blocks; only the main thread may."""
+        """Handle SIGINT and SIGTERM while `run` blocks; only the main thread may."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -526,5 +528,5 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
 def _tell(listener: StateListener, new: State, old: State) -> None:
     try:
         listener(new, old)
-    except Exception:  # whatever a listener does, the engine goes on
+    except Exception:  # an exception of a listener must not stop the engine
         _log.exception("a state listener failed at %s", new)

@@ -1,7 +1,7 @@
-"""What operators of batches need of Arrow: their nodes, the schema as plan data, and the error that names a row.
+"""Arrow for batch operators: their plan nodes, schemas as plan data, and the error that names a row.
 
-Takes a function of batches and a schema, gives a node. Never sees a record: batches are made natively, and cross
-to the function over Arrow's C data interface without a copy. pyarrow is loaded when it is used, and not before.
+Takes a function of batches and a schema, returns a node. Batches are built natively and passed to the function over
+Arrow's C data interface without a copy. pyarrow is imported at its first use.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _PLAIN = {
 
 
 class ArrowArrayLike(Protocol):
-    """Columns in one piece: `pyarrow.RecordBatch`."""
+    """Columns in one piece, such as `pyarrow.RecordBatch`."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        """Give schema and columns, for the C data interface."""
+        """Return schema and columns, for the C data interface."""
 
 
 class ArrowStreamLike(Protocol):
-    """Columns in pieces: `pyarrow.Table`, `polars.DataFrame`, `pandas.DataFrame`."""
+    """Columns in pieces, such as `pyarrow.Table`, `polars.DataFrame`, `pandas.DataFrame`."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Give a stream of them, for the C data interface."""
+        """Return a stream of the pieces, for the C data interface."""
 
 
 ArrowResult: TypeAlias = ArrowArrayLike | ArrowStreamLike
@@ -59,9 +59,9 @@ ArrowResult: TypeAlias = ArrowArrayLike | ArrowStreamLike
 
 
 class RowError(Exception):
-    """Raised by a function of batches: this row alone is at fault, and its record is what a handler decides about.
+    """Raised by a function of batches: only this row is at fault, and a handler decides about its record.
 
-    Without a handler the application stops, as with any error. With one that leaves the record out, the function is
+    Without a handler the application stops, as with any error. With a handler that drops the record, the function is
     called again for the others.
 
     >>> def checked(batch):
@@ -78,7 +78,7 @@ class RowError(Exception):
     """
 
     def __init__(self, row: int, why: str) -> None:
-        """`row` is the number that the row has in the batch, from 0 (its `_row`)."""
+        """`row` is the number of the row in the batch, from 0 (its `_row`)."""
         super().__init__(why)
         self.row = row
 
@@ -95,7 +95,7 @@ def batches(
     on_error: ErrorHandler | None,
     parent: int,
 ) -> nodes.MapBatches:
-    """Give the node, or raise `TopologyError` for what can't be one."""
+    """Return the node; raise `TopologyError` for invalid arguments."""
     who = Caller(f"{line} map_batches")
     pa = load(who)
     instead = "write filter and map_values with expressions: they need no batches"
@@ -124,7 +124,7 @@ def batches_to(
     on_error: ErrorHandler | None,
     parent: int,
 ) -> nodes.ForeachBatch:
-    """Give the node of a function that gives nothing, or raise `TopologyError` for what can't be one."""
+    """Return the node of a function without a result; raise `TopologyError` for invalid arguments."""
     who = Caller(f"{line} foreach_batch")
     pa = load(who)
     _whole(max_rows, who)
@@ -146,7 +146,7 @@ def _whole(max_rows: object, who: Caller) -> None:
 
 
 class Caller(NamedTuple):
-    """Who needs pyarrow, or a schema of it: for messages."""
+    """The method that needs pyarrow or a schema, for messages."""
 
     call: str
     error: type[TopologyError | ConfigError] = TopologyError
@@ -154,7 +154,7 @@ class Caller(NamedTuple):
 
 
 def load(who: Caller) -> ModuleType:
-    """Give pyarrow, or raise with what to install."""
+    """Import and return pyarrow; raise an error that says what to install."""
     try:
         import pyarrow as pa
     except ImportError as error:
@@ -167,12 +167,12 @@ def load(who: Caller) -> ModuleType:
 
 
 def columns(pa: ModuleType, schema: object, who: Caller) -> tuple[dict[str, object], ...] | None:
-    """Give a schema as plan data, or raise for what is none, or none that values are read with."""
+    """Return a schema as plan data; raise an error if it is none, or can't be used to read values."""
     return None if schema is None else _columns(pa, as_schema(pa, schema, who), "", who)
 
 
 def as_schema(pa: ModuleType, schema: object, who: Caller) -> Any:
-    """Give a `pyarrow.Schema` as it is, and what one can be made of as one."""
+    """Return a `pyarrow.Schema` unchanged; convert anything that can be converted to one."""
     try:
         return schema if isinstance(schema, pa.Schema) else pa.schema(schema)
     except (TypeError, ValueError) as error:

@@ -1,6 +1,6 @@
-"""Async functions, and how they are awaited.
+"""Async functions, and their limits.
 
-Takes coroutine functions with their limits (`sf.awaiting`), gives what the plan holds. They are called by
+Takes coroutine functions with their limits (`sf.awaiting`), returns objects for the plan. They are called by
 `stoatflow._runtime.event_loop`, which only topologies with async functions load: asyncio costs 6 MB of memory.
 """
 
@@ -22,10 +22,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How a failed call is tried again: so many attempts in all, with pauses that double from `first` up to `most`.
+    """Retries of a failed call: `attempts` in all, with pauses that double from `first` up to `most`.
 
-    `jitter=0.2` makes each pause up to a fifth longer or shorter, by chance. `on`: the exceptions that are worth
-    another attempt; others fail at once.
+    `jitter=0.2` makes each pause randomly up to a fifth longer or shorter. `on` names the exceptions that are retried;
+    others fail at once.
 
     >>> pauses = sf.Backoff(attempts=4, first="100ms", most="5s", jitter=0)
     >>> [pauses.pause_s(failed) for failed in (1, 2, 3)]
@@ -39,7 +39,7 @@ class Backoff:
     on: type[BaseException] | tuple[type[BaseException], ...] = Exception
 
     def __post_init__(self) -> None:
-        """Refuse what can't be."""
+        """Check the values."""
         if isinstance(self.attempts, bool) or not isinstance(self.attempts, int) or self.attempts < 1:
             raise ValueError(f"Backoff(attempts={self.attempts!r}): give a whole number of at least 1")
         if not 0 <= self.jitter <= 1:
@@ -48,7 +48,7 @@ class Backoff:
         duration_ms(self.most)
 
     def pause_s(self, failed: int) -> float:
-        """Give the seconds to wait after so many failed attempts.
+        """Return the seconds to wait after this many failed attempts.
 
         >>> pauses = sf.Backoff(first="100ms", most="1s", jitter=0)
         >>> [pauses.pause_s(failed) for failed in (1, 2, 5)]
@@ -60,7 +60,7 @@ class Backoff:
 
 
 class Awaiting(Generic[P, R]):
-    """An async function with its limits, made by `sf.awaiting`: stands wherever a function may.
+    """An async function with its limits, created by `sf.awaiting`; accepted wherever a function is.
 
     >>> async def rating(user: str) -> str:
     ...     return f"{user}: 5 stars"
@@ -112,11 +112,11 @@ class Awaiting(Generic[P, R]):
         _wear(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function itself, without the limits: `await fetch.function(...)` is what a type checker likes."""
+        """Call the function without the limits; type checkers prefer `await fetch.function(...)`."""
         return cast("R", self.function(*args, **kwargs))
 
     def around(self, function: Callable[..., Awaitable[Any]]) -> Awaiting[Any, Any]:
-        """Give the same limits around another function.
+        """Return another function with the same limits.
 
         >>> async def rating(user: str) -> str:
         ...     return f"{user}: 5 stars"
@@ -134,7 +134,7 @@ class Awaiting(Generic[P, R]):
 
 
 def _wear(awaiting: Awaiting[Any, Any], function: Callable[..., object]) -> None:
-    """Take over its name and its text, and none of its attributes: they may be called as the limits are."""
+    """Copy the function's name and docstring, but no other attributes: they may have the names of the limits."""
     functools.update_wrapper(awaiting, function, updated=())
 
 
@@ -173,11 +173,11 @@ def awaiting(
     on_error: Callable[[Any, Exception], Any] | None = None,
     park_after: Duration = "50ms",
 ) -> Any:
-    """Say how an async function is awaited; also a decorator, with or without limits.
+    """Set limits for awaiting an async function; also a decorator, with or without arguments.
 
-    `concurrency`: so many calls at a time, of all lanes. `timeout`: of each attempt; `None`: none. `retry`: a
-    `Backoff`. `on_timeout(value)` and `on_error(value, exception)` give the result of a call that failed for good,
-    and may be async. `park_after`: how long a commit waits for calls before it parks them.
+    `concurrency`: calls at a time, over all lanes. `timeout`: limit of each attempt; `None` for none. `retry`: a
+    `Backoff`. `on_timeout(value)` and `on_error(value, exception)` return the result of a call that failed finally, and
+    may be async. `park_after`: how long a commit waits for calls before it parks them.
 
     >>> @sf.awaiting(timeout="2s", retry=sf.Backoff(attempts=3), on_error=lambda value, error: "?")
     ... async def rating(user: str) -> str:
@@ -204,7 +204,7 @@ def awaiting(
 
 
 def is_async(fn: object) -> bool:
-    """Would calling it give something to await, or to iterate over asynchronously?"""
+    """Whether calling it returns something to await, or an async iterator."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     return any(
@@ -213,7 +213,7 @@ def is_async(fn: object) -> bool:
 
 
 def as_awaiting(fn: Callable[..., Any]) -> Awaiting[Any, Any] | None:
-    """Give how a function is awaited: with the usual limits, if it is async and says nothing."""
+    """Return an async function with its limits, or with the default ones; `None` for a plain function."""
     if isinstance(fn, Awaiting):
         return fn
     return Awaiting(fn) if is_async(fn) else None

@@ -1,7 +1,7 @@
-"""A stream split into branches: each record goes to the first branch that fits.
+"""A stream split into branches: each record goes to the first branch whose predicate holds.
 
-Adds nodes, gives the branches by name as Kafka Streams names them: the split's name (or nothing) as
-prefix, then the branch's name or its position (`"p-1"`, `"p-late"`, default `"p-0"`).
+Adds nodes, returns the branches by name as Kafka Streams names them: the split's name (or nothing) as prefix, then the
+branch's name or its position (`"p-1"`, `"p-late"`, default `"p-0"`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Branched(Generic[K, V]):
-    """How a branch is named, and what is done with it.
+    """Name of a branch, and what is done with it.
 
-    `function` gives the stream that stands in the result; `consumer` takes the branch, which then is
-    not in the result.
+    `function` returns the stream for the result map; with `consumer` the branch is not in the map.
 
     >>> builder = sf.StreamsBuilder()
     >>> numbers = builder.stream("n", key=str, value=int)
@@ -44,7 +43,7 @@ class Branched(Generic[K, V]):
 
 
 class BranchedKStream(Handle, Generic[K, V]):
-    """A split that takes branches; `default_branch` or `no_default_branch` ends it.
+    """A split to which branches are added; `default_branch` or `no_default_branch` ends it.
 
     >>> numbers = sf.StreamsBuilder().stream("n", key=str, value=int)
     >>> sorted(numbers.split().branch(sf.value > 9, "large").default_branch("rest"))
@@ -54,7 +53,7 @@ class BranchedKStream(Handle, Generic[K, V]):
     __slots__ = ("_count", "_ended", "_found", "_prefix")
 
     def __init__(self, plan: PlanBuilder, at: int, name: str | None) -> None:
-        """Made by `KStream.split`."""
+        """Created by `KStream.split`."""
         super().__init__(plan, at)
         self._prefix = name or ""
         self._found: dict[str, KStream[Any, Any]] = {}
@@ -64,7 +63,7 @@ class BranchedKStream(Handle, Generic[K, V]):
     def branch(
         self, predicate: Callable[[K, V], object] | Expression, branched: Branched[K, V] | str | None = None
     ) -> BranchedKStream[K, V]:
-        """Add a branch for records that no earlier branch took and that fit `predicate(key, value)`.
+        """Add a branch for records that match `predicate(key, value)` and no earlier branch.
 
         >>> builder = sf.StreamsBuilder()
         >>> split = builder.stream("n", key=str, value=int).split(name="n-")
@@ -77,7 +76,7 @@ class BranchedKStream(Handle, Generic[K, V]):
         return self
 
     def default_branch(self, branched: Branched[K, V] | str | None = None) -> dict[str, KStream[K, V]]:
-        """Add a branch for what no other took; give all branches by name.
+        """Add a branch for records that match no other; return all branches by name.
 
         >>> builder = sf.StreamsBuilder()
         >>> split = builder.stream("n", key=str, value=int).split(name="n-")
@@ -90,7 +89,7 @@ class BranchedKStream(Handle, Generic[K, V]):
         return _Branches(self._found)
 
     def no_default_branch(self) -> dict[str, KStream[K, V]]:
-        """Drop what no branch took; give all branches by name.
+        """Drop records that match no branch; return all branches by name.
 
         >>> builder = sf.StreamsBuilder()
         >>> split = builder.stream("n", key=str, value=int).split(name="n-")
@@ -133,7 +132,7 @@ class BranchedKStream(Handle, Generic[K, V]):
 
 
 class _Branches(dict[str, Any]):
-    """Branches by name; one that is not there is answered with those that are."""
+    """Branches by name; the error for an unknown name lists the known ones."""
 
     def __missing__(self, name: str) -> Any:
         raise KeyError(f"there is no branch {name!r}; there are: {', '.join(map(repr, self)) or 'none'}")

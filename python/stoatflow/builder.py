@@ -1,7 +1,6 @@
-"""Where a topology begins: sources, and the finished `Topology`.
+"""Builds a topology: sources, stores, and the finished `Topology`.
 
-Takes topics and serdes, gives streams and tables. Serdes that are left out are
-those of the settings, or mean bytes as they are.
+Takes topics and serdes, returns streams and tables. Serdes that are left out are those of the settings, or raw bytes.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class StreamsBuilder(GlobalSources):
     """
 
     def __init__(self, *, wrapper: Wrapper | None = None) -> None:
-        """Start with nothing. `wrapper(node, next)` gives what is called instead of each Python function."""
+        """Start empty. `wrapper(node, next)` returns what is called instead of each Python function."""
         self._plan = PlanBuilder()
         self._wrapper = checked_wrapper(wrapper)
         self._resources: list[Resource[Any]] = []
@@ -161,9 +160,10 @@ class StreamsBuilder(GlobalSources):
         late: LatePolicy | None = None,
         consumed: Consumed[Any, Any] | None = None,
     ) -> KStream[Any, Any]:
-        """Read one topic or several, or all whose whole names match a compiled pattern.
+        """Read one or several topics, or all topics whose full names match a compiled pattern.
 
-        Between several, the smallest timestamp goes first. `watermark` says how late its records may be.
+        Of several topics or partitions, the record with the smallest timestamp is processed first. `watermark` says how
+        late records may be.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream(["shop", "web"], key=str, value=dict).print()
@@ -295,7 +295,7 @@ class StreamsBuilder(GlobalSources):
         late: LatePolicy | None = None,
         consumed: Consumed[Any, Any] | None = None,
     ) -> KTable[Any, Any]:
-        """Read a topic as a table: the last value of each key. Null keys are dropped, null values delete.
+        """Read a topic as a table: the last value of each key. Records without key are dropped; null deletes.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -354,11 +354,11 @@ class StreamsBuilder(GlobalSources):
         catch_up: CatchUp = "latest",
         max_catch_up: int = 1000,
     ) -> KStream[str, int]:
-        """Make a record by the clock: its key is `name`, its value and its timestamp the time of the tick.
+        """Create records by the clock: the key is `name`, value and timestamp are the time of the tick.
 
-        `every` lies on a grid from `start` (1970 if left out); whole days keep the time of the day in `tz`. `cron`
-        has five fields, or six with seconds in front. Of ticks that were missed while nothing ran, `catch_up` makes
-        the "latest", "all" (the newest `max_catch_up`), or none ("skip").
+        Ticks of `every` are aligned to `start` (1970 if left out); whole days keep the time of day in `tz`. `cron` has
+        five fields, or six with seconds in front. Of the ticks that were missed while the application was down,
+        `catch_up` makes the "latest", "all" (the newest `max_catch_up`), or none ("skip").
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.scheduled("beat", every="10s").print()
@@ -371,7 +371,7 @@ class StreamsBuilder(GlobalSources):
         return KStream(self._plan, self._plan.add(node))
 
     def add_state_store(self, store: StoreBuilder[Any, Any]) -> StreamsBuilder:
-        """Add a store for processors; those that use it name it in `stores=`.
+        """Add a store for processors; a processor that uses it names it in `stores=`.
 
         >>> class Total(sf.ContextualProcessor[str, int, str, int]):
         ...     def process(self, record):
@@ -389,10 +389,10 @@ class StreamsBuilder(GlobalSources):
         return self
 
     def build(self, config: Settings | Mapping[str, object] | None = None, **settings: object) -> Topology:
-        """Check everything and give the topology; raise `TopologyError` for what is wrong.
+        """Check the topology and return it; raise `TopologyError` if something is wrong.
 
-        Of `config` only `default.key.serde`, `default.value.serde` and `default.timestamp.extractor` matter, for what
-        says no serde and no time: they are checked with the rest.
+        Of `config` only `default.key.serde`, `default.value.serde` and `default.timestamp.extractor` are used, where no
+        serde or timestamp extractor is given; they are checked with the rest.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("in", key=str, value=str).to("out")
@@ -419,10 +419,10 @@ class StreamsBuilder(GlobalSources):
     @overload
     def resource(self, make: Callable[[], Awaitable[R]]) -> Resource[R]: ...
     def resource(self, make: Callable[[], Any]) -> Resource[Any]:
-        """Declare what functions share for as long as an application runs; also a decorator.
+        """Declare a resource that functions share while an application runs; also a decorator.
 
-        `make()` gives a context manager, a generator that yields once (both plain or async), or something to await.
-        It is opened before the first record and closed after the last. Functions say `client.value`.
+        `make()` returns a context manager, a generator that yields once (both plain or async), or an awaitable. It is
+        opened before the first record and closed after the last. Functions use `client.value`.
 
         >>> import contextlib
         >>> builder = sf.StreamsBuilder()

@@ -1,6 +1,6 @@
 """One aggregate over several grouped streams, each with an aggregator of its own.
 
-Adds nodes, gives tables. The streams may have values of different types; their keys are of one.
+Adds nodes, returns tables. The streams may have values of different types; their keys have one type.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ A = TypeVar("A")
 
 
 class CogroupedKStream(Folding, Generic[K, A]):
-    """Grouped streams that one aggregate is made of.
+    """Grouped streams that are aggregated together.
 
     >>> builder = sf.StreamsBuilder()
     >>> shop, web = (builder.stream(name, key=str, value=int).group_by_key() for name in ("shop", "web"))
@@ -102,7 +102,7 @@ class CogroupedKStream(Folding, Generic[K, A]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[K, A]:
-        """Start each key with `initializer()`.
+        """Aggregate all streams by key; `initializer()` returns a key's initial value.
 
         >>> builder = sf.StreamsBuilder()
         >>> shop, web = (builder.stream(topic, key=str, value=int).group_by_key() for topic in ("shop", "web"))
@@ -124,7 +124,7 @@ class CogroupedKStream(Folding, Generic[K, A]):
     def windowed_by(
         self, windows: Windows
     ) -> SessionWindowedCogroupedKStream[K, A] | TimeWindowedCogroupedKStream[K, A]:
-        """Put each key's records into windows.
+        """Aggregate each key's records by window.
 
         >>> builder = sf.StreamsBuilder()
         >>> clicks, orders = (builder.stream(name, key=str, value=int).group_by_key() for name in ("clicks", "orders"))
@@ -198,7 +198,7 @@ class TimeWindowedCogroupedKStream(Folding, Generic[K, A]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[Windowed[K], A]:
-        """Start each window with `initializer()`.
+        """Aggregate all streams by key and window; `initializer()` returns a window's initial value.
 
         >>> builder = sf.StreamsBuilder()
         >>> clicks, orders = (builder.stream(name, key=str, value=int).group_by_key() for name in ("clicks", "orders"))
@@ -272,7 +272,7 @@ class SessionWindowedCogroupedKStream(Folding, Generic[K, A]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[Windowed[K], A]:
-        """Start each session with `initializer()`; `merger(key, one, two)` puts sessions together.
+        """Aggregate by key and session, starting with `initializer()`; `merger(key, one, two)` merges sessions.
 
         >>> builder = sf.StreamsBuilder()
         >>> clicks, orders = (builder.stream(name, key=str, value=int).group_by_key() for name in ("clicks", "orders"))

@@ -1,6 +1,6 @@
-"""An input record as a timestamp extractor sees it.
+"""An input record as a timestamp extractor gets it.
 
-Takes nothing, gives what `timestamp=lambda record, partition_time: ...` of a source learns of a record.
+It is the `record` of a source's `timestamp=lambda record, partition_time: ...`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ConsumedRecord:
-    """A record as it was read, key and value by the serdes of its source.
+    """A record as it was read, its key and value deserialized by the serdes of its source.
 
     >>> builder = sf.StreamsBuilder()
     >>> at = lambda record, partition_time: record.value["at"]
@@ -25,9 +25,9 @@ class ConsumedRecord:
     key: Any
     value: Any
     timestamp: int
-    """Milliseconds, as the broker has it; -1 if it has none."""
+    """Milliseconds, as set by the producer or the broker; -1 if there is none."""
     topic: str
     partition: int
     offset: int
     headers: tuple[tuple[str, bytes | None], ...]
-    """In order; names may repeat."""
+    """In order; names may occur more than once."""

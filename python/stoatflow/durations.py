@@ -1,7 +1,7 @@
 """Durations and timestamps as users write them.
 
-Takes `timedelta` or text (`"5m"`, `"100ms"`), integer milliseconds or aware `datetime`; gives
-milliseconds. Bare numbers as durations are refused where their unit would be a guess.
+Takes `timedelta` or text (`"5m"`, `"100ms"`), integer milliseconds or aware `datetime`; returns milliseconds. Bare
+numbers as durations are refused where their unit would be ambiguous.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def duration_ms(duration: Duration, *, signed: bool = False) -> int:
-    """Give milliseconds; raise `ValueError` or `TypeError` for what is no duration, or is negative unless `signed`."""
+    """Return milliseconds; raise `ValueError` or `TypeError` if invalid, or negative unless `signed`."""
     if isinstance(duration, timedelta):
         ms = duration // timedelta(milliseconds=1)
     elif isinstance(duration, str):
@@ -37,7 +37,7 @@ def duration_ms(duration: Duration, *, signed: bool = False) -> int:
 
 
 def timestamp_ms(timestamp: Timestamp) -> int:
-    """Give milliseconds since 1970; raise `ValueError` for a `datetime` without a time zone."""
+    """Return milliseconds since 1970; raise `ValueError` for a `datetime` without a time zone."""
     if isinstance(timestamp, datetime):
         if timestamp.tzinfo is None:
             raise ValueError(f"{timestamp!r} has no time zone: write datetime(..., tzinfo=timezone.utc)")
@@ -48,7 +48,7 @@ def timestamp_ms(timestamp: Timestamp) -> int:
 
 
 def timeout_s(timeout: float | Duration | None) -> float | None:
-    """Give seconds to wait; numbers are seconds here, as in every `timeout` of Python."""
+    """Return seconds to wait; numbers are seconds here, as for every `timeout` in Python."""
     if timeout is None:
         return None
     if isinstance(timeout, int | float):
@@ -57,7 +57,7 @@ def timeout_s(timeout: float | Duration | None) -> float | None:
 
 
 def duration_text(ms: int) -> str:
-    """Give milliseconds in the largest unit that divides them, as a user would write them."""
+    """Return milliseconds in the largest unit that divides them, as a user would write them."""
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
         if ms and ms % size == 0:
             return f"{ms // size}{unit}"

@@ -1,6 +1,6 @@
 """Topics in a directory, without a broker: for first runs, notebooks, tests and small jobs.
 
-Takes bytes, gives bytes: serdes belong to topologies and to the test driver.
+Takes and returns bytes: serdes belong to topologies and to the test driver.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stoatflow._runtime import bridge
 
 _PAGE = 4096
 _temporary: list[tuple[int, str]] = []
-"""Process and path of each temporary directory. Of those that are gone already, too."""
+"""Process and path of each temporary directory, including those already removed."""
 
 
 class EmbeddedRecord(NamedTuple):
@@ -54,12 +54,12 @@ class EmbeddedBroker:
 
     @property
     def native(self) -> bridge.EmbeddedBroker:
-        """The engine's handle."""
+        """The native broker."""
         return self._native
 
     @property
     def path(self) -> str:
-        """The directory; `bootstrap.servers` is `embedded:` and this.
+        """The directory; the matching `bootstrap.servers` is `embedded:` and this path.
 
         >>> with sf.EmbeddedBroker("topics") as broker:
         ...     print(broker.path.endswith("/topics"))
@@ -68,7 +68,7 @@ class EmbeddedBroker:
         return self._native.path
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
-        """Create a topic; one that is there with as many partitions stays.
+        """Create a topic; one that exists with the same number of partitions stays as it is.
 
         >>> with sf.EmbeddedBroker() as broker:
         ...     broker.create_topic("orders", 3)
@@ -78,7 +78,7 @@ class EmbeddedBroker:
         self._native.create_topic(name, partitions)
 
     def topics(self) -> dict[str, int]:
-        """Give every topic with its number of partitions.
+        """Return every topic with its number of partitions.
 
         >>> with sf.EmbeddedBroker() as broker:
         ...     broker.create_topic("orders", 3)
@@ -96,7 +96,7 @@ class EmbeddedBroker:
         *,
         partition: int | None = None,
     ) -> None:
-        """Append one record; text is written as UTF-8. Many at once go faster through `produce_many`.
+        """Append one record; text is written as UTF-8. For many records `produce_many` is faster.
 
         >>> with sf.EmbeddedBroker() as broker:
         ...     broker.create_topic("orders")
@@ -108,7 +108,7 @@ class EmbeddedBroker:
         self._native.produce_many(topic, [(partition, _data(key, "key"), _data(value, "value"), at)])
 
     def produce_many(self, topic: str, records: Iterable[tuple[int | None, bytes | None, bytes | None, int]]) -> int:
-        """Append (partition or None, key, value, timestamp); give how many. Takes any iterable, page by page.
+        """Append (partition or None, key, value, timestamp); return how many. Accepts any iterable, page by page.
 
         >>> with sf.EmbeddedBroker() as broker:
         ...     broker.create_topic("orders")
@@ -122,10 +122,10 @@ class EmbeddedBroker:
         return count
 
     def read(self, topic: str, isolation: str = "read_committed") -> Iterator[EmbeddedRecord]:
-        """Give the records, partition by partition, up to the end as it is now.
+        """Return the records, partition by partition, up to the current end.
 
-        A transaction is one write batch here, so uncommitted records don't exist and both isolation
-        levels give the same.
+        A transaction is one write batch here, so uncommitted records don't exist and both isolation levels return the
+        same.
 
         >>> with sf.EmbeddedBroker() as broker:
         ...     broker.create_topic("orders")
@@ -148,7 +148,7 @@ class EmbeddedBroker:
                 offset = page[-1][0] + 1
 
     def end_offsets(self, topic: str) -> dict[int, int]:
-        """Give where the next committed record of each partition will stand.
+        """Return the end offset of each partition: that of the next committed record.
 
         >>> with sf.EmbeddedBroker() as broker:
         ...     broker.create_topic("orders")
@@ -159,7 +159,7 @@ class EmbeddedBroker:
         return dict(enumerate(self._native.end_offsets(topic)))
 
     def __repr__(self) -> str:
-        """Show where it is and what it has."""
+        """Show path and topics."""
         try:
             topics = ", ".join(f"{name} ({count})" for name, count in self.topics().items())
         except Exception:  # closed: a repr never fails
@@ -167,7 +167,7 @@ class EmbeddedBroker:
         return f"<EmbeddedBroker {self.path}: {topics or 'no topics'}>"
 
     def close(self) -> None:
-        """Let go of the directory; more than once is allowed.
+        """Release the directory; may be called more than once.
 
         >>> broker = sf.EmbeddedBroker("topics")
         >>> broker.create_topic("orders")
@@ -179,13 +179,13 @@ class EmbeddedBroker:
         self._native.close()
 
     def __enter__(self) -> EmbeddedBroker:
-        """Open already."""
+        """Return the broker, which is open already."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close."""
+        """Close the broker."""
         self.close()
 
 
@@ -202,7 +202,7 @@ def _data(given: bytes | str | None, what: str) -> bytes | None:
 
 @atexit.register
 def remove_temporary_directories() -> None:
-    """Remove what brokers that nobody closed have left. Not in a forked copy, whose parent still uses them."""
+    """Remove the directories of brokers that were not closed. Not in a forked child: its parent still uses them."""
     for owner, path in _temporary:
         if owner == os.getpid():
             shutil.rmtree(path, ignore_errors=True)

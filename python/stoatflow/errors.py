@@ -1,8 +1,8 @@
-"""Every error a user can meet, one class per action that the reader has to take.
+"""All errors that a user can get, one class per action that the user has to take.
 
-Takes a bare message, a kind, a next step and coordinates (from Rust or from the DSL); gives an
-exception whose text says all of it. Owns the table from kinds to classes, which a test holds equal
-to the engine's. A leaf: imports nothing of the package, so that Rust can import it at any time.
+Takes a message, a kind, a next step and coordinates (from Rust or from the DSL); the exception's text contains them
+all. Owns the table from kinds to classes; a test keeps it equal to the engine's. Imports nothing of the package, so
+that Rust can import it at any time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class StoatFlowError(Exception):
     default_kind: ClassVar[str] = "internal"
     default_next_step: ClassVar[str] = "report it with the log; the committed results are safe"
     exit_code: ClassVar[int] = 1
-    """What the command line ends with."""
+    """Exit code of the command line."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class StoatFlowError(Exception):
         next_step: str | None = None,
         coordinates: Mapping[str, object] | None = None,
     ) -> None:
-        """Take what the engine or the DSL knows; what is missing comes from the class."""
+        """Take what the engine or the DSL knows; missing values come from the class."""
         super().__init__(message)
         self.message = message
         self.kind: str = kind or self.default_kind
@@ -46,14 +46,14 @@ class StoatFlowError(Exception):
         }
 
     def __str__(self) -> str:
-        """Message, where it happened, and what to do next."""
+        """Return message, coordinates, and next step."""
         known = [*_ORDER, *(name for name in self.coordinates if name not in _ORDER)]
         at = ", ".join(f"{name} {self.coordinates[name]}" for name in known if name in self.coordinates)
         text = self.message.rstrip(".")
         return f"{text}{f' [{at}]' if at else ''}. Next: {self.next_step}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Survive pickling (Spark and multiprocessing carry exceptions between processes)."""
+        """Support pickling (Spark and multiprocessing send exceptions between processes)."""
         return (_rebuild, (type(self), self.message, self.kind, self.next_step, self.coordinates))
 
 
@@ -254,7 +254,7 @@ class UnknownOutcomeError(StoatFlowError):
 
 
 class StalledError(StoatFlowError):
-    """Nothing was committed any more, or a function did not come back when the application had to end."""
+    """The application stopped committing, or a function did not return when the application had to end."""
 
     default_kind = "stalled"
     exit_code = 3
@@ -265,7 +265,7 @@ class StalledError(StoatFlowError):
 
 
 class ChangesLostError(StoatFlowError):
-    """Who follows a store was too slow for it, or the application began again: changes are missing from there on."""
+    """A follower of a store was too slow, or the application was restarted: later changes are missing."""
 
     default_kind = "changes_lost"
     default_next_step = "follow the store again: it begins with a snapshot, which replaces what was read before"

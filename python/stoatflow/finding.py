@@ -1,7 +1,7 @@
-"""Rows that are found by what is in them: what is asked, and what comes back.
+"""Queries that find rows by their content, and their results.
 
-Takes expressions, gives the query as the engine reads it, and pages of rows. Which rows are read is decided by the
-engine, and every page says how.
+Takes expressions, returns the query in the engine's form, and pages of rows. The engine decides how rows are found, and
+every page reports it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Descending(NamedTuple):
-    """An expression to order by, from the largest to the smallest. Made by `desc`.
+    """An expression to order by, from the largest to the smallest. Created by `desc`.
 
     >>> sf.desc(sf.value["age"]).expression
     sf.value['age']
@@ -43,9 +43,9 @@ def desc(expression: Expression) -> Descending:
 
 
 OrderBy: TypeAlias = "Expression | Descending | Iterable[Expression | Descending]"
-"""What `find(order_by=)` takes."""
+"""Type of `find(order_by=)`."""
 Select: TypeAlias = "Expression | Mapping[str, Expression] | Iterable[Expression]"
-"""What `find(select=)` takes: a mapping gives dicts, several expressions give tuples, one gives its value."""
+"""Type of `find(select=)`: a mapping returns dicts, several expressions tuples, one expression its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +66,15 @@ class QueryPlan:
     way: str
     """`keys`, `key_range`, `index` or `scan`."""
     index: str | None
-    """The index."""
+    """Name of the index, if one is used."""
     ranges: int
-    """How many ranges of keys or of the index are read."""
+    """Number of ranges of keys or of the index that are read."""
     sorted: bool
-    """Are rows sorted, because they don't come in the order that was asked for?"""
+    """Whether rows are sorted, because they are not read in the requested order."""
     rows_read: int
-    """So many rows were read (0 before a run)."""
+    """Number of rows read (0 before a run)."""
     unreadable: int
-    """So many rows were left out, because they can't be decoded or the condition can't be computed for them."""
+    """Number of rows skipped because they can't be decoded or the condition can't be computed for them."""
 
 
 class Found(Sequence[T], Generic[T]):
@@ -94,34 +94,34 @@ class Found(Sequence[T], Generic[T]):
     def __init__(
         self, rows: list[T], cursor: str | None, plan: QueryPlan, table: Callable[[], Any] | None = None
     ) -> None:
-        """Made by `find`."""
+        """Created by `find`."""
         self._rows = rows
         self._table = table
         self.cursor = cursor
-        """Where the next page begins, for `find(cursor=)`; `None`: this was the last one."""
+        """Where the next page begins, for `find(cursor=)`; `None` on the last page."""
         self.plan = plan
-        """How they were found."""
+        """How the rows were found."""
 
     @overload
     def __getitem__(self, at: int) -> T: ...
     @overload
     def __getitem__(self, at: slice) -> list[T]: ...
     def __getitem__(self, at: int | slice) -> T | list[T]:
-        """Give a row, or some."""
+        """Return a row, or a slice of rows."""
         return self._rows[at]
 
     def __len__(self) -> int:
-        """Give the number of rows."""
+        """Return the number of rows."""
         return len(self._rows)
 
     def __eq__(self, other: object) -> bool:
         """Compare the rows with those of a page or a list."""
         return self._rows == (other._rows if isinstance(other, Found) else other)
 
-    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # as of a list
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # like a list
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Give the rows as columns, for pyarrow, Polars, pandas, DuckDB: those of `to_arrow`, or those of `select`."""
+        """Return the rows as columns, those of `to_arrow` or of `select`, for pyarrow, Polars, pandas and DuckDB."""
         if self._table is None:
             raise AttributeError("these rows are no columns")
         return self._table().__arrow_c_stream__(requested_schema)
@@ -138,7 +138,7 @@ def query(
     select: Select | None,
     allow_scan: bool,
 ) -> tuple[bytes, Callable[[Any], Any] | None]:
-    """Give the query as the engine reads it, and what makes of what was selected what the caller gets."""
+    """Return the query in the engine's form, and a function that converts selected values for the caller."""
     exprs, show = _selected(select)
     asked: dict[str, object] = {"allow_scan": bool(allow_scan)}
     if where is not None:
@@ -185,8 +185,8 @@ def _expression(given: object, argument: str) -> Expression:
 
 
 def selected_table(select: Select, rows: Sequence[Any]) -> Any:
-    """Give what was selected as a `pyarrow.Table`."""
-    from stoatflow import arrow  # only who asks for columns needs them
+    """Return the selected values as a `pyarrow.Table`."""
+    from stoatflow import arrow  # needed only for columns
     from stoatflow._runtime import columns
 
     pa = arrow.load(arrow.Caller("__arrow_c_stream__", ConfigError))
@@ -199,7 +199,7 @@ def selected_table(select: Select, rows: Sequence[Any]) -> Any:
 
 
 def read_cursor(cursor: str | None) -> bytes | None:
-    """Give the engine's form of a cursor."""
+    """Decode the text of a cursor to the engine's form."""
     if cursor is None:
         return None
     try:
@@ -211,5 +211,5 @@ def read_cursor(cursor: str | None) -> bytes | None:
 
 
 def shown_cursor(cursor: bytes | None) -> str | None:
-    """Give the text of a cursor."""
+    """Return the text of a cursor."""
     return None if cursor is None else base64.urlsafe_b64encode(cursor).decode()

@@ -1,7 +1,7 @@
-"""A store that is followed: its rows as of one commit, then what later commits change, in their order.
+"""Following a store: its rows as of one commit, then the changes of later commits, in order.
 
-Takes what opens it, gives batches of rows, to threads and to event loops. The engine keeps what waits for a
-reader, up to `buffer_bytes`; no commit waits for one.
+Takes a function that opens the store, returns batches of rows, to threads and event loops. The engine buffers up to
+`buffer_bytes` for a reader; no commit waits for a reader.
 """
 
 from __future__ import annotations
@@ -31,40 +31,40 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 BUFFER_BYTES = 64 << 20
-"""So much waits for a reader at most, beside one commit, if nothing else is said."""
+"""Default of `buffer_bytes`: most bytes that wait for a reader, in addition to one commit."""
 
 _LOOK_S = 0.2
-"""A thread that waits looks so often whether a signal came."""
+"""How often a waiting thread checks for signals."""
 
 Opens = Callable[[tuple[bool, int], tuple[Any, Any, Any], bytes], "bridge.StateChanges"]
-"""Follows a store: with a snapshot? how many bytes; first key, last key, prefix; the condition."""
+"""Opens a follower of a store: (with a snapshot, bytes to buffer), (first key, last key, prefix), condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeBatch(Generic[K, V]):
-    """Rows of one commit.
+    """Rows of one commit, or a part of them.
 
     >>> sf.ChangeBatch(epoch=7, positions={}, rows=[("u1", None)], snapshot=False, complete=True).rows
     [('u1', None)]
     """
 
     epoch: int
-    """The number of the commit in this run; 0: what earlier runs have left."""
+    """Number of the commit in this run; 0: the state that earlier runs left."""
     positions: dict[TopicPartition, int]
-    """The input that the commit stands for: the next offset of each partition."""
+    """Input that the commit includes: the next offset of each partition."""
     rows: list[tuple[K, V | None]]
-    """Key and value; the value is `None` if the row is gone. A key comes once in a commit."""
+    """Key and value; the value is `None` if the row was deleted. A key occurs once per commit."""
     snapshot: bool
-    """Are these rows that were there at the start?"""
+    """Whether these rows existed at the start."""
     complete: bool
-    """Is it the last batch of its commit, or of the snapshot? Large ones have several; the last may be empty."""
+    """Whether it is the last batch of its commit or of the snapshot. Large ones have several; the last may be empty."""
 
 
 class Changes(Generic[K, V]):
     """The changes of a store, for one reader: a thread (`for`) or a task (`async for`).
 
-    Made by `store.follow()`; opened by its `with`, `async with` or first read. It ends when it is closed, and when
-    the application has stopped.
+    Created by `store.follow()`; opened by `with`, `async with` or the first read. It ends when it is closed, or the
+    application has stopped.
 
     >>> builder = sf.StreamsBuilder()
     >>> users = builder.table("users", key=str, value=str, store="users")
@@ -80,7 +80,7 @@ class Changes(Generic[K, V]):
     """
 
     def __init__(self, opens: Callable[[], bridge.StateChanges], show: Callable[[Any, int], Any]) -> None:
-        """Made by the stores."""
+        """Created by the stores."""
         self._opens = opens
         self._show = show
         self._native: bridge.StateChanges | None = None
@@ -91,7 +91,7 @@ class Changes(Generic[K, V]):
         self._awaited = False
 
     def __iter__(self) -> Changes[K, V]:
-        """Itself."""
+        """Return itself."""
         return self
 
     def __next__(self) -> ChangeBatch[K, V]:
@@ -104,7 +104,7 @@ class Changes(Generic[K, V]):
         return batch
 
     def poll(self, timeout: float | Duration = 0) -> ChangeBatch[K, V] | None:
-        """Give the next batch; `None` if there is none within `timeout`, or no more.
+        """Return the next batch; `None` if none arrives within `timeout`, or there are no more.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -127,11 +127,11 @@ class Changes(Generic[K, V]):
         return batch
 
     def __aiter__(self) -> Changes[K, V]:
-        """Itself."""
+        """Return itself."""
         return self
 
     async def __anext__(self) -> ChangeBatch[K, V]:
-        """Wait for the next batch, while the event loop goes on. Nothing is lost if this is cancelled."""
+        """Wait for the next batch without blocking the event loop. Nothing is lost if this is cancelled."""
         if self._awaited:
             raise ConfigError(
                 "these changes are awaited by another task already",
@@ -151,7 +151,7 @@ class Changes(Generic[K, V]):
             self._awaited = False
 
     def close(self) -> None:
-        """End it, also for who waits. More than once is allowed.
+        """End it, also for a reader that waits. May be called more than once.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -169,7 +169,7 @@ class Changes(Generic[K, V]):
             self._native.close()
 
     def __enter__(self) -> Changes[K, V]:
-        """Open it: every later commit counts."""
+        """Open it: every later commit is included."""
         self._opened()
         return self
 
@@ -194,12 +194,12 @@ class Changes(Generic[K, V]):
         with self._opening:
             if self._native is None:
                 self._native = self._opens()
-                if self._closed:  # meanwhile, by another thread
+                if self._closed:  # closed meanwhile, by another thread
                     self._native.close()
             return self._native
 
     def _next(self, *, fetch: bool = True) -> ChangeBatch[K, V] | None:
-        """Hand over a batch that nobody has got."""
+        """Return a batch that was not returned before."""
         if fetch:
             self._fetch()
         with self._reading:
@@ -207,7 +207,7 @@ class Changes(Generic[K, V]):
             return batch
 
     def _fetch(self) -> None:
-        """Read a batch, and keep it until it is handed over: who awaits it may be cancelled."""
+        """Read a batch, and keep it until it is returned: a task that awaits it may be cancelled."""
         native = self._opened()
         with self._reading:
             if self._kept is not None or (found := native.next()) is None:
@@ -261,7 +261,7 @@ class _Followable:
 
 
 class FollowableKeys(_Followable, Generic[K, V]):
-    """A store of a value per key that can be followed."""
+    """A key-value store that can be followed."""
 
     def follow(
         self,
@@ -273,11 +273,11 @@ class FollowableKeys(_Followable, Generic[K, V]):
         snapshot: bool = True,
         buffer_bytes: int = BUFFER_BYTES,
     ) -> Changes[K, V]:
-        """Follow the rows: those that are there (with `snapshot`), then those that each commit changes.
+        """Follow the rows: first the existing ones (with `snapshot`), then those that each commit changes.
 
-        Only those that meet `where`, a condition as `find` takes it: a row that no longer meets it comes as one
-        that is gone. Only those between two keys, both included, or with a prefix. A reader that leaves more than
-        `buffer_bytes` unread, beside one commit, gets a `ChangesLostError`.
+        Only rows that meet `where`, a condition as in `find`: a row that no longer meets it is reported as deleted.
+        Only rows between two keys, both included, or with a prefix. A reader that leaves more than `buffer_bytes`
+        unread, in addition to one commit, gets a `ChangesLostError`.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -298,10 +298,10 @@ class FollowableWindows(_Followable, Generic[K, V]):
     """A store of windows or sessions that can be followed."""
 
     def follow(self, *, snapshot: bool = True, buffer_bytes: int = BUFFER_BYTES) -> Changes[Windowed[K], V]:
-        """Follow the rows: those that are there (with `snapshot`), then those that each commit changes.
+        """Follow the rows: first the existing ones (with `snapshot`), then those that each commit changes.
 
-        What retention removes is no change. A reader that leaves more than `buffer_bytes` unread, beside one
-        commit, gets a `ChangesLostError`.
+        Rows removed by retention are not reported. A reader that leaves more than `buffer_bytes` unread, in addition to
+        one commit, gets a `ChangesLostError`.
 
         >>> builder = sf.StreamsBuilder()
         >>> clicks = builder.stream("clicks", key=str, value=str).group_by_key()

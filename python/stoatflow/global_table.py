@@ -1,4 +1,4 @@
-"""A table that is complete before anything else is read, and is looked up by any key."""
+"""A table that is read completely before other input, and is looked up by any key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class GlobalKTable(Handle, Generic[K, V]):
-    """What `builder.global_table` gives: the other side of `KStream.join(table, key_fn, joiner)`.
+    """The result of `builder.global_table`: the other side of `KStream.join(table, key_fn, joiner)`.
 
     >>> builder = sf.StreamsBuilder()
     >>> places = builder.global_table("places", key=int, value=str, store="places")
@@ -26,7 +26,7 @@ class GlobalKTable(Handle, Generic[K, V]):
 
     @property
     def queryable_store_name(self) -> str | None:
-        """The name of its store, if it was given one.
+        """The name of its store, if one was given.
 
         >>> places = sf.StreamsBuilder().global_table("places", key=str, value=str, store="places")
         >>> places.queryable_store_name

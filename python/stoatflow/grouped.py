@@ -1,7 +1,6 @@
-"""Records or table rows grouped by key, and the tables made of them.
+"""Records or table rows grouped by key, and their aggregation to tables.
 
-Takes aggregators, adds nodes, gives tables. Aggregation functions see one key at a time, in the
-order of its records.
+Takes aggregators, adds nodes, returns tables. Aggregation functions get one key at a time, in the order of its records.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ A = TypeVar("A")
 
 
 class KGroupedStream(Folding, Generic[K, V]):
-    """Records grouped by key: what is missing is how to make one value of them.
+    """Records grouped by key, to be counted, reduced, aggregated or windowed.
 
     >>> builder = sf.StreamsBuilder()
     >>> grouped = builder.stream("n", key=str, value=int).group_by_key()
@@ -49,7 +48,7 @@ class KGroupedStream(Folding, Generic[K, V]):
         value: SerdeLike[int] | None = None,
         name: str | None = None,
     ) -> KTable[K, int]:
-        """Count records per key. Written as 8 bytes big-endian, as Kafka Streams does.
+        """Count records per key. The count is serialized as 8 bytes big-endian, as in Kafka Streams.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -71,7 +70,7 @@ class KGroupedStream(Folding, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[K, V]:
-        """Make one value with `fn(agg, value)`; the first value is taken as it is, `None` deletes the key.
+        """Combine values with `fn(agg, value)`; the first value is used as it is, `None` deletes the key.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -142,9 +141,9 @@ class KGroupedStream(Folding, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[K, A]:
-        """Start with `initializer()`, go on with `aggregator(key, value, agg)`; `None` deletes the key.
+        """Aggregate with `aggregator(key, value, agg)`, starting from `initializer()`; `None` deletes the key.
 
-        Never change `agg` in place: give a new one. Natively: `aggregate(sf.sum(sf.value["amount"]), store=...)`.
+        Never change `agg` in place: return a new one. Natively: `aggregate(sf.sum(sf.value["amount"]), store=...)`.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -163,7 +162,7 @@ class KGroupedStream(Folding, Generic[K, V]):
         self, windows: TimeWindows | SlidingWindows | UnlimitedWindows | CountWindows
     ) -> TimeWindowedKStream[K, V]: ...
     def windowed_by(self, windows: Windows) -> SessionWindowedKStream[K, V] | TimeWindowedKStream[K, V]:
-        """Put each key's records into windows; the kind of windows decides what comes next.
+        """Group each key's records into windows; the kind of windows decides which methods follow.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -185,7 +184,7 @@ class KGroupedStream(Folding, Generic[K, V]):
     @overload
     def cogroup(self, aggregator: Expression | Aggregation[Any]) -> CogroupedKStream[K, Any]: ...
     def cogroup(self, aggregator: Callable[..., Any] | Expression | Aggregation[Any]) -> CogroupedKStream[K, Any]:
-        """Begin an aggregate over several grouped streams; `aggregator(key, value, agg)` is this one's.
+        """Begin an aggregate over several grouped streams; `aggregator(key, value, agg)` is for this stream.
 
         Natively: `clicks.cogroup(sf.agg(clicks=sf.count())).cogroup(orders, sf.agg(spent=sf.sum(...)))`.
 
@@ -205,7 +204,7 @@ class KGroupedStream(Folding, Generic[K, V]):
 
 
 class KGroupedTable(Folding, Generic[K, V]):
-    """Rows of a table grouped by another key. An update takes its old row away and adds its new one.
+    """Rows of a table grouped by another key. An update subtracts the old row and adds the new one.
 
     >>> builder = sf.StreamsBuilder()
     >>> cities = builder.table("cities", key=str, value=str, store="cities")
@@ -226,7 +225,7 @@ class KGroupedTable(Folding, Generic[K, V]):
         value: SerdeLike[int] | None = None,
         name: str | None = None,
     ) -> KTable[K, int]:
-        """Count rows per key. A key whose last row left stays, with 0.
+        """Count rows per key. A key that has no row left keeps the count 0.
 
         >>> builder = sf.StreamsBuilder()
         >>> cities = builder.table("cities", key=str, value=str, store="cities")
@@ -252,7 +251,7 @@ class KGroupedTable(Folding, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[K, V]:
-        """Make one value with `adder(agg, value)`; `subtractor(agg, value)` takes a value away again.
+        """Combine values with `adder(agg, value)`; `subtractor(agg, value)` removes a value.
 
         >>> builder = sf.StreamsBuilder()
         >>> table = builder.table("n", key=str, value=int, store="n")
@@ -329,9 +328,9 @@ class KGroupedTable(Folding, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[K, A]:
-        """Start with `initializer()`; `adder` and `subtractor` take `(key, value, agg)`. Or pass `sf.sum`, `sf.avg`.
+        """Aggregate from `initializer()` on with `adder(key, value, agg)` and `subtractor`; or pass `sf.sum`, `sf.avg`.
 
-        The subtractor may see a key that the adder has not seen since it was deleted.
+        The subtractor may be called for a key whose aggregate was deleted before the adder is called for it.
 
         >>> builder = sf.StreamsBuilder()
         >>> table = builder.table("n", key=str, value=int, store="n")

@@ -1,8 +1,8 @@
-"""What becomes of records that can't be read, processed or written.
+"""Handlers of records that can't be read, processed or written.
 
-Takes words, values and callables of the user, per application, source and operator; gives plain data for the
-plan. A callable is asked when a record has failed, never before. The nearest handler wins: that of the operator or
-source, then that of the application, then that of the settings.
+Takes names, values and callables of the user, per application, source and operator; returns plain data for the plan. A
+callable is called only when a record has failed. The nearest handler wins: that of the operator or source, then that of
+the application, then that of the settings.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class ErrorContext:
     """
 
     kind: Literal["deserialization", "processing", "production"]
-    """What failed: reading it, a function, or writing it."""
+    """What failed: reading the record, a function, or writing a record."""
     node: str
-    """The node of the topology, as `describe()` names it."""
+    """The node of the topology, by its name in `describe()`."""
     function: str | None
     """The function: file, line and name."""
     topic: str | None
@@ -54,15 +54,15 @@ class ErrorContext:
     partition: int | None
     offset: int | None
     timestamp: int
-    """Of the record that failed, milliseconds."""
+    """Timestamp of the record that failed, in milliseconds."""
     headers: tuple[tuple[str, bytes | None], ...]
-    """Of the record that failed."""
+    """Headers of the record that failed."""
     lane: int
     epoch: int
     attempt: int
-    """So many calls have failed for this record, this one too: 1, then 2 after a `Retry`..."""
+    """Number of failed calls for this record, including this one: 1, then 2 after a `Retry`..."""
     source_raw_key: bytes | None = None
-    """The input record's bytes, where they are at hand: at a source. A dead letter always has them."""
+    """Bytes of the input record's key, where available: at a source. A dead letter always has them."""
     source_raw_value: bytes | None = None
     exception: BaseException | None = field(default=None, repr=False)
 
@@ -99,14 +99,14 @@ class ErrorHandler(ABC):
 
     @abstractmethod
     def spec(self, callables: Callable[[Udf], int]) -> object:
-        """Give its form in a plan; `callables` numbers functions."""
+        """Return the handler as plan data; `callables` numbers functions."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Word(ErrorHandler):
     word: str
 
-    def spec(self, callables: Callable[[Udf], int]) -> object:  # noqa: ARG002  # a word has none
+    def spec(self, callables: Callable[[Udf], int]) -> object:  # noqa: ARG002  # a named handler has no function
         return self.word
 
     def __repr__(self) -> str:
@@ -115,8 +115,8 @@ class _Word(ErrorHandler):
 
 @dataclass(frozen=True, slots=True)
 class DLQ(ErrorHandler):
-    """Leave the record out, and write a dead letter to this topic: the input record's bytes, and what happened in
-    headers `__stoatflow.errors.*`. It belongs to the transaction.
+    """Drop the record, and write a dead letter to this topic: the input record's bytes, and what happened in
+    headers `__stoatflow.errors.*`. The dead letter is part of the epoch's transaction.
 
     >>> builder = sf.StreamsBuilder()
     >>> numbers = builder.stream("n", key=str, value=int)
@@ -135,17 +135,17 @@ class DLQ(ErrorHandler):
         if not isinstance(self.topic, str) or not self.topic:
             raise TopologyError(f"DLQ needs the name of a topic, not {self.topic!r}", next_step='write DLQ("topic")')
 
-    def spec(self, callables: Callable[[Udf], int]) -> object:  # noqa: ARG002  # it has none
-        """Give its form in a plan."""
+    def spec(self, callables: Callable[[Udf], int]) -> object:  # noqa: ARG002  # it has no function
+        """Return the handler as plan data."""
         return {"dlq": self.topic}
 
 
 @dataclass(frozen=True, slots=True)
 class Retry(ErrorHandler):
-    """Call again for this record, at most `times` more; the lane waits `backoff` before each; then do `then`.
+    """Call again for this record, up to `times` more, after waiting `backoff` each time; then do `then`.
 
-    Other lanes go on meanwhile; records of this lane wait. Of an async function only this record waits, and those
-    behind it of its key.
+    Other lanes go on meanwhile; records of this lane wait. With an async function only this record waits, and later
+    records of its key.
 
     >>> builder = sf.StreamsBuilder()
     >>> answers = iter([TimeoutError(), "fine"])
@@ -165,7 +165,7 @@ class Retry(ErrorHandler):
     then: ErrorHandler | str | Callable[[ErrorContext, Any, BaseException], ErrorHandler | str] = "log_and_fail"
 
     def __post_init__(self) -> None:
-        """Check it."""
+        """Check the arguments."""
         if isinstance(self.times, bool) or not isinstance(self.times, int) or not 1 <= self.times <= 1_000_000:
             raise TopologyError(
                 f"Retry needs a number of times from 1 to 1000000, not {self.times!r}", next_step="write Retry(3)"
@@ -179,18 +179,18 @@ class Retry(ErrorHandler):
             object.__setattr__(self, "then", handler(self.then, "Retry(then=)", "Retry"))
 
     def spec(self, callables: Callable[[Udf], int]) -> object:
-        """Give its form in a plan."""
-        assert isinstance(self.then, ErrorHandler)  # noqa: S101  # made one above
+        """Return the handler as plan data."""
+        assert isinstance(self.then, ErrorHandler)  # noqa: S101  # converted in `__post_init__`
         then = self.then.spec(callables)
         return {"retry": {"times": self.times, "backoff_ms": duration_ms(self.backoff), "then": then}}
 
 
 @dataclass(frozen=True, slots=True)
 class Decide(ErrorHandler):
-    """Ask `fn(context, record, exception)`, which gives a handler. A plain function may stand in its place.
+    """Call `fn(context, record, exception)`, which returns a handler. A plain function may be given instead.
 
-    `dead_letters` are topics that it may name: whether they exist is looked at when the application starts. It may
-    name others, if they exist by then.
+    `dead_letters` are topics that the function may name: the application checks at its start that they exist. The
+    function may name other topics, if they exist by then.
 
     >>> def by_kind(context, record, error):
     ...     return sf.log_and_continue() if isinstance(error, ZeroDivisionError) else sf.log_and_fail()
@@ -206,15 +206,15 @@ class Decide(ErrorHandler):
     _udf: Udf | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Check the function's shape."""
+        """Check the function's parameters."""
         from stoatflow.plan.functions import callable_only, user_line
 
         udf = callable_only(self.fn, _SHAPE, "Decide", user_line(), "pass a function (context, record, exception)")
         object.__setattr__(self, "_udf", udf)
 
     def spec(self, callables: Callable[[Udf], int]) -> object:
-        """Give its form in a plan."""
-        assert self._udf is not None  # noqa: S101  # made above
+        """Return the handler as plan data."""
+        assert self._udf is not None  # noqa: S101  # set in `__post_init__`
         call: dict[str, object] = {"udf": callables(self._udf)}
         if self.dead_letters:
             call["topics"] = list(self.dead_letters)
@@ -222,11 +222,11 @@ class Decide(ErrorHandler):
 
 
 OnError: TypeAlias = ErrorHandler | str | Callable[[ErrorContext, Any, BaseException], "ErrorHandler | str"]
-"""A handler, its word (`log_and_continue`, `dlq:TOPIC`), or a function `(context, record, exception)`."""
+"""A handler, its name (`log_and_continue`, `dlq:TOPIC`), or a function `(context, record, exception)`."""
 
 
 def log_and_fail() -> ErrorHandler:
-    """Stop the application; nothing of the epoch is committed. This is the default.
+    """Stop the application; the epoch is not committed. This is the default.
 
     >>> builder = sf.StreamsBuilder()
     >>> numbers = builder.stream("n", key=str, value=int)
@@ -239,7 +239,7 @@ def log_and_fail() -> ErrorHandler:
 
 
 def log_and_continue() -> ErrorHandler:
-    """Leave the record out: it is logged, and counted by reason.
+    """Drop the record: it is logged, and counted by reason.
 
     >>> builder = sf.StreamsBuilder()
     >>> numbers = builder.stream("n", key=str, value=int)
@@ -252,7 +252,7 @@ def log_and_continue() -> ErrorHandler:
 
 
 def handler(given: OnError | None, method: str, line: str) -> ErrorHandler | None:
-    """Give the handler that was meant; raise `TopologyError` if there is none."""
+    """Return the handler that was given; raise `TopologyError` if it is none."""
     if given is None or isinstance(given, ErrorHandler):
         return given
     meant = _by_word(given) if isinstance(given, str) else Decide(given) if callable(given) else None
@@ -271,7 +271,7 @@ def _by_word(word: str) -> ErrorHandler | None:
 def with_handlers(
     plan: Plan, processing: OnError | None, deserialization: OnError | None, production: OnError | None
 ) -> Plan:
-    """Give the plan with the handlers of an application."""
+    """Return the plan with the handlers of an application."""
     from stoatflow.plan.functions import user_line
 
     line = user_line()
@@ -292,7 +292,7 @@ def with_handlers(
 def decide(
     fn: Callable[[ErrorContext, Any, BaseException], object], record: Any, error: BaseException, **context: Any
 ) -> str:
-    """Ask a function of the user; give what it says as JSON. The engine calls this."""
+    """Call the user's function; return its decision as JSON. Called by the engine."""
     said = fn(ErrorContext(exception=error, **context), record, error)
 
     def refuse(udf: Udf) -> int:
@@ -305,7 +305,7 @@ def decide(
 
 
 def describe(error: BaseException) -> tuple[str, str, str]:
-    """Class, message and traceback of an exception, for headers. The engine calls this."""
+    """Class, message and traceback of an exception, for headers. Called by the engine."""
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     return name, str(error), "".join(traceback.format_exception(error))

@@ -1,7 +1,7 @@
-"""Functions that are called around an application's life: before and after its start, before and after its stop.
+"""Hooks of an application's lifecycle: before and after its start, before and after its stop.
 
-Takes functions with an order and a time-out; calls each in a thread of its own, those with `async def` in an event loop
-of their own. Before the start an exception vetoes the start; elsewhere it is logged and the life goes on.
+Takes functions with an order and a timeout; calls each in a thread of its own, those with `async def` in an event loop
+of their own. An exception before the start prevents the start; in other phases it is logged.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ class Phase(str, Enum):
     """
 
     PRE_START = "PRE_START"
-    """Before anything is started. What it raises comes out of `start()` or `run()`, and nothing is started."""
+    """Before anything is started. An exception is raised by `start()` or `run()`, and nothing is started."""
     POST_START = "POST_START"
-    """When it is RUNNING for the first time. Processing doesn't wait for it."""
+    """When the state is RUNNING for the first time. Processing doesn't wait for the hook."""
     PRE_STOP = "PRE_STOP"
     """When a stop is requested, before the last records are drained. Not after an error."""
     POST_STOP = "POST_STOP"
-    """When it has stopped or failed, before `run()`, `wait()` and `close()` return."""
+    """When the application has stopped or failed, before `run()`, `wait()` and `close()` return."""
 
     def __str__(self) -> str:
-        """Its name."""
+        """Return its name."""
         return self.value
 
 
 Hook = Callable[["StoatFlow"], object]
-"""Gets the application; may be `async def`."""
+"""Called with the application; may be `async def`."""
 
 
 class ExceptionResponse(str, Enum):
-    """What to do after an error that would end the application; Kafka Streams' names.
+    """What to do after an error that would end the application, by Kafka Streams' names.
 
     >>> builder = sf.StreamsBuilder()
     >>> builder.stream("in").to("out")
@@ -64,19 +64,19 @@ class ExceptionResponse(str, Enum):
     """
 
     REPLACE_THREAD = "REPLACE_THREAD"
-    """Start again from the last commit, in this process."""
+    """Restart from the last commit, in this process."""
     SHUTDOWN_CLIENT = "SHUTDOWN_CLIENT"
-    """End with the error."""
+    """Stop with the error."""
     SHUTDOWN_APPLICATION = "SHUTDOWN_APPLICATION"
-    """The same: the application is this process."""
+    """The same as SHUTDOWN_CLIENT: the application is a single process."""
 
     def __str__(self) -> str:
-        """Its name."""
+        """Return its name."""
         return self.value
 
 
 UncaughtExceptionHandler = Callable[[BaseException], "ExceptionResponse | str"]
-"""Called with the error that would end the application, from a thread of the engine."""
+"""Called with the error that would end the application, in a thread of the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,32 +94,32 @@ class Hooks:
     """The hooks of one application."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start without hooks."""
         self._entries: dict[Phase, list[_Entry]] = {phase: [] for phase in Phase}
 
     def add(self, phase: Phase | str, call: Hook, order: int, timeout: float | Duration | None) -> None:
-        """Add one; raise `ConfigError` for what is none."""
+        """Add a hook; raise `ConfigError` if it is invalid."""
         if phase not in list(Phase):
             raise ConfigError(f"there is no phase {phase!r}", next_step=f"write one of {', '.join(Phase)}")
         if not callable(call):
             raise ConfigError(f"a hook is a function (app), not {call!r}", next_step="pass the function itself")
         entries = self._entries[Phase(phase)]
         entries.append(_Entry(call, order, timeout_s(timeout)))
-        entries.sort(key=lambda entry: entry.order)  # stable: of one order, the first added goes first
+        entries.sort(key=lambda entry: entry.order)  # stable: of equal order, the first added runs first
 
     def has(self, phase: Phase) -> bool:
-        """Are there any?"""
+        """Whether there are hooks in this phase."""
         return bool(self._entries[phase])
 
     def veto(self, app: StoatFlow) -> None:
-        """Call those before the start; raise what the first raises that fails."""
+        """Call the hooks before the start; raise the first exception."""
         for entry in self._entries[Phase.PRE_START]:
             error = _call(entry, Phase.PRE_START, app)
             if error is not None:
                 raise error
 
     def run(self, phase: Phase, app: StoatFlow) -> None:
-        """Call them all; log what they raise."""
+        """Call all hooks of a phase; log their exceptions."""
         for entry in self._entries[phase]:
             error = _call(entry, phase, app)
             if error is not None:
@@ -127,17 +127,17 @@ class Hooks:
 
 
 def _call(entry: _Entry, phase: Phase, app: StoatFlow) -> BaseException | None:
-    """Call one; give what it raised, or that it took too long."""
+    """Call a hook; return its exception, or an error if it took too long."""
     raised: list[BaseException] = []
 
     def body() -> None:
         try:
             result: Any = entry.call(app)
             if inspect.isawaitable(result):
-                import asyncio  # it brings TLS along: only who awaits pays for it
+                import asyncio  # asyncio imports ssl: loaded only for async hooks
 
                 asyncio.run(_awaited(result))
-        except BaseException as error:  # given to the one who waits
+        except BaseException as error:  # returned to the waiting thread
             raised.append(error)
 
     thread = threading.Thread(target=body, name=f"stoatflow-{phase.lower()}", daemon=True)
@@ -156,11 +156,11 @@ async def _awaited(result: Awaitable[object]) -> object:
 
 
 def answered(handler: UncaughtExceptionHandler, error: BaseException) -> str:
-    """Ask a handler; give its answer's name. One that fails, or gives something else, ends the application."""
+    """Call the handler; return its response's name. A failing handler or an unknown response ends the application."""
     try:
         said = handler(error)
         return ExceptionResponse(said).value
-    except Exception:  # whatever it does, the first error is the one that counts
+    except Exception:  # whatever the handler raises, the first error is the one that counts
         _log.exception(
             "the uncaught exception handler failed; the application ends. Next: let it give one of %s",
             ", ".join(ExceptionResponse),

@@ -1,7 +1,7 @@
-"""Secondary indexes of stores: how they are declared.
+"""Declarations of secondary indexes of stores.
 
-`Index` is frozen data that `Materialized(indexes=...)` and `Stores` take. The engine keeps the entries; `find` of a
-store that is read from outside uses them.
+`Index` is frozen data for `Materialized(indexes=...)` and `Stores`. The engine maintains the entries; `find` of a
+read-only store uses them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ __all__ = ["Index", "index_specs"]
 
 
 class Index:
-    """An order of a store's rows by one field or several: `Index("by_city", sf.value["city"], sf.value["age"])`.
+    """A secondary index by one or several fields: `Index("by_city", sf.value["city"], sf.value["age"])`.
 
-    `unique=True` keeps rows apart: one whose value another row has fails. `each=True` takes a list, of which each
-    element leads to the row.
+    With `unique=True` a row whose value another row has is an error. With `each=True` the field is a list, and the row
+    is found by each of its elements.
 
     >>> builder = sf.StreamsBuilder()
     >>> kept = sf.Materialized("users", indexes=[sf.Index("by_name", sf.value)])
@@ -56,17 +56,17 @@ class Index:
         object.__setattr__(self, "each", bool(each))
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: an index doesn't change."""
+        """Raise an error: an index is immutable."""
         raise AttributeError(f"an Index doesn't change: make another one instead of setting {name!r}")
 
     def __repr__(self) -> str:
-        """Show it as it was written."""
+        """Show the source text that creates it."""
         options = "".join(f", {option}=True" for option in ("unique", "each") if getattr(self, option))
         return f"Index({self.name!r}, {', '.join(repr(field) for field in self.fields)}{options})"
 
 
 def index_specs(indexes: Iterable[Index], method: str, line: str) -> tuple[IndexSpec, ...]:
-    """Give the plan's form of `indexes=`."""
+    """Return `indexes=` as plan data."""
     given = tuple(indexes)
     for index in given:
         if not isinstance(index, Index):

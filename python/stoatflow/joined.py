@@ -1,6 +1,6 @@
-"""Value objects that say how the two sides of a join are read, kept and named.
+"""Value objects that say how the sides of a join are read, stored and named.
 
-Takes serdes and names, gives frozen data.
+Takes serdes and names; frozen data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VO = TypeVar("VO")
 
 @dataclass(frozen=True)
 class Joined(Generic[K, V, VO]):
-    """Of a stream with a table. `grace` (with a versioned table): how long records wait for late table records.
+    """For a stream-table join. `grace` (with a versioned table): how long records wait for late table records.
 
     >>> builder = sf.StreamsBuilder()
     >>> orders = builder.stream("orders", key=str, value=int)
@@ -37,7 +37,7 @@ class Joined(Generic[K, V, VO]):
 
 @dataclass(frozen=True)
 class StreamJoined(Generic[K, V, VO]):
-    """Of two streams. `store_name` is the base of the names of its stores; without one `name` is.
+    """For a stream-stream join. `store_name` is the base of its stores' names; the default is `name`.
 
     >>> builder = sf.StreamsBuilder()
     >>> left, right = (builder.stream(topic, key=str, value=int) for topic in ("left", "right"))
@@ -57,7 +57,7 @@ class StreamJoined(Generic[K, V, VO]):
 
 @dataclass(frozen=True, slots=True)
 class TableJoined:
-    """Of two tables by foreign key.
+    """For a foreign-key join of two tables.
 
     >>> builder = sf.StreamsBuilder()
     >>> users, cities = (builder.table(topic, key=str, value=str, store=topic) for topic in ("users", "cities"))

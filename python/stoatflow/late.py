@@ -1,7 +1,7 @@
-"""What becomes of records that are older than the watermark: the `late=` of a source.
+"""Handling of records that are older than the watermark: the `late=` of a source.
 
-Takes a word, a `DLQ` or a function of the user, gives plain data for the plan. A function is asked when a record is
-late, never before.
+Takes a name, a `DLQ` or a function of the user, returns plain data for the plan. A function is called only when a
+record is late.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ _NEXT = (
 _FUNCTION = "pass a function (record, watermark)"
 
 LateVerdict: TypeAlias = Literal["grace", "drop"] | DLQ
-"""What becomes of a late record: it goes in and each window decides, it is left out, or it is left out and written to a
-dead-letter topic."""
+"""What to do with a late record: "grace" processes it, and each window decides by its grace; "drop" drops it; a `DLQ`
+drops it and writes it to a dead-letter topic.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class DecideLate:
-    """Ask `fn(record, watermark)` for each late record. A plain function may stand in its place.
+    """Call `fn(record, watermark)` for each late record. A plain function may be given instead.
 
-    `dead_letters` are topics that it may name: whether they exist is looked at when the application starts. It may
-    name others, if they exist by then.
+    `dead_letters` are topics that the function may name: the application checks at its start that they exist. The
+    function may name other topics, if they exist by then.
 
     >>> policy = sf.DecideLate(lambda record, watermark: sf.DLQ("late"), dead_letters=["late"])
     >>> builder = sf.StreamsBuilder()
@@ -55,7 +56,7 @@ class DecideLate:
     _udf: Udf | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Check the function's shape, and the topics."""
+        """Check the function's parameters, and the topics."""
         line = user_line()
         object.__setattr__(self, "_udf", callable_only(self.fn, _SHAPE, "DecideLate", line, _FUNCTION))
         topics = self.dead_letters
@@ -67,11 +68,11 @@ class DecideLate:
 
 
 LatePolicy: TypeAlias = "LateVerdict | DecideLate | Callable[[ConsumedRecord, int], LateVerdict]"
-"""The same for all late records of a source, or a function `(record, watermark)` that says it for each."""
+"""One verdict for all late records of a source, or a function `(record, watermark)` that returns it for each."""
 
 
 def late_spec(late: LatePolicy | None, method: str, line: str) -> LateFunction | DLQ | str | None:
-    """Give the plan's form of `late=`; `None` where every record goes in."""
+    """Return `late=` as plan data; `None` if every record is processed."""
     if late is None or (isinstance(late, str) and late == "grace"):
         return None
     if isinstance(late, DLQ) or (isinstance(late, str) and late == "drop"):
@@ -84,7 +85,7 @@ def late_spec(late: LatePolicy | None, method: str, line: str) -> LateFunction |
 
 
 def refuse_late(late: LatePolicy | None, method: str, line: str) -> None:
-    """Raise `TopologyError` where a source takes no part in time."""
+    """Raise `TopologyError` if `late=` is given for a source without event time."""
     if late is not None:
         raise TopologyError(
             f"{line} {method}: its records are no part of the application's time, so none of them is late",

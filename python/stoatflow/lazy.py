@@ -1,9 +1,8 @@
-"""JSON and Avro as functions see them: views over the bytes of a record that decode what is read.
+"""JSON and Avro values as functions get them: views of a record's bytes that decode members when they are read.
 
-Takes nothing but what the engine gives: a function whose argument is an object (of JSON; a record or a map of Avro)
-gets a `JsonObject`, for an array a `JsonArray`. They are a `Mapping` and a `Sequence`, compare like dicts and lists,
-never change, and are their bytes again when they are written. `to_python` makes plain dicts and lists of them; a serde
-with `decode="dict"` gives real ones.
+For an object (in JSON; a record or a map in Avro) a function gets a `JsonObject`, for an array a `JsonArray`. They are
+a `Mapping` and a `Sequence`, compare like dicts and lists, are read-only, and are written as their original bytes.
+`to_python` converts them to plain dicts and lists; a serde with `decode="dict"` returns plain ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The engine's log lines in Python's `logging`, and what a function is at in each line that it logs.
+"""The engine's log lines in Python's `logging`, and the current record and function in each line that a function logs.
 
-Takes lines of the engine from a thread of its own; gives `LogRecord`s. Never keeps the engine waiting.
+Takes lines of the engine in a thread of its own; emits `LogRecord`s. Never blocks the engine.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 __all__ = ["LogContext", "configure_logging"]
 
 FIELDS: Final = ("application", "lane", "epoch", "function", "node", "topic", "partition", "offset")
-"""What a line may be about."""
+"""Attributes that a line may have."""
 _LANE = "stoatflow-lane-"
 _USUAL = "warn,stoatflow::hint=info,stoatflow::settings=info,stoatflow::start=info"
 _LEVELS = {"TRACE": logging.DEBUG, "DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING}
 _QUIET_S = 0.5
-"""How long the thread waits for a line, before it looks whether it is still wanted."""
+"""How long the thread waits for a line before it checks whether it should end."""
 
 
 class LogContext(logging.Filter):
     """Adds `application`, `lane`, `epoch`, `function`, `node`, `topic`, `partition` and `offset` to log records.
 
-    Add it to the handler that formats them: `handler.addFilter(LogContext())`. It tells what the thread that logs is
-    doing at that moment, so a handler that formats in another thread needs it before its queue.
+    Add it to the handler that formats them: `handler.addFilter(LogContext())`. It describes what the logging thread is
+    doing at that moment, so for a handler that formats in another thread, add it before the queue.
 
     >>> import logging
     >>> record = logging.makeLogRecord({"msg": "outside of all lanes"})
@@ -41,12 +41,12 @@ class LogContext(logging.Filter):
     """
 
     def __init__(self, missing: object = "-") -> None:
-        """`missing` stands for what isn't known, such as outside of a function."""
+        """`missing` is used where a value isn't known, such as outside of a function."""
         super().__init__()
         self._missing = missing
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add what isn't there already; let the record pass.
+        """Add missing attributes; let the record pass.
 
         >>> import logging
         >>> record = logging.makeLogRecord({"msg": "of a client", "topic": "orders"})
@@ -64,9 +64,8 @@ class LogContext(logging.Filter):
 def configure_logging(to: Literal["python", "stderr"] = "python", level: int | str | None = None) -> None:
     """Send the engine's log lines to Python's `logging`, or back to standard error.
 
-    Lines go to loggers below `stoatflow`, with their fields as attributes. Without a `level` those come that the
-    logger `stoatflow` lets through when this is called; the variable `RUST_LOG` goes before both. May be called again,
-    at any time.
+    Lines go to loggers below `stoatflow`, with their fields as attributes. Without a `level` the current level of the
+    logger `stoatflow` applies; the variable `RUST_LOG` takes precedence over both. May be called again, at any time.
 
     >>> import logging
     >>> sf.configure_logging(level="WARNING")
@@ -86,7 +85,7 @@ def configure_logging(to: Literal["python", "stderr"] = "python", level: int | s
 
 
 def _filter(level: int | str) -> str:
-    """Give the engine's filter for a level of `logging`."""
+    """Return the engine's filter for a level of `logging`."""
     number = logging.getLevelName(level.upper()) if isinstance(level, str) else level
     if not isinstance(number, int):
         raise TypeError(f"{level!r} is no level of logging. Next: write DEBUG, INFO, WARNING or ERROR")
@@ -95,12 +94,12 @@ def _filter(level: int | str) -> str:
     if number > logging.INFO:
         return f"{_USUAL},stoatflow::kafka=off"
     word = "info" if number > logging.DEBUG else "debug"
-    # Libraries below the engine say at `info` what matters to them only.
+    # At `info`, libraries below the engine log what matters only to them.
     return f"warn,stoatflow={word},stoatflow::kafka={'off' if word == 'info' else 'debug'}"
 
 
 def _activity(thread: int | None) -> Mapping[str, Any]:
-    """Say what a thread is doing for an application."""
+    """Return what a thread is doing for an application."""
     apps = running()
     for app in apps:
         found = None if thread is None else app.thread_activity(thread)
@@ -110,7 +109,7 @@ def _activity(thread: int | None) -> Mapping[str, Any]:
 
 
 class _Delivery:
-    """The thread that hands lines over, one at a time and in their order."""
+    """The thread that emits lines, one at a time and in order."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -124,7 +123,7 @@ class _Delivery:
             self._thread.start()
 
     def stop(self) -> None:
-        """Hand over what is left."""
+        """Emit the remaining lines."""
         self._wanted = False
         self.hand_over(0)
 
@@ -136,7 +135,7 @@ class _Delivery:
         lines = bridge.take_log_lines(wait_s)
         with self._turn:
             for line in lines:
-                # A handler that fails must not keep the next lines back.
+                # A handler that fails must not stop later lines.
                 with suppress(Exception):
                     _emit(json.loads(line))
 
@@ -169,5 +168,5 @@ def _back_to_stderr() -> None:
         configure_logging("stderr")
 
 
-# Applications that nobody closed have lines to the end.
+# Applications that were not closed log until the end of the process.
 at_last(_back_to_stderr)

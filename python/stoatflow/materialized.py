@@ -1,7 +1,7 @@
-"""Value objects that say how a source, a sink, a group or a table is read, written or kept.
+"""Value objects that say how a source, a sink, a group or a table is read, written or stored.
 
-Takes serdes and names, gives frozen data. Every one has plain keyword shortcuts on the methods that
-take it, so that most programs never need them.
+Takes serdes and names; frozen data. The methods that accept them also accept their fields as keywords, so most programs
+never need them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class OffsetReset:
 
     @classmethod
     def earliest(cls) -> OffsetReset:
-        """At the beginning (the default).
+        """Start at the beginning (the default).
 
         >>> sf.OffsetReset.earliest().where
         'earliest'
@@ -57,7 +57,7 @@ class OffsetReset:
 
     @classmethod
     def latest(cls) -> OffsetReset:
-        """With what comes from now on.
+        """Start at the end: read only records written from now on.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.stream("orders", reset=sf.OffsetReset.latest())
@@ -68,7 +68,7 @@ class OffsetReset:
 
     @classmethod
     def none(cls) -> OffsetReset:
-        """Nowhere: starting without a committed position is an error.
+        """Raise an error if there is no committed position.
 
         >>> sf.OffsetReset.none().where
         'none'
@@ -77,7 +77,7 @@ class OffsetReset:
 
     @classmethod
     def by_duration(cls, back: Duration) -> OffsetReset:
-        """At the first record that is not older than this.
+        """Start at the first record that is not older than this.
 
         >>> sf.OffsetReset.by_duration("1h").duration_ms
         3600000
@@ -86,7 +86,7 @@ class OffsetReset:
 
 
 class TimestampExtractors:
-    """Built-in ways to find a record's time, for `timestamp=` of a source.
+    """Built-in timestamp extractors, for `timestamp=` of a source.
 
     >>> builder = sf.StreamsBuilder()
     >>> builder.stream("in", value=str, timestamp=sf.TimestampExtractors.WALLCLOCK).to("out")
@@ -97,17 +97,17 @@ class TimestampExtractors:
     """
 
     FAIL_ON_INVALID: Final = "fail_on_invalid"
-    """The record's; a negative one is an error (the default)."""
+    """The record's timestamp; a negative one is an error (the default)."""
     LOG_AND_SKIP: Final = "log_and_skip"
-    """The record's; a record with a negative one is dropped and counted."""
+    """The record's timestamp; a record with a negative one is dropped and counted."""
     USE_PARTITION_TIME: Final = "use_partition_time"
-    """The record's; instead of a negative one the highest of its partition so far."""
+    """The record's timestamp; a negative one is replaced by the highest of its partition so far."""
     WALLCLOCK: Final = "wallclock"
-    """When it was read."""
+    """The wall-clock time when the record was read."""
 
 
 TimestampLike: TypeAlias = "Callable[[ConsumedRecord, int], int] | Expression | str"
-"""A function `(record, partition_time)` or an expression that gives milliseconds, or one of `TimestampExtractors`."""
+"""A function `(record, partition_time)` or an expression that returns milliseconds, or one of `TimestampExtractors`."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Consumed(Generic[K, V]):
 
 @dataclass(frozen=True, kw_only=True)
 class Produced(Generic[K, V]):
-    """How a sink topic is written; a serde that is left out is the one the records came with.
+    """How a sink topic is written; the default serdes are those that the records were read with.
 
     >>> builder = sf.StreamsBuilder()
     >>> stream = builder.stream("in", key=str, value=str)
@@ -151,7 +151,7 @@ class Produced(Generic[K, V]):
 
 @dataclass(frozen=True, kw_only=True)
 class Grouped(Generic[K, V]):
-    """How grouped records are written where they must be.
+    """How grouped records are serialized where necessary.
 
     >>> builder = sf.StreamsBuilder()
     >>> stream = builder.stream("in", key=str, value=int)
@@ -167,7 +167,7 @@ class Grouped(Generic[K, V]):
 
 @dataclass(frozen=True, kw_only=True)
 class Repartitioned(Generic[K, V]):
-    """How a stream walks to the lanes of its keys: in memory, without a topic.
+    """How a stream is repartitioned: its records move to the lanes of their keys, in memory, without a topic.
 
     >>> builder = sf.StreamsBuilder()
     >>> stream = builder.stream("in", key=str, value=int).select_key(sf.value)
@@ -183,15 +183,15 @@ class Repartitioned(Generic[K, V]):
 
 @dataclass(frozen=True, slots=True)
 class Materialized:
-    """How a table is kept: `Materialized("orders", value=dict, logging=False)`.
+    """How a table is stored: `Materialized("orders", value=dict, logging=False)`.
 
-    `logging` may be settings of the changelog topic; `history` makes a versioned table that keeps
-    versions this far back; `retention` is how long windows and sessions are kept; `indexes` are orders of its rows that
-    `find` of the store uses; `rocksdb` is how RocksDB keeps it.
+    `logging` may hold settings of the changelog topic; `history` makes a versioned table that keeps versions this far
+    back; `retention` is how long windows and sessions are kept; `indexes` are secondary indexes for `find` of the
+    store; `rocksdb` configures RocksDB.
 
-    With `ttl` (a duration, or an expression that gives milliseconds of a row, null for ever) a row is deleted so long
-    after its timestamp: by stream time, or with `ttl_time="processing"` by the machine's clock. `ttl_forward=True`
-    gives a tombstone to what is made of the table.
+    With `ttl` (a duration, or an expression that returns milliseconds for a row, null for never) a row is deleted that
+    long after its timestamp: by stream time, or with `ttl_time="processing"` by the wall clock. `ttl_forward=True`
+    sends a tombstone downstream.
 
     >>> builder = sf.StreamsBuilder()
     >>> kept = sf.Materialized("orders", logging={"retention.ms": "86400000"}, caching=False)
@@ -223,7 +223,7 @@ class Materialized:
 
 
 def optional_serde(serde: SerdeLike[Any] | None) -> Any:
-    """Resolve a serde that may be left out."""
+    """Resolve an optional serde."""
     return None if serde is None else resolve(serde)
 
 
@@ -234,7 +234,7 @@ def store_spec(
     method: str,
     line: str,
 ) -> StoreSpec | None:
-    """Give the plan's form of `store=`, `key=` and `value=`; raise `TopologyError` if they disagree."""
+    """Return `store=`, `key=` and `value=` as plan data; raise `TopologyError` if they contradict each other."""
     how = store if isinstance(store, Materialized) else Materialized(store)
     if how is store and (key is not None or value is not None):
         raise TopologyError(
@@ -302,7 +302,7 @@ def grouped_how(
     method: str,
     line: str,
 ) -> Grouped[Any, Any]:
-    """Give what was said in `grouped=` or in the arguments beside it; raise `TopologyError` for both."""
+    """Combine `grouped=` and the arguments beside it; raise `TopologyError` if a value is given in both."""
     how = given(grouped, Grouped, None, f"{method}(grouped=)", line)
     if how is None:
         return Grouped(key=key, value=value, name=name)
@@ -312,7 +312,7 @@ def grouped_how(
 
 
 def beside(argument: str, method: str, line: str) -> TopologyError:
-    """Say that something is given in a value object and beside it."""
+    """Return the error about a value given both in a value object and beside it."""
     return TopologyError(
         f"{line} {method}: key=, value= or name= is given beside {argument}=",
         next_step=f"give them either to {argument.capitalize()} or to the method",
@@ -324,7 +324,7 @@ def _setting(content: object) -> str:
 
 
 def reset_spec(reset: Reset | None, method: str, line: str) -> str | dict[str, int] | None:
-    """Give the plan's form of `reset=`."""
+    """Return `reset=` as plan data."""
     if isinstance(reset, OffsetReset):
         return reset.where if reset.duration_ms is None else {"by_duration": reset.duration_ms}
     if reset not in (None, "earliest", "latest", "none"):
@@ -336,7 +336,7 @@ def reset_spec(reset: Reset | None, method: str, line: str) -> str | dict[str, i
 
 
 def timestamp_spec(timestamp: TimestampLike | None, method: str, line: str) -> Timestamps | None:
-    """Give the plan's form of `timestamp=`."""
+    """Return `timestamp=` as plan data."""
     if isinstance(timestamp, Expression):
         return timestamp
     if timestamp is None or callable(timestamp):
@@ -354,7 +354,7 @@ def timestamp_spec(timestamp: TimestampLike | None, method: str, line: str) -> T
 
 
 def check_topic(topic: object, method: str, line: str) -> str:
-    """Give a topic's name if it is one (Kafka's rule); raise `TopologyError` otherwise."""
+    """Return a topic's name if it is valid in Kafka; raise `TopologyError` otherwise."""
     valid = (
         isinstance(topic, str)
         and 0 < len(topic) <= 249

@@ -1,4 +1,4 @@
-"""Tokens for clusters that ask for them (SASL/OAUTHBEARER): what the function in `oauth_cb` returns."""
+"""OAuth tokens (SASL/OAUTHBEARER): the result of the function in `oauth_cb`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 class OAuthToken:
     """A token and when it expires: `OAuthToken(text, expires_at=time.time() + 900)`.
 
-    `expires_at` is in seconds since 1970, or a `datetime` with its zone. `principal` names in messages whose token it
-    is; `extensions` are those of SASL (KIP-342), such as `{"logicalCluster": "lkc-1"}`.
+    `expires_at` is in seconds since 1970, or a `datetime` with its zone. `principal` names the user in messages;
+    `extensions` are those of SASL (KIP-342), such as `{"logicalCluster": "lkc-1"}`.
 
     >>> def token() -> sf.OAuthToken:
     ...     return sf.OAuthToken("secret", expires_at=1_900_000_000, principal="orders")
@@ -28,7 +28,7 @@ class OAuthToken:
 
 
 OAuthCallback = Callable[..., Any]
-"""Gives an `OAuthToken` or, as with confluent-kafka, `(token, expires_at[, principal[, extensions]])`.
+"""Returns an `OAuthToken` or, as with confluent-kafka, `(token, expires_at[, principal[, extensions]])`.
 
-May be async. Gets `sasl.oauthbearer.config`, if it takes an argument.
+May be async. Called with `sasl.oauthbearer.config` if it takes an argument.
 """

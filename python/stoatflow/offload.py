@@ -1,6 +1,7 @@
-"""What users and workers know of `KStream.offload`: the headers of requests and answers, and a parked record.
+"""`KStream.offload` for users and workers: headers of requests and answers, and parked records.
 
-The engine parks, asks and answers; a worker (`stoatflow.worker`, or any consumer) is on the other side of the topics.
+The engine parks records, sends requests and reads answers; a worker (`stoatflow.worker`, or any consumer) is on the
+other side of the topics.
 """
 
 from __future__ import annotations
@@ -8,15 +9,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 CORRELATION = "stoatflow-correlation"
-"""The header by which an answer finds its record: a worker hands it back."""
+"""The header that matches an answer with its record: a worker copies it to the answer."""
 ATTEMPT = "stoatflow-attempt"
-"""The header that counts the requests for a record, from 1 on."""
+"""The header that counts the requests for a record, starting at 1."""
 ERROR = "stoatflow-error"
-"""The header of an answer that is an error: what went wrong."""
+"""The header of an answer that is an error; its value says what went wrong."""
 
 
 class WorkerError(Exception):
-    """What a worker answered instead of a result: `on_error(value, error)` gets it.
+    """An error that a worker answered instead of a result; passed to `on_error(value, error)`.
 
     >>> builder = sf.StreamsBuilder()
     >>> texts = builder.stream("in", key=str, value=str)
@@ -44,15 +45,16 @@ class Parked(NamedTuple):
     key: Any
     value: Any
     timestamp: int
-    """The record's own time, milliseconds."""
+    """The record's timestamp, in milliseconds."""
     since: int
-    """When it was parked, by the machine's clock, milliseconds."""
+    """When it was parked, by the wall clock, in milliseconds."""
     attempt: int
-    """Requests that were sent for it."""
+    """Number of requests sent for it."""
     due: int | None
-    """When it is given up or asked again, milliseconds; `None`: never, or it waits for its turn."""
+    """When it times out or is requested again, in milliseconds; `None`: never, or it waits for its turn."""
     state: str
-    """`asked`, `pausing` (before another request), or what waits behind an earlier record of its key: `answered`,
-    `timed_out`, `failed`, `left_out` (by a handler, because no other request could be made)."""
+    """`asked`, `pausing` (before another request), or, while it waits behind an earlier record of its key: `answered`,
+    `timed_out`, `failed`, `left_out` (by a handler, because no other request could be made).
+    """
     correlation: str
-    """What its answer brings in the header `stoatflow-correlation`."""
+    """Value of the header `stoatflow-correlation` of its answer."""

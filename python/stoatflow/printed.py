@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Printed(Generic[K, V]):
-    """One line per record: `[label]: key, value`. To standard output, another stream, or a file's path.
+    """One line per record: `[label]: key, value`. Written to standard output, another stream, or a file.
 
     >>> builder = sf.StreamsBuilder()
     >>> how = sf.Printed(label="orders", format=lambda key, value: f"{key} ordered {value}")
@@ -30,7 +30,7 @@ class Printed(Generic[K, V]):
 
     @classmethod
     def to_sys_out(cls, label: str | None = None) -> Printed[Any, Any]:
-        """To standard output.
+        """Print to standard output.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("n", key=str, value=int).print(sf.Printed.to_sys_out("numbers"))
@@ -42,7 +42,7 @@ class Printed(Generic[K, V]):
 
     @classmethod
     def to_file(cls, path: str | PathLike[str], label: str | None = None) -> Printed[Any, Any]:
-        """To the end of a file.
+        """Append to a file.
 
         >>> from pathlib import Path
         >>> builder = sf.StreamsBuilder()
@@ -55,7 +55,7 @@ class Printed(Generic[K, V]):
         return cls(path, label)
 
     def writer(self, label: str) -> Callable[[K, V], None]:
-        """Give what writes one record. A file is opened for each record: nothing is lost in a buffer.
+        """Return a function that writes one record. A file is opened for each record, so nothing is lost in a buffer.
 
         >>> write = sf.Printed().writer("numbers")
         >>> write("a", 1)
@@ -68,7 +68,7 @@ class Printed(Generic[K, V]):
         def write(key: K, value: V) -> None:
             line = f"[{shown}]: {shape(key, value)}\n"
             if to is None:
-                # Looked up now: a notebook or a test may have put another stream in its place.
+                # Looked up at each call: a notebook or a test may have replaced the stream.
                 sys.stdout.write(line)
                 sys.stdout.flush()
             elif isinstance(to, str | PathLike):

@@ -1,7 +1,7 @@
-"""Processors: code of your own between streams, with stores, schedules and a choice of children.
+"""Processors: the user's code between streams, with stores, schedules and a choice of children.
 
-Takes classes of the user, gives what the plan needs to run them: a supplier makes one object per lane. A lane calls
-its object from one thread at a time, never from two.
+Takes the user's classes, returns what the plan needs to run them: a supplier creates one object per lane. A lane calls
+its object from one thread at a time.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ VOut = TypeVar("VOut")
 C = TypeVar("C", bound=type)
 
 FixedKeyProcessorContext = ProcessorContext
-"""What a `FixedKeyProcessor` gets: it forwards `FixedKeyRecord`s."""
+"""The context of a `FixedKeyProcessor`: it forwards `FixedKeyRecord`s."""
 
 
 class Processor(ABC, Generic[KIn, VIn, KOut, VOut]):
-    """Takes records, forwards others, whose keys may differ. One object per lane.
+    """Processes records and forwards others, possibly with other keys. One object per lane.
 
-    With a store of timers it needs an `on_timer(self, timer)` too.
+    With a timer store it also needs `on_timer(self, timer)`.
 
     >>> class Twice(sf.Processor[str, int, str, int]):
     ...     def init(self, context):
@@ -70,7 +70,7 @@ class Processor(ABC, Generic[KIn, VIn, KOut, VOut]):
     """
 
     def init(self, context: ProcessorContext[KOut, VOut]) -> None:
-        """Begin: keep the context and the stores, make schedules. Nothing can be forwarded yet.
+        """Initialize: keep the context and the stores, create schedules. Forwarding is not possible yet.
 
         >>> from stoatflow.testing import MockProcessorContext
         >>> class Ticks(sf.Processor[str, int, str, int]):
@@ -86,7 +86,7 @@ class Processor(ABC, Generic[KIn, VIn, KOut, VOut]):
 
     @abstractmethod
     def process(self, record: Record[KIn, VIn]) -> None:
-        """Take a record.
+        """Process a record.
 
         >>> class Words(sf.ContextualProcessor[str, str, str, str]):
         ...     def process(self, record):
@@ -101,7 +101,7 @@ class Processor(ABC, Generic[KIn, VIn, KOut, VOut]):
         """
 
     def close(self) -> None:
-        """End: the application stops. Stores can't be used any more.
+        """Close: the application stops. Stores can't be used any more.
 
         >>> class Sends(sf.ContextualProcessor[str, str, str, str]):
         ...     def process(self, record):
@@ -118,9 +118,9 @@ class Processor(ABC, Generic[KIn, VIn, KOut, VOut]):
 
 
 class FixedKeyProcessor(ABC, Generic[KIn, VIn, VOut]):
-    """Takes records, forwards others with the same keys. One object per lane.
+    """Processes records and forwards others with the same keys. One object per lane.
 
-    With a store of timers it needs an `on_timer(self, timer)` too; there it forwards records with the timer's key.
+    With a timer store it also needs `on_timer(self, timer)`, which forwards records with the timer's key.
 
     >>> class Twice(sf.FixedKeyProcessor[str, int, int]):
     ...     def init(self, context):
@@ -135,7 +135,7 @@ class FixedKeyProcessor(ABC, Generic[KIn, VIn, VOut]):
     """
 
     def init(self, context: FixedKeyProcessorContext[KIn, VOut]) -> None:
-        """Begin: keep the context and the stores, make schedules. Nothing can be forwarded yet.
+        """Initialize: keep the context and the stores, create schedules. Forwarding is not possible yet.
 
         >>> class Where(sf.FixedKeyProcessor[str, int, str]):
         ...     def init(self, context):
@@ -151,7 +151,7 @@ class FixedKeyProcessor(ABC, Generic[KIn, VIn, VOut]):
 
     @abstractmethod
     def process(self, record: FixedKeyRecord[KIn, VIn]) -> None:
-        """Take a record.
+        """Process a record.
 
         >>> class Words(sf.ContextualFixedKeyProcessor[str, str, str]):
         ...     def process(self, record):
@@ -166,7 +166,7 @@ class FixedKeyProcessor(ABC, Generic[KIn, VIn, VOut]):
         """
 
     def close(self) -> None:
-        """End: the application stops. Stores can't be used any more.
+        """Close: the application stops. Stores can't be used any more.
 
         >>> class Sends(sf.ContextualFixedKeyProcessor[str, str, str]):
         ...     def process(self, record):
@@ -198,7 +198,7 @@ class ContextualProcessor(Processor[KIn, VIn, KOut, VOut]):
     context: ProcessorContext[KOut, VOut]
 
     def init(self, context: ProcessorContext[KOut, VOut]) -> None:
-        """Keep the context; call it from an `init` of your own.
+        """Keep the context; call this method from your own `init`.
 
         >>> class Where(sf.ContextualProcessor[str, int, str, str]):
         ...     def init(self, context):
@@ -231,7 +231,7 @@ class ContextualFixedKeyProcessor(FixedKeyProcessor[KIn, VIn, VOut]):
     context: FixedKeyProcessorContext[KIn, VOut]
 
     def init(self, context: FixedKeyProcessorContext[KIn, VOut]) -> None:
-        """Keep the context; call it from an `init` of your own.
+        """Keep the context; call this method from your own `init`.
 
         >>> class Where(sf.ContextualFixedKeyProcessor[str, int, str]):
         ...     def init(self, context):
@@ -249,7 +249,7 @@ class ContextualFixedKeyProcessor(FixedKeyProcessor[KIn, VIn, VOut]):
 
 
 class ValueTransformer(ABC, Generic[KIn, VIn, VOut]):
-    """Gives a value for each update of a table. It may read stores; it can't forward.
+    """Returns a new value for each update of a table. It may read stores, but can't forward.
 
     >>> class Named(sf.ValueTransformer[str, int, str]):
     ...     def transform(self, key, value):
@@ -263,7 +263,7 @@ class ValueTransformer(ABC, Generic[KIn, VIn, VOut]):
     """
 
     def init(self, context: ProcessorContext[Any, Any]) -> None:
-        """Begin: keep the context and the stores.
+        """Initialize: keep the context and the stores.
 
         >>> class Where(sf.ValueTransformer[str, int, str]):
         ...     def init(self, context):
@@ -280,7 +280,7 @@ class ValueTransformer(ABC, Generic[KIn, VIn, VOut]):
 
     @abstractmethod
     def transform(self, key: KIn, value: VIn | None) -> VOut | None:
-        """Give the new value; `None` deletes.
+        """Return the new value; `None` deletes the row.
 
         >>> class Large(sf.ValueTransformer[str, int, int]):
         ...     def transform(self, key, value):
@@ -295,7 +295,7 @@ class ValueTransformer(ABC, Generic[KIn, VIn, VOut]):
         """
 
     def close(self) -> None:
-        """End: the application stops.
+        """Close: the application stops.
 
         >>> class Same(sf.ValueTransformer[str, int, int]):
         ...     def transform(self, key, value):
@@ -312,11 +312,11 @@ class ValueTransformer(ABC, Generic[KIn, VIn, VOut]):
 
 
 ProcessorSupplier: TypeAlias = Callable[[], Processor[KIn, VIn, KOut, VOut]]
-"""A `Processor` class, or a function that makes a new one at each call."""
+"""A `Processor` class, or a function that returns a new processor at each call."""
 FixedKeySupplier: TypeAlias = Callable[[], FixedKeyProcessor[KIn, VIn, VOut]]
-"""A `FixedKeyProcessor` class, or a function that makes a new one at each call."""
+"""A `FixedKeyProcessor` class, or a function that returns a new processor at each call."""
 TransformerSupplier: TypeAlias = Callable[[], ValueTransformer[KIn, VIn, VOut]]
-"""A `ValueTransformer` class, or a function that makes a new one at each call."""
+"""A `ValueTransformer` class, or a function that returns a new transformer at each call."""
 
 
 def with_stores(*connected: str | StoreBuilder[Any, Any]) -> Callable[[C], C]:
@@ -342,9 +342,9 @@ def with_stores(*connected: str | StoreBuilder[Any, Any]) -> Callable[[C], C]:
 def supplied(
     plan: PlanBuilder, supplier: object, names: Sequence[str], method: str, line: str
 ) -> tuple[ProcessorRef, tuple[str, ...]]:
-    """Check what makes processors and what it makes; give it with the names of its stores.
+    """Check a supplier and the processor it creates; return both with the names of the connected stores.
 
-    Stores that it brings along are added to the plan. A supplier that is no class is called, twice.
+    Stores that it brings along are added to the plan. A supplier that is not a class is called twice.
     """
     ref = processor(supplier, method, line)
     made = _made(supplier, ref, method, line)
@@ -386,7 +386,7 @@ def _connected(plan: PlanBuilder, supplier: object, made: object, names: Sequenc
 
 
 def _brought(supplier: object, line: str) -> Iterable[Any]:
-    """Give what `@with_stores(...)` or a `stores()` says: of a class, of a supplier object, of a processor."""
+    """Return the stores of `@with_stores(...)` or of `stores()`: of a class, a supplier object, a processor."""
     listed = getattr(supplier, "__stores__", None)
     if listed is not None:
         return tuple(listed)
@@ -405,7 +405,7 @@ def _brought(supplier: object, line: str) -> Iterable[Any]:
 
 
 def _made(supplier: Any, ref: ProcessorRef, method: str, line: str) -> object:
-    """Give what a supplier makes, checked: the class itself, or an object."""
+    """Return what a supplier creates, checked: the class itself, or an object."""
     if isinstance(supplier, type):
         _check_methods(supplier, supplier, ref.display, method, line)
         return supplier
@@ -430,13 +430,13 @@ def _made(supplier: Any, ref: ProcessorRef, method: str, line: str) -> object:
 
 
 def _check_methods(made: object, cls: type, display: str, method: str, line: str) -> None:
-    """Raise `TopologyError` for methods that are missing, or would not do what they say."""
+    """Raise `TopologyError` for methods that are missing, async, generators, or have wrong parameters."""
     work, given = ("transform", ("key", "value")) if method == "transform_values" else ("process", ("record",))
     for name, shape in ((work, given), ("init", ("context",)), ("close", ()), ("on_timer", ("timer",))):
         wanted = f"{name}({', '.join(shape)})"
         fn = getattr(made, name, None)
         if fn is None and name == "on_timer":
-            continue  # who needs one is known when the topology is built
+            continue  # whether it is needed is known when the topology is built
         if not callable(fn) or getattr(fn, "__isabstractmethod__", False):
             raise TopologyError(
                 f"{line} {method} needs a processor with {wanted}, but {cls.__qualname__} ({display}) has none",
@@ -458,7 +458,7 @@ def _check_methods(made: object, cls: type, display: str, method: str, line: str
 
 
 def _plainly(name: str, fn: Any) -> str:
-    """Say what to write instead of a method that is async or has a yield."""
+    """Return what to write instead of a method that is async or has a yield."""
     awaits = is_async(fn)
     if name == "transform":
         before = "; what is awaited for it belongs into an async table.map_values(...) before"
@@ -476,7 +476,7 @@ def _plainly(name: str, fn: Any) -> str:
 
 
 def _signature(made: object, cls: type, name: str, fn: Any) -> inspect.Signature | None:
-    """Give the parameters without `self`, if they are known."""
+    """Return the parameters without `self`, if they are known."""
     known = signature_of(fn)
     if known is None or made is not cls:
         return known

@@ -1,9 +1,8 @@
 """When a processor's schedule is due.
 
-`STREAM_TIME` follows the highest timestamp of each partition, and is called for each: it fires with the first
-record, then when time passes a multiple of the interval, once however many it passes, and never without records.
-`WALL_CLOCK_TIME` follows the machine's clock: it fires after one whole interval, then on a fixed grid, once
-however late it is.
+`STREAM_TIME` follows the stream time of each partition, and fires for each: with the first record, then whenever stream
+time passes a multiple of the interval (once, however many it passes), and never without records. `WALL_CLOCK_TIME`
+follows the machine's clock: it fires after one whole interval, then at multiples of it (once, however late).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Reads of committed state from outside the topology: any thread, any time, one moment for the whole answer.
+"""Queries of committed state from outside the topology: from any thread, at any time, consistent within one commit.
 
-`StoatFlow.store` gives handles that read the last commit; `StoatFlow.snapshot` holds one commit for several reads, of
+`StoatFlow.store` returns handles that read the last commit; `StoatFlow.snapshot` holds one commit for several reads, of
 all stores. Nothing here waits for the lanes, and what isn't committed is never seen.
 """
 
@@ -44,9 +44,9 @@ _KINDS: dict[str, type[ReadOnlyStore]] = {
 
 
 class Snapshot:
-    """One commit of all stores. Opened by its `with`, `async with` or first read; it ends with the application.
+    """All stores as of one commit. Opened by `with`, `async with` or the first read; it ends with the application.
 
-    `at_least` waits, for `timeout` at most, until input before these positions is committed.
+    `at_least` waits until input before these positions is committed, at most for `timeout`.
 
     >>> builder = sf.StreamsBuilder()
     >>> users = builder.table("users", key=str, value=str, store="users")
@@ -67,7 +67,7 @@ class Snapshot:
         timeout: float | Duration | None,
         forms: Forms,
     ) -> None:
-        """Made by `StoatFlow.snapshot`; `forms` says how stores are made."""
+        """Created by `StoatFlow.snapshot`; `forms` describes the stores."""
         self._engine = engine
         self._forms = forms
         self._at_least = wanted(at_least)
@@ -76,7 +76,7 @@ class Snapshot:
 
     @property
     def epoch(self) -> int:
-        """The number of the commit in this run; 0: what earlier runs have left.
+        """Number of the commit in this run; 0: the state that earlier runs left.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -93,7 +93,7 @@ class Snapshot:
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """The input it stands for: the next offset of each partition.
+        """Input that the commit includes: the next offset of each partition.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -109,7 +109,7 @@ class Snapshot:
         return {TopicPartition(topic, number): offset for topic, number, offset in self._opened().positions()}
 
     def store(self, name: str, *, timestamps: bool = False) -> Any:
-        """Give a store of it to read; `timestamps` shows values as `ValueAndTimestamp`.
+        """Return a store of the snapshot; with `timestamps`, values are `ValueAndTimestamp`.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -133,7 +133,7 @@ class Snapshot:
         schema: Mapping[str, object] | None = None,
         allow_scan: bool = False,
     ) -> SqlResult:
-        """Run a SELECT over the stores of this commit: as `StoatFlow.sql`.
+        """Run a SELECT over the stores of this commit, like `StoatFlow.sql`.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -153,7 +153,7 @@ class Snapshot:
         return run(stores, query, parameters, schema=schema, allow_scan=allow_scan)
 
     def close(self) -> None:
-        """Let it go: later reads are errors. More than once is allowed.
+        """Release the snapshot: later reads are errors. May be called more than once.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -198,7 +198,7 @@ class Snapshot:
 
 
 def wanted(at_least: Positions | None) -> list[tuple[str, int, int]]:
-    """Positions as the engine takes them."""
+    """Return positions in the engine's form."""
     return [(topic, number, offset) for (topic, number), offset in (at_least or {}).items()]
 
 
@@ -210,7 +210,7 @@ def read_only_store(
     timestamps: bool,
     forms: Forms,
 ) -> Any:
-    """Give a handle whose reads each show the last commit."""
+    """Return a handle whose reads each see the last commit."""
     given = (wanted(at_least), timeout_s(timeout) or 0.0)
 
     def read() -> bridge.StateReader:

@@ -1,7 +1,7 @@
-"""Records as processors and tests see them.
+"""Records of processors and tests.
 
-Takes keys, values, timestamps in milliseconds and headers; gives frozen values. Headers stand in their
-order, names may repeat. The engine makes records without calling `__init__`: what it gives is checked.
+Takes keys, values, timestamps in milliseconds and headers; frozen values. Headers keep their order, names may occur
+more than once. The engine creates records without `__init__`: its values need no check.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SAME: Any = object()
 
 
 def headers_of(headers: HeadersLike) -> Headers:
-    """Give headers as records hold them; text becomes UTF-8 bytes."""
+    """Return headers as records hold them; text is encoded as UTF-8."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return tuple((name, text.encode() if isinstance(text, str) else text) for name, text in pairs)
 
@@ -41,7 +41,7 @@ def _check(record: Record[Any, Any] | FixedKeyRecord[Any, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Record(Generic[K, V]):
-    """Key, value, timestamp in milliseconds, headers in their order (names may repeat).
+    """Key, value, timestamp in milliseconds, and headers in order (names may occur more than once).
 
     >>> record = sf.Record("a", 1, timestamp=1000)
     >>> record.replace(value=2)
@@ -54,7 +54,7 @@ class Record(Generic[K, V]):
     headers: Headers = ()
 
     def __post_init__(self) -> None:
-        """Check it."""
+        """Check the fields."""
         _check(self)
 
     def replace(
@@ -65,7 +65,7 @@ class Record(Generic[K, V]):
         timestamp: int = _SAME,
         headers: HeadersLike = _SAME,
     ) -> Record[Any, Any]:
-        """Give a record with other contents; what is left out stays.
+        """Return a record with other contents; fields that are left out stay the same.
 
         >>> record = sf.Record("a", 1, timestamp=1000)
         >>> record.replace(value=2, headers={"by": "me"})
@@ -81,7 +81,7 @@ class Record(Generic[K, V]):
 
 @dataclass(frozen=True, slots=True)
 class FixedKeyRecord(Generic[K, V]):
-    """A record whose key can't change. Only the engine makes them; `replace` gives others with the same key.
+    """A record whose key can't change. The engine creates them; `replace` returns others with the same key.
 
     >>> record = sf.FixedKeyRecord("a", 1, timestamp=1000)
     >>> record.replace(value=2).value
@@ -94,13 +94,13 @@ class FixedKeyRecord(Generic[K, V]):
     headers: Headers = ()
 
     def __post_init__(self) -> None:
-        """Check it."""
+        """Check the fields."""
         _check(self)
 
     def replace(
         self, *, value: V2 = _SAME, timestamp: int = _SAME, headers: HeadersLike = _SAME
     ) -> FixedKeyRecord[K, Any]:
-        """Give a record with other contents; what is left out stays.
+        """Return a record with other contents; fields that are left out stay the same.
 
         >>> record = sf.FixedKeyRecord("a", 1, timestamp=1000)
         >>> record.replace(value=2).value
@@ -115,7 +115,7 @@ class FixedKeyRecord(Generic[K, V]):
 
 
 class RecordMetadata(NamedTuple):
-    """Where the record that is being processed was read from.
+    """Topic, partition and offset of the record that is being processed.
 
     >>> sf.RecordMetadata(topic="orders", partition=0, offset=7).offset
     7

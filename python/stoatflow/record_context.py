@@ -1,6 +1,6 @@
-"""Where a record comes from, for functions that choose a topic.
+"""Context of a record, for functions that choose a topic.
 
-Takes nothing, gives what `to(lambda key, value, context: ...)` learns of a record beside key and value.
+It is the `context` in `to(lambda key, value, context: ...)`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class RecordContext(NamedTuple):
-    """The input record that caused this one, and this one's time and headers.
+    """Position of the input record that caused this one, and this record's timestamp and headers.
 
     >>> builder = sf.StreamsBuilder()
     >>> lines = builder.stream(["shop", "web"], key=str, value=str)
@@ -21,10 +21,10 @@ class RecordContext(NamedTuple):
     """
 
     topic: str | None
-    """The input topic; `None` if the record was made by a punctuation."""
+    """The input topic; `None` if a punctuation produced the record."""
     partition: int
     offset: int
     timestamp: int
-    """Of the record itself, milliseconds."""
+    """Timestamp of the record itself, in milliseconds."""
     headers: tuple[tuple[str, bytes | None], ...]
-    """Of the record itself, in order; names may repeat."""
+    """Headers of the record itself, in order; names may occur more than once."""

@@ -1,7 +1,7 @@
-"""A schema registry with Confluent's API: ids, schemas and subjects.
+"""A client of a schema registry with Confluent's API: ids, schemas and subjects.
 
-Takes addresses and credentials, gives schemas by id and ids by subject. Asks again while the registry is away, until a
-deadline; what was found once is kept, for an id never gets another schema. Never shows a credential.
+Takes addresses and credentials, returns schemas by id and ids by subject. Retries while the registry is unavailable,
+until a deadline; results are cached, since the schema of an id never changes. Never shows a credential.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from stoatflow._runtime.registry_http import Answer
 
 SubjectNames = Literal["topic", "record", "topic_record"]
-"""How subjects are called: `orders-value`, `shop.Order`, `orders-shop.Order`."""
+"""How subjects are named: `orders-value`, `shop.Order`, `orders-shop.Order`."""
 
 UNKNOWN_FOR_S = 5.0
-"""An id that the registry doesn't know is not asked for again so soon."""
+"""How long an id that the registry doesn't know is not requested again."""
 _PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 _NOT_THERE = (40401, 40402, 40403)
 
 
 @dataclass(frozen=True)
 class RegisteredSchema:
-    """A schema as a registry has it.
+    """A schema as it is registered.
 
     >>> schema = sf.RegisteredSchema(id=7, type="AVRO", schema='"string"')
     >>> schema.id, schema.type
@@ -42,11 +42,11 @@ class RegisteredSchema:
 
     id: int
     schema: str
-    """Its text."""
+    """Text of the schema."""
     type: str = "AVRO"
     """`AVRO`, `PROTOBUF` or `JSON`."""
     references: tuple[tuple[str, str, int], ...] = ()
-    """What it imports: names, each with a subject and a version."""
+    """Schemas that it imports: names, each with a subject and a version."""
     subject: str | None = None
     version: int | None = None
 
@@ -56,10 +56,10 @@ class SchemaRegistry:
 
     `SchemaRegistry("https://registry:8081", user="orders", password=secret, ca="ca.pem")`
 
-    Several addresses are tried in turn. `ca`, `certificate` and `key` are PEM files. `token` is the text of a bearer
-    token, or a function that gives one for each request. `subjects` says how subjects are called, `auto_register`
-    whether a schema that is written is registered, `use_latest` that the latest version of the subject must be the
-    schema that is written. While the registry is away, a question is asked again for `timeout` in all.
+    Several addresses are tried in turn. `ca`, `certificate` and `key` are PEM files. `token` is a bearer token, or a
+    function that returns one for each request. `subjects` says how subjects are named; `auto_register` registers
+    schemas that are written; with `use_latest`, the latest version of the subject must be the schema that is written.
+    While the registry is unavailable, requests are retried for `timeout` in all.
 
     >>> registry = sf.SchemaRegistry("http://localhost:8081")
     >>> registry.urls
@@ -84,8 +84,8 @@ class SchemaRegistry:
         timeout: Duration = "30s",
         request_timeout: Duration = "5s",
     ) -> None:
-        """Check the arguments; nothing is asked yet."""
-        from stoatflow._runtime.registry_http import Connection  # `urllib` and `ssl` cost an import their time
+        """Check the arguments; no request is sent yet."""
+        from stoatflow._runtime.registry_http import Connection  # importing `urllib` and `ssl` takes time
 
         if subjects not in {"topic", "record", "topic_record"}:
             raise ConfigError(
@@ -110,9 +110,9 @@ class SchemaRegistry:
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> SchemaRegistry:
-        """Make one of the settings of Confluent's serdes: `schema.registry.url`, `basic.auth.user.info`, ...
+        """Create a registry from the settings of Confluent's serdes: `schema.registry.url`, `basic.auth.user.info`, ...
 
-        Other settings in the mapping are left alone, so it may be the whole configuration of an application.
+        Other settings in the mapping are ignored, so it may be the whole configuration of an application.
 
         >>> config = {"schema.registry.url": "http://localhost:8081", "auto.register.schemas": False}
         >>> registry = sf.SchemaRegistry.from_config(config)
@@ -137,7 +137,7 @@ class SchemaRegistry:
         return f"<SchemaRegistry {', '.join(self.urls)}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Refuse: a copy would carry credentials to wherever it goes."""
+        """Raise an error: a copy would carry credentials along."""
         raise TopologyError(
             "a SchemaRegistry can't be sent to another process: it holds credentials",
             next_step='give the serde ids instead: framing="confluent", schema_id=..., and writer_schemas= of Avro or '
@@ -145,7 +145,7 @@ class SchemaRegistry:
         )
 
     def schema(self, schema_id: int) -> RegisteredSchema:
-        """Give the schema with an id. It is kept; `SerdeError` for an id that the registry doesn't know.
+        """Return the schema with an id. It is cached; `SerdeError` for an id that the registry doesn't know.
 
         >>> registry = sf.SchemaRegistry("http://localhost:8081")
         >>> schema_id = registry.register("orders-value", '"string"')
@@ -170,7 +170,7 @@ class SchemaRegistry:
             return self._by_id.setdefault(schema_id, _registered(found, id=schema_id))
 
     def latest(self, subject: str) -> RegisteredSchema:
-        """Give the latest version of a subject. Asks the registry each time.
+        """Return the latest version of a subject. Sends a request each time.
 
         >>> registry = sf.SchemaRegistry("http://localhost:8081")
         >>> for schema in ('"int"', '"long"'):
@@ -184,7 +184,7 @@ class SchemaRegistry:
         return _registered(found)
 
     def version(self, subject: str, number: int) -> RegisteredSchema:
-        """Give a version of a subject. It is kept.
+        """Return a version of a subject. It is cached.
 
         >>> registry = sf.SchemaRegistry("http://localhost:8081")
         >>> for schema in ('"int"', '"long"'):
@@ -203,7 +203,7 @@ class SchemaRegistry:
     def register(
         self, subject: str, schema: str, schema_type: str = "AVRO", references: Sequence[tuple[str, str, int]] = ()
     ) -> int:
-        """Register a schema under a subject, if it isn't there yet; give its id.
+        """Register a schema under a subject, if it isn't registered yet; return its id.
 
         >>> registry = sf.SchemaRegistry("http://localhost:8081")
         >>> registry.register("orders-value", '"string"')
@@ -214,7 +214,7 @@ class SchemaRegistry:
     def lookup(
         self, subject: str, schema: str, schema_type: str = "AVRO", references: Sequence[tuple[str, str, int]] = ()
     ) -> int:
-        """Give the id of a schema that is registered under a subject; `TopologyError` if it isn't.
+        """Return the id of a schema that is registered under a subject; `TopologyError` if it isn't.
 
         >>> registry = sf.SchemaRegistry("http://localhost:8081")
         >>> registry.register("orders-value", '"string"') == registry.lookup("orders-value", '"string"')
@@ -225,7 +225,7 @@ class SchemaRegistry:
     def registered(
         self, subject: str, schema: str, schema_type: str = "AVRO", references: Sequence[tuple[str, str, int]] = ()
     ) -> RegisteredSchema:
-        """Give a schema as it is registered under a subject, with its version; `TopologyError` if it isn't.
+        """Return a schema as it is registered under a subject, with its version; `TopologyError` if it isn't.
 
         >>> registry = sf.SchemaRegistry("http://localhost:8081")
         >>> schema_id = registry.register("orders-value", '"string"')
@@ -247,7 +247,7 @@ class SchemaRegistry:
             return known
         body = _body(schema, schema_type, references)
         until = time.monotonic() + self._timeout_s
-        # One at a time: all lanes start with the same question.
+        # One request at a time: all lanes start with the same one.
         with self._turn(until):
             known = self._ids.get(asked)
             if known is not None:
@@ -267,7 +267,7 @@ class SchemaRegistry:
     def _ask(
         self, method: str, path: str, body: Mapping[str, object] | None, until: float | None = None
     ) -> dict[str, Any] | None:
-        """Ask until there is an answer; None is "not there". Any other answer than that and "here it is" raises."""
+        """Send requests until there is an answer; `None` means not found. Any other answer than success raises."""
         until = time.monotonic() + self._timeout_s if until is None else until
         data = None if body is None else json.dumps(body).encode()
         why, attempt = "no time was left", 0
@@ -313,7 +313,7 @@ class SchemaRegistry:
         )
 
     def away(self, why: str) -> BrokerUnavailableError:
-        """Give the error of a registry that can't be asked.
+        """Return the error about an unavailable registry.
 
         >>> registry = sf.SchemaRegistry("http://localhost:8081", timeout="5s")
         >>> registry.away("connection refused").message
@@ -348,7 +348,7 @@ class SchemaRegistry:
 
 
 class _Turn:
-    """One question at a time; who waits for longer than the question may take has no answer either."""
+    """One request at a time; a thread that waits longer than the request may take gets no answer either."""
 
     def __init__(self, registry: SchemaRegistry, until: float) -> None:
         self._registry, self._until = registry, until

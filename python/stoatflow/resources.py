@@ -1,7 +1,8 @@
-"""What functions share for as long as an application runs: HTTP clients, connection pools, models.
+"""Resources that functions share while an application runs: HTTP clients, connection pools, models.
 
-Takes a function that makes one, gives a handle that is filled before the first record and emptied after the last.
-Opened and closed on the application's event loop, in the order of declaration and back. Never made twice in a run.
+Takes a function that creates one, returns a handle that is filled before the first record and emptied after the last.
+Resources are opened on the application's event loop in the order of declaration, and closed in reverse. Created once
+per run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ T = TypeVar("T")
 
 
 class Resource(Generic[T]):
-    """A handle of something that lives as long as the application: `client.value`.
+    """A handle of an object that lives as long as the application: `client.value`.
 
     >>> import contextlib
     >>> builder = sf.StreamsBuilder()
@@ -27,14 +28,14 @@ class Resource(Generic[T]):
     """
 
     def __init__(self, make: Callable[[], Any], line: str) -> None:
-        """Made by `StreamsBuilder.resource`."""
+        """Created by `StreamsBuilder.resource`."""
         self._make = make
         self._line = line
         self._open: list[T] = []
 
     @property
     def name(self) -> str:
-        """The name of the function that makes it.
+        """Name of the function that creates it.
 
         >>> def rates():
         ...     yield {"EUR": 2}
@@ -45,7 +46,7 @@ class Resource(Generic[T]):
 
     @property
     def value(self) -> T:
-        """What was made; raises `RuntimeError` while no application runs.
+        """The open object; raises `RuntimeError` while no application runs.
 
         >>> def rates():
         ...     yield {"EUR": 2}
@@ -58,7 +59,7 @@ class Resource(Generic[T]):
         [map_values]: None, 8
         closed
         """
-        # Looked at once: the application may end in another thread at any moment.
+        # Read once: the application may end in another thread at any moment.
         made = self._open
         if not made:
             raise RuntimeError(
@@ -68,7 +69,7 @@ class Resource(Generic[T]):
         return made[0]
 
     async def open(self, stack: AsyncExitStack) -> None:
-        """Make it, on the event loop; what closes it goes on the stack."""
+        """Create it, on the event loop; its cleanup is pushed on the stack."""
         made = self._make()
         if inspect.isasyncgen(made):
             made = asynccontextmanager(lambda: made)()
@@ -83,7 +84,7 @@ class Resource(Generic[T]):
         self._open = [made]
 
     def forget(self) -> None:
-        """It is closed."""
+        """Empty the handle: the object is closed."""
         self._open = []
 
     def __repr__(self) -> str:

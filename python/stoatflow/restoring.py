@@ -1,7 +1,7 @@
-"""How a restore is watched: a listener of the application's own, and a bar on a terminal.
+"""Watching a restore: the application's listener, and a progress bar on a terminal.
 
-Takes what the engine tells of changelog partitions. Gives calls of a listener and one line on a terminal. Never
-touches a store, and never stops a restore: what a listener raises is logged.
+Takes the engine's progress of changelog partitions; calls the listener, and draws one line on a terminal. Never touches
+a store, and never stops a restore: exceptions of a listener are logged.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class TopicPartition(NamedTuple):
 
 
 class RestoreListener:
-    """Hears how stores catch up with their changelogs: extend it and override what matters.
+    """Called while stores are restored from their changelogs: extend it and override what matters.
 
-    Only partitions of which something is missing are told of. The calls come from one thread of the engine, in
-    order, and restoring does not wait for them; the application runs when all of them have returned.
+    Only partitions with records to restore are reported. One thread of the engine makes the calls, in order, and
+    restoring does not wait for them; the application runs when all calls have returned.
 
     >>> class Told(sf.RestoreListener):
     ...     def on_restore_end(self, partition, store, total):
@@ -40,7 +40,7 @@ class RestoreListener:
     """
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
-        """Records from offset `start` to before `end` will be read.
+        """Called at the start: records from offset `start` to before `end` will be read.
 
         >>> class Told(sf.RestoreListener):
         ...     def on_restore_start(self, partition, store, start, end):
@@ -50,7 +50,7 @@ class RestoreListener:
         """
 
     def on_batch_restored(self, partition: TopicPartition, store: str, end: int, restored: int) -> None:
-        """So many more records are in the store; the next one is at offset `end`.
+        """Called after a batch: `restored` more records are in the store; the next one is at offset `end`.
 
         >>> class Told(sf.RestoreListener):
         ...     def on_batch_restored(self, partition, store, end, restored):
@@ -60,7 +60,7 @@ class RestoreListener:
         """
 
     def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> None:
-        """The store has caught up with the partition.
+        """Called at the end: the store has caught up with the partition.
 
         >>> class Told(sf.RestoreListener):
         ...     def on_restore_end(self, partition, store, total):
@@ -70,7 +70,7 @@ class RestoreListener:
         """
 
     def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None:
-        """The application stops before the store has caught up; the next start goes on from there.
+        """Called if the application stops before the store has caught up; the next start continues from there.
 
         >>> class Told(sf.RestoreListener):
         ...     def on_restore_suspended(self, partition, store, total):
@@ -81,7 +81,7 @@ class RestoreListener:
 
 
 def hear(listener: RestoreListener) -> Callable[[str, str, str, int, int, int], None]:
-    """Make what the engine calls from a listener."""
+    """Convert a listener to the callback of the engine."""
 
     def told(step: str, store: str, topic: str, number: int, first: int, second: int) -> None:
         partition = TopicPartition(topic, number)
@@ -94,23 +94,23 @@ def hear(listener: RestoreListener) -> Callable[[str, str, str, int, int, int], 
                 listener.on_restore_end(partition, store, first)
             else:
                 listener.on_restore_suspended(partition, store, first)
-        except Exception:  # whatever a listener does, the restore goes on
+        except Exception:  # an exception of a listener must not stop the restore
             _log.exception("a restore listener failed at '%s' of %s", step, store)
 
     return told
 
 
 class RestoreBar:
-    """One line that is written again and again, and taken away at the end."""
+    """One line on a terminal that is rewritten, and removed at the end."""
 
     def __init__(self, stream: TextIO, now: Callable[[], float] = time.monotonic) -> None:
-        """Nothing is written yet."""
+        """Write nothing yet."""
         self._stream, self._now = stream, now
         self._began: float | None = None
         self._shown = 0
 
     def draw(self, rows: Iterable[tuple[str, int, int, bool]]) -> None:
-        """Show the progress of all stores: name, records to read, records read, has it caught up."""
+        """Show the progress of all stores: name, records to read, records read, and whether it has caught up."""
         stores = [row for row in rows if row[1]]
         total, done = sum(row[1] for row in stores), sum(row[2] for row in stores)
         if not total or all(row[3] for row in stores):
@@ -126,13 +126,13 @@ class RestoreBar:
         )
         if done and passed > 1:
             line += f", {done / passed:,.0f}/s, {(total - done) * passed / done:.0f} s left"
-        # The cursor goes back to the beginning: a line of a log is written over the bar, not behind it.
+        # The cursor returns to the start of the line, so that a log line overwrites the bar instead of following it.
         self._stream.write(line.ljust(self._shown) + "\r")
         self._stream.flush()
         self._shown = len(line)
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._shown:
             self._stream.write(" " * self._shown + "\r")
             self._stream.flush()

@@ -1,7 +1,7 @@
-"""How RocksDB keeps a store.
+"""RocksDB options of a store.
 
-`RocksDBConfig` is frozen data that `Materialized(rocksdb=)` and `Stores` take. What it leaves out is as the
-settings `rocksdb.*` say. The engine checks what numbers may be; here is checked whether they are numbers.
+`RocksDBConfig` is frozen data for `Materialized(rocksdb=)` and `Stores`. Options that it leaves out are those of the
+settings `rocksdb.*`. Types are checked here, ranges of numbers by the engine.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _WHY: Final = {"fifo": ". RocksDB's fifo deletes the oldest rows of a store, and
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RocksDBConfig:
-    """How RocksDB keeps a store: `RocksDBConfig(compression="zstd", block_size="16KiB")`.
+    """RocksDB options of a store: `RocksDBConfig(compression="zstd", block_size="16KiB")`.
 
-    `compression` of its files is "none", "lz4" or "zstd". `block_size` is about how many bytes of rows are
-    read, cached and compressed together. `bloom_bits` are the bits of a Bloom filter for each key, 0 for no
-    filter. `compaction` is "level" or "universal". `cache_size` gives the store a block cache of its own,
-    taken out of `state.memory.max.bytes`, so that other stores don't push its blocks out, nor it theirs.
+    `compression` of its files is "none", "lz4" or "zstd". `block_size` is the approximate number of bytes that are
+    read, cached and compressed together. `bloom_bits` are the bits per key of a Bloom filter, 0 for no filter.
+    `compaction` is "level" or "universal". `cache_size` gives the store its own block cache, taken out of
+    `state.memory.max.bytes`, so that it and other stores don't evict each other's blocks.
 
-    All of it may change from run to run: rows that are there stay as they were written until they are merged.
+    All options may change from run to run: existing rows stay as they were written until they are compacted.
 
     >>> sf.RocksDBConfig(compression="zstd", block_size="16KiB")
     RocksDBConfig(compression='zstd', block_size='16KiB', bloom_bits=None, compaction=None, cache_size=None)
@@ -53,7 +53,7 @@ class RocksDBConfig:
 
 
 def rocksdb_spec(config: object, store: str | None, argument: str, line: str) -> RocksDBSpec | None:
-    """Give the plan's form of a `RocksDBConfig`; raise `TopologyError` for what is no such thing."""
+    """Return a `RocksDBConfig` as plan data; raise `TopologyError` for anything else."""
     how = given(config, RocksDBConfig, None, argument, line)
     if how is None:
         return None

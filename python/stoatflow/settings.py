@@ -1,8 +1,8 @@
-"""What the user may set, and where each value came from.
+"""Settings of an application, and the origin of each value.
 
 Takes a mapping with Kafka Streams names, keyword arguments with underscores, a TOML, JSON or Java properties file and
-`STOATFLOW_*` variables; gives name-value pairs for the engine, which alone knows what is valid.
-Order: argument > environment > file > default. Never knows a default.
+`STOATFLOW_*` variables; returns name-value pairs for the engine, which defines what is valid, and the defaults. Order:
+argument > environment > file > default.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from stoatflow.serdes import Serde
 
 _PREFIX = "STOATFLOW_"
-# Variables of the tools around the engine; they are no settings of an application.
+# Variables of the tools around the engine, not settings of an application.
 _NOT_SETTINGS = ("STOATFLOW_LOG", "STOATFLOW_FAILPOINTS", "STOATFLOW_TEST_", "STOATFLOW_DEMO_", "STOATFLOW_BENCH_")
 
-# The one setting that may be a function; named as in confluent-kafka.
+# The only setting that may be a function; named as in confluent-kafka.
 _OAUTH_CB = "oauth_cb"
-# These may be serdes, or types that stand for them.
+# These may be serdes, or types that stand for serdes.
 _SERDES = ("default.key.serde", "default.value.serde")
 
 
@@ -50,7 +50,7 @@ class Settings:
         environ: Mapping[str, str] | None = None,
         **settings: object,
     ) -> None:
-        """Merge arguments over the environment (`environ={}` leaves that out)."""
+        """Merge arguments over the environment (`environ={}` ignores it)."""
         self._merge({}, "", config, environ, settings)
 
     @classmethod
@@ -102,14 +102,14 @@ class Settings:
         self._origins.update(origins)
 
     def pairs(self) -> list[tuple[str, object]]:
-        """Give everything that was set, for the engine.
+        """Return all values that were set, for the engine.
 
         >>> sf.Settings({"application.id": "words"}, lanes_count=4, environ={}).pairs()
         [('application.id', 'words'), ('lanes.count', 4)]
         """
         pairs = dict(self._values)
         if _OAUTH_CB in pairs:
-            # Only who uses it needs it.
+            # Imported only if it is used.
             from stoatflow._runtime.oauth_calls import TokenCalls
 
             pairs[_OAUTH_CB] = TokenCalls(pairs[_OAUTH_CB], str(self.get("sasl.oauthbearer.config", "")))
@@ -120,7 +120,7 @@ class Settings:
         return list(pairs.items())
 
     def origin(self, name: str) -> str:
-        """Tell where a value came from: `argument`, a variable, a file, or `default`.
+        """Return where a value came from: `argument`, a variable, a file, or `default`.
 
         >>> settings = sf.Settings({"application.id": "words"}, environ={"STOATFLOW_LANES_COUNT": "4"})
         >>> settings.origin("application.id"), settings.origin("lanes.count"), settings.origin("state.dir")
@@ -129,7 +129,7 @@ class Settings:
         return self._origins.get(name, "default")
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Give a value that was set.
+        """Return a value that was set.
 
         >>> settings = sf.Settings({"application.id": "words"}, environ={})
         >>> settings.get("application.id"), settings.get("lanes.count"), settings.get("lanes.count", 4)
@@ -138,7 +138,7 @@ class Settings:
         return self._values.get(name, default)
 
     def serde(self, name: str) -> Serde[Any] | None:
-        """Give the serde that was set in code under this name; None if it is a word, or not set.
+        """Return the serde that was set in code under this name; `None` if it is set by name, or not set.
 
         >>> settings = sf.Settings({"default.value.serde": sf.Serdes.json()}, environ={})
         >>> settings.serde("default.value.serde"), settings.serde("default.key.serde")
@@ -147,12 +147,12 @@ class Settings:
         value = self._values.get(name)
         if value is None or isinstance(value, str):
             return None
-        from stoatflow.serdes import resolve  # only who sets one needs it
+        from stoatflow.serdes import resolve  # needed only for serdes set in code
 
-        return resolve(value)  # type: ignore[arg-type]  # it says what is wrong
+        return resolve(value)  # type: ignore[arg-type]  # it raises for anything else
 
     def check(self) -> None:
-        """Raise one `ConfigError` with every problem, and where the values came from.
+        """Raise one `ConfigError` that lists every problem, and where the values came from.
 
         >>> settings = sf.Settings({"application.id": "words", "bootstrap.servers": "localhost:9092"}, environ={})
         >>> try:
@@ -162,7 +162,7 @@ class Settings:
         one setting is wrong:
           lanes.count = 0: must be between 1 and 4096
         """
-        # The bridge is the border; the rest of this module must work without it (documentation).
+        # The rest of this module must work without the native module (documentation).
         from stoatflow._runtime import bridge
 
         try:
@@ -190,7 +190,7 @@ class Settings:
         )
 
     def with_defaults(self, defaults: Mapping[str, object]) -> Settings:
-        """Give settings where these values stand for those that were not set.
+        """Return settings with these values for names that were not set.
 
         >>> settings = sf.Settings({"application.id": "words"}, environ={})
         >>> settings.with_defaults({"application.id": "other", "lanes.count": 4}).pairs()
@@ -202,7 +202,7 @@ class Settings:
         return made
 
     def with_values(self, values: Mapping[str, object]) -> Settings:
-        """Give settings where these values stand, whatever was set.
+        """Return settings with these values, replacing those that were set.
 
         >>> settings = sf.Settings({"application.id": "words", "lanes.count": 4}, environ={})
         >>> settings.with_values({"application.id": "other"}).pairs()
@@ -215,21 +215,21 @@ class Settings:
         return made
 
     def __contains__(self, name: object) -> bool:
-        """Was it set?"""
+        """Whether a value was set for this name."""
         return name in self._values
 
     def __iter__(self) -> Iterator[str]:
-        """Names that were set."""
+        """Iterate over the names that were set."""
         return iter(self._values)
 
     def __repr__(self) -> str:
-        """Show values and origins; what may be secret is hidden."""
+        """Show values and origins; values that may be secret are hidden."""
         shown = (f"{n}={_hidden(n, v)!r} ({self._origins.get(n, 'default')})" for n, v in self._values.items())
         return f"<Settings {', '.join(shown)}>"
 
 
 def as_settings(config: Settings | Mapping[str, object] | None, keywords: Mapping[str, object]) -> Settings:
-    """Give settings for what a constructor was given."""
+    """Return settings for the arguments of a constructor."""
     if not isinstance(config, Settings):
         return Settings(config, **keywords)  # type: ignore[arg-type]  # a setting may be named anything
     if keywords:
@@ -245,7 +245,7 @@ def _dotted(name: str) -> str:
 
 
 def _named(name: str) -> str:
-    """Give the name under which a value of the user's code is found again."""
+    """Return the name by which a value of the user's code is found again."""
     dotted = name.replace("_", ".")
     return _OAUTH_CB if dotted == "oauth.cb" else dotted if dotted in _SERDES else name
 
@@ -275,7 +275,7 @@ def _read(path: Path) -> Mapping[str, object]:
         elif path.suffix == ".toml":
             data = _toml(text)
         elif path.suffix == ".properties":
-            from stoatflow._dsl.properties import parse  # only who has such a file needs it
+            from stoatflow._dsl.properties import parse  # needed only for such files
 
             data = parse(text)
         else:
@@ -292,14 +292,14 @@ def _read(path: Path) -> Mapping[str, object]:
 
 
 def _toml(text: str) -> dict[str, object]:
-    # Neither is there on every Python: 3.10 has no `tomllib`, later ones need no `tomli`.
+    # Imported by name: 3.10 has no `tomllib`, and later versions need no `tomli`.
     library = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     read: dict[str, object] = library.loads(text)
     return read
 
 
 def _flat(data: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Join nested names: TOML reads `processing.guarantee = "..."` as a table in a table."""
+    """Flatten nested names: TOML reads `processing.guarantee = "..."` as nested tables."""
     flat: dict[str, object] = {}
     for name, value in data.items():
         if isinstance(value, dict):
@@ -310,7 +310,7 @@ def _flat(data: Mapping[str, object], prefix: str = "") -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """Give a value as text, number or boolean; the engine says what fits where."""
+    """Return a value as text, number or boolean; the engine checks what is valid where."""
     if isinstance(value, timedelta):
         return value // timedelta(milliseconds=1)
     if isinstance(value, os.PathLike):
@@ -327,7 +327,7 @@ _SECRET_WORDS = ("pass", "pasw", "pwd", "secret", "jaas", "token", "private", "c
 
 
 def _kept(name: str, value: object) -> object:
-    """Give a value as it is kept: those that are objects of the user's code stay what they are."""
+    """Return a value as it is stored: objects of the user's code stay unchanged."""
     return value if name == _OAUTH_CB or name in _SERDES else _plain(value)
 
 

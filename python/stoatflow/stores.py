@@ -1,8 +1,8 @@
-"""Stores of processors: how they are declared, and what processors get to use them.
+"""Stores of processors: their declarations, and the types of their handles.
 
-`Stores` gives `StoreBuilder`s: frozen data that `add_state_store` or a processor's `stores()` takes. The handles
-(`KeyValueStore` and its kin) are the engine's own: `context.state_store(name)` gives them, and they work while their
-processor is called.
+`Stores` creates `StoreBuilder`s: frozen data for `add_state_store` or a processor's `stores()`. The handles
+(`KeyValueStore` and others) belong to the engine: `context.state_store(name)` returns them, and they can be used only
+while their processor is called.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 VALID_TO_UNDEFINED = -1
-"""What `VersionedKeyValueStore.put` gives for a version that still holds."""
+"""Returned by `VersionedKeyValueStore.put` for a version that is still valid."""
 NOT_PUT = -(2**63)
-"""What `VersionedKeyValueStore.put` gives for a version that is too old to be kept."""
+"""Returned by `VersionedKeyValueStore.put` for a version that is too old to be kept."""
 
 
 # A NamedTuple can't be generic before Python 3.11.
@@ -63,7 +63,7 @@ class _ValueAndTimestamp(NamedTuple):
 
 
 class ValueAndTimestamp(_ValueAndTimestamp, Generic[V]):
-    """A value of a timestamped store, and the time it is from.
+    """A value of a timestamped store, and its timestamp.
 
     >>> total, since = sf.ValueAndTimestamp(42, 1000)
     >>> total
@@ -83,9 +83,9 @@ class _VersionedRecord(NamedTuple):
 
 
 class VersionedRecord(_VersionedRecord, Generic[V]):
-    """A version of a key: its value, since when it holds.
+    """A version of a key: its value, and since when it is valid.
 
-    `valid_to` is when it ended; `get` leaves it out, as Kafka Streams does.
+    `valid_to` is the end of its validity; `get` leaves it out, as Kafka Streams does.
 
     >>> sf.VersionedRecord("cheap", 1000).value
     'cheap'
@@ -100,10 +100,10 @@ class VersionedRecord(_VersionedRecord, Generic[V]):
 
 @dataclass(frozen=True)
 class StoreBuilder(Generic[K, V]):
-    """How a store is kept. Made by `Stores`.
+    """The declaration of a store. Created by `Stores`.
 
-    `logging=False` writes no changelog topic: what the store held is lost with the disk. A mapping gives settings of
-    that topic: `logging={"min.cleanable.dirty.ratio": "0.1"}`. `rocksdb` is how RocksDB keeps a persistent store.
+    `logging=False` disables the changelog topic: the state is lost with the disk. A mapping sets options of that topic:
+    `logging={"min.cleanable.dirty.ratio": "0.1"}`. `rocksdb` configures RocksDB for a persistent store.
 
     >>> totals = sf.Stores.key_value("totals", key=str, value=int)
     >>> totals.name, totals.key
@@ -120,7 +120,7 @@ class StoreBuilder(Generic[K, V]):
     rocksdb: RocksDBConfig | None = None
 
     def __post_init__(self) -> None:
-        """Check it."""
+        """Check the arguments."""
         if not isinstance(self.name, str) or not self.name:
             raise TopologyError(
                 f"{user_line()} a store needs a name, not {self.name!r}",
@@ -137,7 +137,7 @@ class StoreBuilder(Generic[K, V]):
 
 
 class Stores:
-    """The kinds of stores. Serdes that are left out are those of the settings, or bytes as they are.
+    """The kinds of stores. Serdes that are left out are those of the settings, or raw bytes.
 
     >>> totals = sf.Stores.in_memory_key_value("totals", key=str, value=int)
     >>> totals.name
@@ -171,7 +171,7 @@ class Stores:
         logging: Logging = True,
         indexes: Iterable[Index] = (),
     ) -> StoreBuilder[K, V]:
-        """A value per key, in memory: rebuilt from the changelog at every start.
+        """A value per key, in memory: restored from the changelog at every start.
 
         >>> store = sf.Stores.in_memory_key_value("totals", key=str, value=int)
         >>> store.name, store.kind.type
@@ -189,7 +189,7 @@ class Stores:
         indexes: Iterable[Index] = (),
         rocksdb: RocksDBConfig | None = None,
     ) -> StoreBuilder[K, V]:
-        """A value and its time per key, as tables have it: `ValueAndTimestamp`.
+        """A value and its timestamp per key, as in tables: `ValueAndTimestamp`.
 
         >>> store = sf.Stores.persistent_timestamped_key_value("totals", key=str, value=int)
         >>> store.name, store.kind.type
@@ -207,7 +207,7 @@ class Stores:
         logging: Logging = True,
         indexes: Iterable[Index] = (),
     ) -> StoreBuilder[K, V]:
-        """A value and its time per key, in memory.
+        """A value and its timestamp per key, in memory.
 
         >>> store = sf.Stores.in_memory_timestamped_key_value("totals", key=str, value=int)
         >>> store.name, store.kind.type
@@ -250,7 +250,7 @@ class Stores:
         logging: Logging = True,
         rocksdb: RocksDBConfig | None = None,
     ) -> StoreBuilder[K, V]:
-        """As `persistent_window`, with a time beside each value: `ValueAndTimestamp`.
+        """As `persistent_window`, with a timestamp for each value: `ValueAndTimestamp`.
 
         >>> store = sf.Stores.persistent_timestamped_window("per-minute", "1h", "1m", key=str, value=int)
         >>> store.name, store.kind.type
@@ -326,7 +326,7 @@ class Stores:
         logging: Logging = True,
         rocksdb: RocksDBConfig | None = None,
     ) -> StoreBuilder[K, V]:
-        """Values of a key by the time since when they hold, back to `history_retention` before the newest.
+        """Versions of a key's value, by the timestamp since which each is valid, back to `history_retention`.
 
         >>> store = sf.Stores.persistent_versioned("prices", "1h", key=str, value=int)
         >>> store.name, store.kind.type
@@ -362,7 +362,7 @@ class Stores:
         logging: Logging = True,
         rocksdb: RocksDBConfig | None = None,
     ) -> StoreBuilder[K, bytes]:
-        """Timers of one processor, whose `on_timer` is called when they are due. `key` is that of its records.
+        """Timers of one processor, whose `on_timer` is called when they are due. `key` is the serde of record keys.
 
         >>> store = sf.Stores.persistent_timers("alarms", key=str)
         >>> store.name, store.kind.type
@@ -374,7 +374,7 @@ class Stores:
     def in_memory_timers(
         name: str, *, key: SerdeLike[K] | None = None, logging: Logging = True
     ) -> StoreBuilder[K, bytes]:
-        """As `persistent_timers`, in memory: rebuilt from the changelog at every start.
+        """As `persistent_timers`, in memory: restored from the changelog at every start.
 
         >>> store = sf.Stores.in_memory_timers("alarms", key=str)
         >>> store.name, store.kind.type

@@ -1,7 +1,7 @@
-"""A stream of records and what can be done with it.
+"""A stream of records, and its operators.
 
-Takes functions or native expressions, adds nodes, gives new handles. `(key, value)` callbacks and
-`(value)` callbacks are told apart by the method, never by the function's arity.
+Takes functions or native expressions, adds nodes, returns new handles. `(key, value)` callbacks and `(value)` callbacks
+are distinguished by the method, never by the function's arity.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ V2 = TypeVar("V2")
 
 
 class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
-    """A stream of records: each one stands for itself.
+    """A stream of records, each independent of the others.
 
     >>> builder = sf.StreamsBuilder()
     >>> lines = builder.stream("lines", key=str, value=str)
@@ -61,7 +61,7 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
     __slots__ = ()
 
     def merge(self, other: KStream[K, V], *others: KStream[K, V], name: str | None = None) -> KStream[K, V]:
-        """Put streams together. No order holds between their records.
+        """Merge streams. The order between their records is undefined.
 
         >>> builder = sf.StreamsBuilder()
         >>> shop, web = (builder.stream(topic, key=str, value=int) for topic in ("shop", "web"))
@@ -94,7 +94,7 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
         name: str | None = None,
         grouped: Grouped[K, V] | None = None,
     ) -> KGroupedStream[K, V]:
-        """Group by the key there is. Records with a null key or value will not be aggregated.
+        """Group by the current key. Records with a null key or value are not aggregated.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -152,7 +152,7 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
         on_error: OnError | None = None,
         grouped: Grouped[Any, Any] | None = None,
     ) -> KGroupedStream[Any, Any]:
-        """Group by `fn(key, value)`; `key=` says how the new key is written.
+        """Group by `fn(key, value)`; `key=` is the serde of the new key.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -194,10 +194,10 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> BranchedKStream[K, V] | dict[str, KStream[K, V]]:
-        """Give each record to the first branch that fits.
+        """Send each record to the first branch whose predicate holds.
 
-        `split().branch(p, "late").default_branch("rest")`, or shorter `split({"late": p}, default="rest")`,
-        which gives the branches by these names. Without a default the others are dropped.
+        `split().branch(p, "late").default_branch("rest")`, or shorter `split({"late": p}, default="rest")`, which
+        returns the branches by these names. Without a default, records that match no branch are dropped.
 
         >>> builder = sf.StreamsBuilder()
         >>> branches = builder.stream("n", key=str, value=int).split({"large": sf.value > 1}, default="small")
@@ -229,7 +229,7 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
         value: SerdeLike[V] | None = None,
         name: str | None = None,
     ) -> KStream[K, V]:
-        """Walk to the lane of the key, in memory; records with a null key are dropped, as in Kafka Streams.
+        """Move records to the lanes of their keys, in memory; a record with a null key is dropped, as in Kafka Streams.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -257,7 +257,7 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
         value: SerdeLike[V] | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """Take records as updates of a table: null keys are dropped, null values delete.
+        """Read records as updates of a table: null keys are dropped, null values delete.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -281,7 +281,7 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KStream[K2, V2]:
-        """Run a `Processor` of your own, which may give other keys. `stores` are the names of those it uses.
+        """Run your own `Processor`, which may change keys. `stores` are the names of the stores it uses.
 
         >>> class Twice(sf.ContextualProcessor[str, int, str, int]):
         ...     def process(self, record):
@@ -314,7 +314,7 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KStream[K, V2]:
-        """Run a `FixedKeyProcessor` of your own, which keeps the keys.
+        """Run your own `FixedKeyProcessor`, which keeps the keys.
 
         >>> class Sizes(sf.ContextualFixedKeyProcessor[str, str, int]):
         ...     def process(self, record):
@@ -353,10 +353,10 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KStream[K, V]:
-        """Pass the first record of each key on, and drop those that follow `within` this time of it.
+        """Pass on the first record of each key, and drop further ones `within` this time.
 
-        `key(key, value)` says what makes two records of one key the same; without it the key alone does.
-        Kafka Streams has no such operator.
+        `key(key, value)` returns what makes two records of one key duplicates; by default the key alone does. Kafka
+        Streams has no such operator.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -391,8 +391,8 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
     ) -> None:
         """Write to a topic, with timestamp and headers; a function `(key, value, context)` chooses it per record.
 
-        `partitioner(topic, key, value, partitions)` gives partitions: `None` for the default, none to drop. An
-        expression may choose either: it gives a name, or a number (null for the default).
+        `partitioner(topic, key, value, partitions)` returns partitions: `None` for the default, [] to drop. An
+        expression may choose either: it returns a name, or a number (null for the default).
 
         >>> builder = sf.StreamsBuilder()
         >>> topic = sf.when(sf.value > 1).then("large").otherwise("small")

@@ -1,7 +1,7 @@
-"""How long a table's updates are held back, and in how much memory.
+"""Suppression of a table's updates: how long they are held back, and in how much memory.
 
-Takes durations and bounds, gives frozen data for `KTable.suppress`. The buffer is state: it is written
-to a changelog and restored, unless `logging=False`.
+Takes durations and limits, returns frozen data for `KTable.suppress`. The buffer is state: it is written to a changelog
+and restored, unless `logging=False`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WhenFull: TypeAlias = Literal["emit_early", "shutdown"]
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Bounds of a buffer: `Buffer()` has none; `Buffer(max_records=1000)` gives its oldest early when full.
+    """Limits of a buffer: `Buffer()` has none; `Buffer(max_records=1000)` emits its oldest records early when full.
 
     >>> sf.Buffer(max_records=1000).emits_early(), sf.Buffer().emits_early()
     (True, False)
@@ -32,7 +32,7 @@ class Buffer:
     logging: bool = True
 
     def __post_init__(self) -> None:
-        """Check the bounds."""
+        """Check the limits."""
         for name in ("max_records", "max_bytes"):
             bound = getattr(self, name)
             if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int) or bound < 0):
@@ -47,7 +47,7 @@ class Buffer:
 
     @classmethod
     def unbounded(cls) -> Buffer:
-        """No bound.
+        """Return a buffer without limits.
 
         >>> sf.Buffer.unbounded().max_records is None
         True
@@ -55,7 +55,7 @@ class Buffer:
         return cls()
 
     def emits_early(self) -> bool:
-        """May it give results before their time?
+        """Whether it may emit results early.
 
         >>> sf.Buffer(max_records=10).emits_early()
         True
@@ -68,7 +68,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Suppressed:
-    """When held updates are let go; made by the methods below.
+    """When suppressed updates are emitted; created by the methods below.
 
     >>> limited = sf.Suppressed.until_time_limit("10s", sf.Buffer(max_records=1000))
     >>> limited.buffer.max_records
@@ -81,7 +81,7 @@ class Suppressed:
 
     @classmethod
     def until_window_closes(cls, buffer: Buffer | None = None, *, name: str | None = None) -> Suppressed:
-        """Give one final result per window. The buffer must not give results early.
+        """Emit one final result per window. The buffer must not emit results early.
 
         >>> sf.Suppressed.until_window_closes(name="final").name
         'final'
@@ -96,7 +96,7 @@ class Suppressed:
 
     @classmethod
     def until_time_limit(cls, limit: Duration, buffer: Buffer | None = None, *, name: str | None = None) -> Suppressed:
-        """Give the newest update of a key once `limit` of event time has passed since its first held update.
+        """Emit the newest update of a key once `limit` of event time has passed since its first suppressed update.
 
         >>> limited = sf.Suppressed.until_time_limit("10s", sf.Buffer(max_records=1000))
         >>> limited.buffer.max_records
@@ -108,7 +108,7 @@ class Suppressed:
 
     @classmethod
     def until_barrier(cls, *, name: str | None = None) -> Suppressed:
-        """Give one result per key and commit: all results of a commit fit together. Kafka Streams has none.
+        """Emit one result per key and commit: all results of a commit are consistent. Not in Kafka Streams.
 
         >>> builder = sf.StreamsBuilder()
         >>> table = builder.table("n", key=str, value=int, store="n")

@@ -1,6 +1,6 @@
-"""A table: the last value of each key, and what can be done with it.
+"""A table: the last value of each key, and its operators.
 
-Adds nodes, gives new handles. Updates of a table carry deletions as null values.
+Adds nodes, returns new handles. In a table's updates, deletions are null values.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class KTable(TableJoins[K, V]):
 
     @property
     def queryable_store_name(self) -> str | None:
-        """The name of its store, if it was given one.
+        """The name of its store, if one was given.
 
         >>> table = sf.StreamsBuilder().table("users", key=str, value=str, store="users")
         >>> table.queryable_store_name
@@ -64,7 +64,7 @@ class KTable(TableJoins[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[K, V]:
-        """Keep rows for which `predicate(key, value)` holds; for the others deletions go on.
+        """Keep rows for which `predicate(key, value)` holds; for other rows deletions are passed on.
 
         >>> builder = sf.StreamsBuilder()
         >>> table = builder.table("n", key=str, value=int, store="n")
@@ -166,9 +166,9 @@ class KTable(TableJoins[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[Any, Any]:
-        """Give another value for each `fn(value)`, or `fn(key, value)`; it is not called for deletions.
+        """Replace each value by `fn(value)`, or by `fn(key, value)`; the function is not called for deletions.
 
-        Without `store=` nothing is kept: reads of the result call `fn` again.
+        Without `store=` the result is not stored: reads of it call `fn` again.
 
         >>> builder = sf.StreamsBuilder()
         >>> table = builder.table("n", key=str, value=int, store="n")
@@ -199,7 +199,7 @@ class KTable(TableJoins[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[K, V2]:
-        """Run a `ValueTransformer` of your own, which may read stores. `stores` are their names.
+        """Run your own `ValueTransformer`, which may read stores. `stores` are their names.
 
         >>> class Named(sf.ValueTransformer[str, int, str]):
         ...     def transform(self, key, value):
@@ -285,7 +285,7 @@ class KTable(TableJoins[K, V]):
     ) -> KGroupedTable[Any, Any]:
         """Group rows by the key of `fn(key, value) -> (key, value)`, or of two expressions `(key, value)`.
 
-        It is called for the old and for the new row of an update, so the same row must always give the same.
+        The function is called for the old and for the new row of an update, so it must be deterministic.
 
         >>> builder = sf.StreamsBuilder()
         >>> cities = builder.table("cities", key=str, value=str, store="cities")
@@ -315,7 +315,7 @@ class KTable(TableJoins[K, V]):
         return KGroupedTable(self._plan, self._plan.add(node))
 
     def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> KTable[K, V]:
-        """Hold updates back, until windows close or for a time: fewer updates, or only final ones.
+        """Suppress updates, until windows close or for a time: fewer updates, or only final ones.
 
         >>> builder = sf.StreamsBuilder()
         >>> windowed = builder.stream("n").group_by_key().windowed_by(sf.TimeWindows("1m", grace="0s"))
@@ -357,7 +357,7 @@ class KTable(TableJoins[K, V]):
     def to_stream(
         self, key_fn: Callable[..., Any] | Expression | None = None, *, name: str | None = None
     ) -> KStream[Any, Any]:
-        """Give its updates; deletions are null values. `key_fn(key, value)` gives them another key.
+        """Return its updates as a stream; deletions are null values. `key_fn(key, value)` sets another key.
 
         >>> builder = sf.StreamsBuilder()
         >>> table = builder.table("n", key=str, value=int, store="n")
@@ -367,7 +367,7 @@ class KTable(TableJoins[K, V]):
         [to_stream]: a, 1
         [to_stream]: a, None
         """
-        # The stream's module needs this one for `count`, so it can't be imported above.
+        # Imported here: the stream's module needs this one for `count`.
         from stoatflow.stream import KStream
 
         line = user_line()

@@ -1,7 +1,7 @@
-"""Timers: what a processor wants to be told about a key at a time.
+"""Timers: calls that a processor registers for a key and a time.
 
-Gives the value that `on_timer` gets, and the check that who has timers has an `on_timer`. The handle (`TimerStore`) is
-the engine's own: `context.state_store(name)` gives it.
+Has the value that `on_timer` gets, and the check that a processor with timers has an `on_timer`. The handle
+(`TimerStore`) belongs to the engine: `context.state_store(name)` returns it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["TimeDomain", "Timer", "TimerStore", "check_on_timer"]
 K = TypeVar("K")
 
 TimeDomain: TypeAlias = Literal["event", "processing"]
-"""By which clock a timer is due: the time of records, or the machine's clock."""
+"""The clock of a timer: event time, or the machine's clock."""
 
 
 # A NamedTuple can't be generic before Python 3.11.
@@ -33,7 +33,7 @@ class _Timer(NamedTuple):
 
 
 class Timer(_Timer, Generic[K]):
-    """A timer that fires: its store, its key, the time it was registered for, its clock.
+    """A timer that fires: its store, its key, the time for which it was registered, its clock.
 
     >>> timer = sf.Timer("alarms", "ann", 60_000, "event")
     >>> timer.key, timer.at

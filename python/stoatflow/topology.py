@@ -1,7 +1,7 @@
-"""A finished topology: checked once, then only read. Also built by hand, processor by processor.
+"""A finished topology: checked once, then immutable. Also built by hand, processor by processor.
 
-Takes nodes (of the DSL, or of its own methods), crosses the border once to have them checked, gives texts and what the
-engine needs.
+Takes nodes (of the DSL, or of its own methods), has the engine check them once, returns texts and what the engine
+needs.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ Parents = str | Sequence[str]
 
 
 class Topology:
-    """What `StreamsBuilder.build()` gives and `StoatFlow` runs. It can run any number of times.
+    """The result of `StreamsBuilder.build()`, which `StoatFlow` runs. It can run any number of times.
 
-    `Topology()` is empty: sources, processors and sinks are added by name, parents first. No record changes its lane
-    between them, as in Kafka Streams: a store is reached from wherever its processor runs.
+    `Topology()` is empty: sources, processors and sinks are added by name, parents first. As in Kafka Streams, records
+    are not repartitioned between them. A store can be used from every lane in which its processor runs.
 
     >>> topology = sf.Topology()
     >>> topology = topology.add_source("Source", "in", key=str, value=str)
@@ -60,16 +60,16 @@ class Topology:
         resources: Sequence[Resource[Any]] = (),
         defaults: SourceDefaults = NO_DEFAULTS,
     ) -> None:
-        """Check the nodes of the DSL; raise `TopologyError` for what is wrong. Without any, start empty.
+        """Check the nodes of the DSL; raise `TopologyError` if they are wrong. Without nodes, start empty.
 
-        `wrapper(node, next)` gives what is called instead of each Python function.
+        `wrapper(node, next)` returns what is called instead of each Python function.
         """
         self._wrapper = checked_wrapper(wrapper)
         self._by_hand = None if plan is not None else _ByHand()
         self._resources = tuple(resources)
         self._defaults = defaults
         self._compiled: tuple[EncodedPlan, Plan, EventLoop | None] | None = None
-        # Two that ask at once must get one plan: an event loop belongs to the plan that it was made with.
+        # Two threads must get the same plan: an event loop belongs to the plan with which it was created.
         self._compiling = threading.RLock()
         self._nodes = None if plan is None else tuple(plan)
         if plan is not None:
@@ -88,7 +88,7 @@ class Topology:
         watermark: Watermark | None = None,
         late: LatePolicy | None = None,
     ) -> Topology:
-        """Read topics. Serdes that are left out are those of the settings, or bytes as they are.
+        """Read topics. Serdes that are left out are those of the settings, or raw bytes.
 
         >>> topology = sf.Topology().add_source("Source", ["shop", "web"], key=str, value=str)
         >>> topology = topology.add_sink("Sink", "all", "Source", key=str, value=str)
@@ -125,7 +125,7 @@ class Topology:
         stores: Sequence[str] = (),
         on_error: OnError | None = None,
     ) -> Topology:
-        """Run a processor behind its parents (names of sources or processors).
+        """Run a processor downstream of its parents (names of sources or processors).
 
         >>> class Loud(sf.ContextualProcessor[str, str, str, str]):
         ...     def process(self, record):
@@ -165,7 +165,7 @@ class Topology:
         partitioner: Callable[..., Any] | None = None,
         on_error: OnError | None = None,
     ) -> Topology:
-        """Write to a topic (or to the one that `topic(key, value, context)` gives) behind its parents.
+        """Write to a topic (or to the one that `topic(key, value, context)` returns) downstream of its parents.
 
         >>> topology = sf.Topology().add_source("Source", "in", key=str, value=str)
         >>> by_key = lambda key, value, context: f"of-{key}"
@@ -245,7 +245,7 @@ class Topology:
         timestamp: TimestampLike | None = None,
         on_error: OnError | None = None,
     ) -> Topology:
-        """Keep a store with a processor from a topic, complete before anything else is read.
+        """Keep a global store with a processor from a topic; it is complete before other input is read.
 
         >>> class Keeps(sf.ContextualProcessor[str, str, str, str]):
         ...     def process(self, record):
@@ -269,18 +269,18 @@ class Topology:
         hand.stores.add(node)
         return self
 
-    # A store that is kept from its topic is complete before anything else here: the stronger
-    # promise of the two.
+    # A read-only store is a global store here: it is complete before other input is read, which is a stronger
+    # guarantee.
     add_read_only_store = add_global_store
 
     @property
     def plan(self) -> Plan:
-        """What the engine runs."""
+        """The engine's plan."""
         return self._checked()[1]
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """What the user wrote, with the functions as they were given; for the doctor.
+        """The user's nodes, with the original functions; for the doctor.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("in", key=str, value=str).filter(sf.value.len() > 3).to("out")
@@ -291,12 +291,12 @@ class Topology:
 
     @property
     def encoded(self) -> EncodedPlan:
-        """What crossed the border."""
+        """The encoded plan that was passed to the engine."""
         return self._checked()[0]
 
     @property
     def event_loop(self) -> EventLoop | None:
-        """Where its async functions and its resources live, if it has any; for the application that runs it.
+        """Event loop of its async functions and resources, if it has any; for the application that runs it.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("in", key=str, value=str).to("out")
@@ -307,7 +307,7 @@ class Topology:
 
     @property
     def is_wrapped(self) -> bool:
-        """Is something called around its functions?
+        """Whether its functions are wrapped.
 
         >>> builder = sf.StreamsBuilder(wrapper=lambda node, next: next)
         >>> builder.stream("in", key=str, value=str).to("out")
@@ -317,7 +317,7 @@ class Topology:
         return self._wrapper is not None
 
     def custom_serde(self, index: int) -> Serde[Any]:
-        """Give a serde of the user by its index in the plan.
+        """Return a custom serde by its index in the plan.
 
         >>> class Hex(sf.Serde[bytes]):
         ...     def serialize(self, value):
@@ -332,7 +332,7 @@ class Topology:
         return self._checked()[0].serdes[index]
 
     def for_settings(self, settings: Settings) -> Topology:
-        """Give this topology with the serdes and the timestamp extractor that settings have for what says none.
+        """Return this topology with the settings' default serdes and timestamp extractor where none is given.
 
         Raises `ConfigError`, or `TopologyError` if they don't fit. `StoatFlow` and the test driver do it themselves.
 
@@ -349,7 +349,7 @@ class Topology:
         return Topology(self.nodes, wrapper=self._wrapper, resources=self._resources, defaults=defaults)
 
     def describe(self) -> str:
-        """Give the text of Kafka Streams' `topology.describe()`.
+        """Return the text of Kafka Streams' `topology.describe()`.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("in", name="source").to("out", name="sink")
@@ -364,7 +364,7 @@ class Topology:
         return self.plan.description
 
     def to_json(self) -> str:
-        """Give the plan as it crossed the border.
+        """Return the plan as it was passed to the engine.
 
         >>> import json
         >>> builder = sf.StreamsBuilder()
@@ -397,7 +397,7 @@ class Topology:
 
 
 class _ByHand:
-    """Nodes by name, while they are added."""
+    """Nodes by name, while they are being added."""
 
     def __init__(self) -> None:
         self.stores = PlanBuilder()
@@ -443,7 +443,7 @@ class _ByHand:
         self._nodes[name] = replace(node, stores=tuple(dict.fromkeys((*node.stores, *stores))))
 
     def nodes(self) -> list[Node]:
-        """Give stores, then the rest, with parents by their places in the whole."""
+        """Return stores, then the other nodes, with parents by their positions in the result."""
         stores = self.stores.snapshot()
         moved: list[Node] = list(stores)
         for node in self._nodes.values():
@@ -455,7 +455,7 @@ class _ByHand:
 
 
 def built(topology: object) -> Topology:
-    """Give a topology that was built; raise `TopologyError` for anything else."""
+    """Return a finished topology; raise `TopologyError` for anything else."""
     if isinstance(topology, Topology):
         return topology
     if type(topology).__name__ == "StreamsBuilder":
@@ -469,7 +469,7 @@ def _compile(
     check_on_timer(plan)
     encoded = encode(plan, shared=wrapper is None, defaults=defaults)
     if wrapper is not None:
-        # Only what is checked and named can be told to the wrapper, so it is compiled twice.
+        # The wrapper gets the names of the checked plan, so the plan is compiled twice.
         encoded = wrapped(encoded, bridge.compile_plan(encoded).physical_json, plan, wrapper)
     loop = None
     if resources or any(isinstance(fn, Awaiting) for fn in encoded.functions):

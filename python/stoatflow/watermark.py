@@ -1,8 +1,8 @@
-"""What is expected of the order of a source's records: when the event time of its partitions is complete.
+"""Watermark strategies: when the event time of a source's partitions is complete.
 
-Takes how late records may be, gives frozen data for `watermark=` of a source. A watermark `w` says that records
-before `w` are not expected any more. The engine computes it for each partition; the application's is the least of
-all active partitions, moves at commits and never goes back. Nothing here computes one.
+Takes how late records may be, returns frozen data for `watermark=` of a source. A watermark `w` means that records
+before `w` are not expected any more. The engine computes it for each partition; the application's watermark is the
+minimum over all active partitions, advances at commits and never goes back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stoatflow.consumed_record import ConsumedRecord
 
 WatermarkFunction: TypeAlias = "Callable[[ConsumedRecord, int], int | None]"
-"""A function `(record, current)` that gives the watermark from this record on, or `None` for no change."""
+"""A function `(record, current)` that returns the watermark from this record on, or `None` for no change."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -41,7 +41,7 @@ class Watermark:
 
     @classmethod
     def monotonic(cls) -> Watermark:
-        """Timestamps of a partition never go back: its watermark is the highest one.
+        """Timestamps of a partition never decrease: its watermark is the highest one.
 
         >>> sf.Watermark.monotonic()
         Watermark.monotonic()
@@ -50,7 +50,7 @@ class Watermark:
 
     @classmethod
     def bounded(cls, delay: Duration) -> Watermark:
-        """Records are late by at most `delay`: the watermark is the partition's highest timestamp less that.
+        """Records are late by at most `delay`: the watermark is the partition's highest timestamp minus `delay`.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("n", watermark=sf.Watermark.bounded("10s")).to("out")
@@ -63,9 +63,9 @@ class Watermark:
 
     @classmethod
     def custom(cls, function: WatermarkFunction) -> Watermark:
-        """The watermark is what `function(record, current)` gives; `None`, or less than `current`, changes nothing.
+        """The watermark is the result of `function(record, current)`; `None`, or less than `current`, changes nothing.
 
-        `current` is that of the partition, -1 as long as it has none.
+        `current` is the partition's watermark, -1 if it has none yet.
 
         >>> builder = sf.StreamsBuilder()
         >>> watermark = sf.Watermark.custom(lambda record, current: record.timestamp - 5_000)
@@ -80,7 +80,7 @@ class Watermark:
 
     @classmethod
     def none(cls) -> Watermark:
-        """The source says nothing about event time, and holds no other back.
+        """The source has no watermark, and doesn't hold others back.
 
         >>> sf.Watermark.none()
         Watermark.none()
@@ -88,7 +88,7 @@ class Watermark:
         return cls("none")
 
     def idle(self, after: Duration) -> Watermark:
-        """A partition without records for so long (of wall time) holds no other back until it has one again.
+        """A partition without records for this long (wall-clock time) doesn't hold others back until it has one again.
 
         >>> sf.Watermark.bounded("10s").idle("5m")
         Watermark.bounded("10s").idle("5m")
@@ -97,9 +97,10 @@ class Watermark:
         return replace(self, _idle_ms=span_ms(after, "Watermark.idle(after)", least=1))
 
     def aligned(self, group: str, max_drift: Duration) -> Watermark:
-        """Partitions that are more than `max_drift` ahead of the group's last one wait for it.
+        """Partitions that are more than `max_drift` ahead of the group's slowest partition wait for it.
 
-        The group is all sources with this name. One that is idle, or has had no record yet, holds no other up.
+        The group consists of all sources with this group name. A partition that is idle, or has had no record yet,
+        isn't waited for.
 
         >>> sf.Watermark.bounded("10s").aligned("orders", "1m")
         Watermark.bounded("10s").aligned('orders', "1m")
@@ -121,7 +122,7 @@ class Watermark:
             )
 
     def __repr__(self) -> str:
-        """As it was written."""
+        """Show the source text that creates it."""
         of = {
             "bounded": f'"{duration_text(self._delay_ms)}"',
             "custom": self._function.display if self._function else "",
@@ -135,7 +136,7 @@ class Watermark:
 
     @property
     def spec(self) -> WatermarkSpec:
-        """The plan's form."""
+        """Return the strategy as plan data."""
         strategy: object = self._strategy
         if self._function is not None:
             strategy = self._function
@@ -145,7 +146,7 @@ class Watermark:
 
 
 def watermark_spec(watermark: Watermark | None, method: str, line: str) -> WatermarkSpec | None:
-    """Give the plan's form of `watermark=`."""
+    """Return `watermark=` as plan data."""
     instead = 'write watermark=sf.Watermark.bounded("10s")'
     how = given(watermark, Watermark, None, f"{method}(watermark=)", line, instead)
     return None if how is None else how.spec

@@ -1,7 +1,7 @@
-"""Keys within windows: what the tables of windowed aggregations are keyed by.
+"""Windowed keys: the keys of tables made by windowed aggregations.
 
-Takes a key and bounds, gives hashable values. Times are milliseconds since 1970; `start_time` and
-`end_time` give them as aware datetimes.
+Hashable values of a key and its window. Times are milliseconds since 1970; `start_time` and `end_time` are aware
+datetimes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Window(NamedTuple):
 
     @property
     def end_time(self) -> datetime:
-        """The end, in UTC; raises `OverflowError` for a window without an end.
+        """The end, in UTC; raises `OverflowError` for a window without end.
 
         >>> str(sf.Window(0, 60_000).end_time)
         '1970-01-01 00:01:00+00:00'
@@ -46,7 +46,7 @@ class Window(NamedTuple):
         return _EPOCH + timedelta(milliseconds=self.end)
 
     def overlap(self, other: Window) -> bool:
-        """Do two time windows share a moment? Their ends are exclusive.
+        """Whether two time windows overlap. Their ends are exclusive.
 
         >>> sf.Window(0, 60_000).overlap(sf.Window(60_000, 120_000))
         False

@@ -1,7 +1,7 @@
-"""Records grouped by key and window, and the tables made of them, keyed by `Windowed`.
+"""Records grouped by key and window, and their aggregation to tables, keyed by `Windowed`.
 
-Takes aggregators, adds nodes, gives tables. Late records are dropped and counted: those of windows whose
-end plus grace has passed.
+Takes aggregators, adds nodes, returns tables. Records of windows whose end plus grace has passed are late: they are
+dropped and counted.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _WindowedKStream(Folding, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[Windowed[K], V]:
-        """Make one value with `fn(agg, value)`; the first value of a window is taken as it is.
+        """Combine values with `fn(agg, value)`; the first value of a window is used as it is.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -107,7 +107,7 @@ class TimeWindowedKStream(_WindowedKStream[K, V]):
     __slots__ = ()
 
     def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
-        """Say when windows give results: after each record, or once when they close.
+        """Set when windows emit results: after each record, or once when they close.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -179,7 +179,7 @@ class TimeWindowedKStream(_WindowedKStream[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[Windowed[K], A]:
-        """Start each window with `initializer()`, go on with `aggregator(key, value, agg)`.
+        """Aggregate with `aggregator(key, value, agg)`, starting each window with `initializer()`.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -212,7 +212,7 @@ class SessionWindowedKStream(_WindowedKStream[K, V]):
     __slots__ = ()
 
     def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
-        """Say when sessions give results: after each record, or once when they close.
+        """Set when sessions emit results: after each record, or once when they close.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -288,7 +288,7 @@ class SessionWindowedKStream(_WindowedKStream[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KTable[Windowed[K], A]:
-        """As with time windows; `merger(key, one, two)` puts sessions together that a record connects.
+        """Aggregate as for time windows; `merger(key, one, two)` merges sessions that a record connects.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)

@@ -1,7 +1,7 @@
-"""How records of a key are put into windows, and when windows give results.
+"""Windows: how records of a key are grouped by time, and when windows emit results.
 
-Takes durations (`timedelta` or text), gives frozen data. Grace is always said: how long after its end
-a window still takes late records. Nothing here computes a window; the engine does.
+Takes durations (`timedelta` or text), returns frozen data. Grace is always required: how long after its end a window
+still accepts late records. The engine computes the windows.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ NO_GRACE = timedelta(0)
 
 
 def span_ms(duration: Duration, what: str, *, least: int | None = 0) -> int:
-    """Give the milliseconds of an argument; raise `TopologyError` that names it and the user's line.
+    """Return the milliseconds of an argument; raise `TopologyError` that names it and the user's line.
 
-    `least=None`: a negative one is right too.
+    `least=None`: negative values are allowed too.
     """
     try:
         ms = duration_ms(duration, signed=least is None)
@@ -43,7 +43,7 @@ def span_ms(duration: Duration, what: str, *, least: int | None = 0) -> int:
 
 
 def says_grace(make: Callable[P, R]) -> Callable[P, R]:
-    """Raise `TopologyError` where `grace=` was forgotten: Python's own error says neither line nor fix."""
+    """Raise `TopologyError` if `grace=` is missing: Python's own error names neither line nor fix."""
 
     @wraps(make)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -59,24 +59,24 @@ def says_grace(make: Callable[P, R]) -> Callable[P, R]:
 
 
 class Windows:
-    """What `windowed_by` takes; one of the classes below."""
+    """Argument of `windowed_by`; one of the classes below."""
 
     __slots__ = ("_idle_ms", "_spec")
 
     def __init__(self, spec: WindowSpec, close_when_idle: Duration | None = None) -> None:
-        """Made by its subclasses."""
+        """Created by its subclasses."""
         self._spec = spec
         what = f"{type(self).__name__}(close_when_idle=)"
         self._idle_ms = None if close_when_idle is None else span_ms(close_when_idle, what, least=1)
 
     @property
     def spec(self) -> WindowSpec:
-        """Its form in the plan."""
+        """The windows as plan data."""
         return self._spec
 
     @property
     def grace_ms(self) -> int:
-        """How long after its end a window takes late records.
+        """How long after its end a window accepts late records.
 
         >>> sf.TimeWindows("1m", grace="5s").grace_ms
         5000
@@ -85,7 +85,7 @@ class Windows:
 
     @property
     def close_when_idle_ms(self) -> int | None:
-        """After how long without a record its windows close by the wall clock, if they do.
+        """Time without records after which windows close by the wall clock; `None`: they don't.
 
         >>> sf.TimeWindows("1m", grace="0s", close_when_idle="30s").close_when_idle_ms
         30000
@@ -93,14 +93,14 @@ class Windows:
         return self._idle_ms
 
     def __repr__(self) -> str:
-        """Show its kind and durations."""
+        """Show kind and durations."""
         spec = self._spec
         parts = [f"{name}={getattr(spec, name)}" for name in spec.__slots__ if getattr(spec, name) is not None]
         parts += [f"close_when_idle_ms={self._idle_ms}"] if self._idle_ms is not None else []
         return f"<{type(self).__name__} {' '.join(parts)}>"
 
     def __eq__(self, other: object) -> bool:
-        """Are the durations the same?"""
+        """Whether the durations are equal."""
         return isinstance(other, Windows) and repr(self) == repr(other)
 
     def __hash__(self) -> int:
@@ -111,8 +111,8 @@ class Windows:
 class TimeWindows(Windows):
     """Windows of one size, aligned to 1970, from start (inclusive) to end (exclusive).
 
-    `TimeWindows("5m", grace="30s")` stand next to each other; with `advance="1m"` they overlap. With
-    `close_when_idle="1m"` time goes on by the wall clock when no record has come for a minute.
+    `TimeWindows("5m", grace="30s")` are adjacent (tumbling); with `advance="1m"` they overlap (hopping). With
+    `close_when_idle="1m"` time advances by the wall clock when no record has arrived for a minute.
 
     >>> builder = sf.StreamsBuilder()
     >>> grouped = builder.stream("n", key=str).group_by_key()
@@ -135,7 +135,7 @@ class TimeWindows(Windows):
         grace: Duration,
         close_when_idle: Duration | None = None,
     ) -> None:
-        """Say size and grace, and for overlapping windows how far each starts after the one before."""
+        """Set size and grace, and for overlapping windows the distance of their starts."""
         size_ms = span_ms(size, "TimeWindows(size)", least=1)
         grace_ms = span_ms(grace, "TimeWindows(grace=)")
         if advance is None:
@@ -154,7 +154,7 @@ class TimeWindows(Windows):
     @classmethod
     @says_grace
     def tumbling(cls, size: Duration, *, grace: Duration) -> TimeWindows:
-        """Windows next to each other.
+        """Return adjacent windows.
 
         >>> sf.TimeWindows.tumbling("1m", grace="5s").size_ms
         60000
@@ -164,7 +164,7 @@ class TimeWindows(Windows):
     @classmethod
     @says_grace
     def hopping(cls, size: Duration, advance: Duration, *, grace: Duration) -> TimeWindows:
-        """Overlapping windows.
+        """Return overlapping windows.
 
         >>> sf.TimeWindows.hopping("1m", "10s", grace="5s").size_ms
         60000
@@ -173,7 +173,7 @@ class TimeWindows(Windows):
 
     @classmethod
     def of_size_with_no_grace(cls, size: Duration) -> TimeWindows:
-        """As `ofSizeWithNoGrace`: late records are dropped as soon as the window has ended.
+        """Like `ofSizeWithNoGrace`: late records are dropped as soon as the window has ended.
 
         >>> sf.TimeWindows.of_size_with_no_grace("1m").grace_ms
         0
@@ -182,7 +182,7 @@ class TimeWindows(Windows):
 
     @classmethod
     def of_size_and_grace(cls, size: Duration, grace: Duration) -> TimeWindows:
-        """As `ofSizeAndGrace`.
+        """Like `ofSizeAndGrace`.
 
         >>> sf.TimeWindows.of_size_and_grace("1m", "5s").grace_ms
         5000
@@ -190,7 +190,7 @@ class TimeWindows(Windows):
         return cls(size, grace=grace)
 
     def advance_by(self, advance: Duration) -> TimeWindows:
-        """As `advanceBy`: the same windows, overlapping.
+        """Like `advanceBy`: the same windows, overlapping.
 
         >>> sf.TimeWindows("1m", grace="0s").advance_by("10s") == sf.TimeWindows("1m", advance="10s", grace="0s")
         True
@@ -201,7 +201,7 @@ class TimeWindows(Windows):
 
     @property
     def size_ms(self) -> int:
-        """From start to end.
+        """Duration from start to end.
 
         >>> sf.TimeWindows("1m", grace="0s").size_ms
         60000
@@ -227,14 +227,14 @@ class SlidingWindows(Windows):
 
     @says_grace
     def __init__(self, difference: Duration, *, grace: Duration, close_when_idle: Duration | None = None) -> None:
-        """Say the longest time between two records of a window, and the grace."""
+        """Set the longest time between two records of a window, and the grace."""
         difference_ms = span_ms(difference, "SlidingWindows(difference)")
         grace_ms = span_ms(grace, "SlidingWindows(grace=)")
         super().__init__(WindowSpec("sliding", difference_ms=difference_ms, grace_ms=grace_ms), close_when_idle)
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> SlidingWindows:
-        """As `ofTimeDifferenceWithNoGrace`.
+        """Like `ofTimeDifferenceWithNoGrace`.
 
         >>> sf.SlidingWindows.of_time_difference_with_no_grace("30s").grace_ms
         0
@@ -243,7 +243,7 @@ class SlidingWindows(Windows):
 
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> SlidingWindows:
-        """As `ofTimeDifferenceAndGrace`.
+        """Like `ofTimeDifferenceAndGrace`.
 
         >>> sf.SlidingWindows.of_time_difference_and_grace("30s", "5s").grace_ms
         5000
@@ -252,7 +252,7 @@ class SlidingWindows(Windows):
 
 
 class SessionWindows(Windows):
-    """Sessions: records of a key that follow each other within `gap` belong together.
+    """Sessions: records of a key that follow each other within `gap` are in one session.
 
     >>> builder = sf.StreamsBuilder()
     >>> grouped = builder.stream("n", key=str).group_by_key()
@@ -270,14 +270,14 @@ class SessionWindows(Windows):
 
     @says_grace
     def __init__(self, gap: Duration, *, grace: Duration, close_when_idle: Duration | None = None) -> None:
-        """Say the longest silence within a session, and the grace."""
+        """Set the longest inactivity within a session, and the grace."""
         gap_ms = span_ms(gap, "SessionWindows(gap)", least=1)
         grace_ms = span_ms(grace, "SessionWindows(grace=)")
         super().__init__(WindowSpec("session", gap_ms=gap_ms, grace_ms=grace_ms), close_when_idle)
 
     @classmethod
     def of_inactivity_gap_with_no_grace(cls, gap: Duration) -> SessionWindows:
-        """As `ofInactivityGapWithNoGrace`.
+        """Like `ofInactivityGapWithNoGrace`.
 
         >>> sf.SessionWindows.of_inactivity_gap_with_no_grace("30s").grace_ms
         0
@@ -286,7 +286,7 @@ class SessionWindows(Windows):
 
     @classmethod
     def of_inactivity_gap_and_grace(cls, gap: Duration, grace: Duration) -> SessionWindows:
-        """As `ofInactivityGapAndGrace`.
+        """Like `ofInactivityGapAndGrace`.
 
         >>> sf.SessionWindows.of_inactivity_gap_and_grace("30s", "5s").grace_ms
         5000
@@ -310,7 +310,7 @@ class UnlimitedWindows(Windows):
     __slots__ = ()
 
     def __init__(self, start: Timestamp = 0) -> None:
-        """Say where it starts."""
+        """Set where the window starts."""
         try:
             start_ms = timestamp_ms(start)
         except (TypeError, ValueError) as cause:
@@ -325,7 +325,7 @@ class UnlimitedWindows(Windows):
 
     @classmethod
     def of(cls) -> UnlimitedWindows:
-        """As `of`: from 1970 on.
+        """Like `of`: from 1970 on.
 
         >>> sf.UnlimitedWindows.of() == sf.UnlimitedWindows()
         True
@@ -333,7 +333,7 @@ class UnlimitedWindows(Windows):
         return cls()
 
     def start_on(self, start: Timestamp) -> UnlimitedWindows:
-        """As `startOn`.
+        """Like `startOn`.
 
         >>> sf.UnlimitedWindows.of().start_on(60_000) == sf.UnlimitedWindows(60_000)
         True
@@ -342,9 +342,9 @@ class UnlimitedWindows(Windows):
 
 
 class CountWindows(Windows):
-    """So many records of a key, then the next window. Start and end count the key's records, from 0.
+    """A fixed number of records per window and key. Start and end count the key's records, from 0.
 
-    Kafka Streams has none; null values count as records.
+    Kafka Streams has no such windows; null values count as records.
 
     >>> builder = sf.StreamsBuilder()
     >>> grouped = builder.stream("n", key=str).group_by_key()
@@ -360,7 +360,7 @@ class CountWindows(Windows):
     __slots__ = ()
 
     def __init__(self, records: int) -> None:
-        """Say how many records make a window."""
+        """Set the number of records of a window."""
         if isinstance(records, bool) or not isinstance(records, int) or records < 1:
             raise TopologyError(
                 f"{user_line()} CountWindows needs a number of records, not {records!r}",
@@ -371,10 +371,10 @@ class CountWindows(Windows):
 
 @dataclass(frozen=True, slots=True)
 class JoinWindows:
-    """Which records of two streams meet: `left - before <= right <= left + after`, both inclusive.
+    """Which records of two streams are joined: `left - before <= right <= left + after`, both inclusive.
 
-    `JoinWindows("5m", grace="1m")` looks both ways; `before=` and `after=` say each on its own. One of them may be
-    negative: `JoinWindows(before="-1m", after="5m", grace="2m")` meets what comes one to five minutes later.
+    `JoinWindows("5m", grace="1m")` is symmetric; `before=` and `after=` set each side. One of them may be negative:
+    `JoinWindows(before="-1m", after="5m", grace="2m")` joins records that are one to five minutes later.
 
     >>> window = sf.JoinWindows(before="1m", after="5m", grace="2m")
     >>> window.before_ms, window.after_ms, window.grace_ms
@@ -394,7 +394,7 @@ class JoinWindows:
         after: Duration | None = None,
         grace: Duration,
     ) -> None:
-        """Say a difference, or before and after, and the grace."""
+        """Set a difference, or before and after, and the grace."""
         if difference is None and (before is None or after is None):
             raise TopologyError(
                 f"{user_line()} JoinWindows: neither a difference nor both of before= and after= are given",
@@ -427,7 +427,7 @@ class JoinWindows:
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> JoinWindows:
-        """As `ofTimeDifferenceWithNoGrace`.
+        """Like `ofTimeDifferenceWithNoGrace`.
 
         >>> sf.JoinWindows.of_time_difference_with_no_grace("5m").grace_ms
         0
@@ -436,7 +436,7 @@ class JoinWindows:
 
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> JoinWindows:
-        """As `ofTimeDifferenceAndGrace`.
+        """Like `ofTimeDifferenceAndGrace`.
 
         >>> sf.JoinWindows.of_time_difference_and_grace("5m", "1m").grace_ms
         60000
@@ -444,7 +444,7 @@ class JoinWindows:
         return cls(difference, grace=grace)
 
     def before(self, before: Duration) -> JoinWindows:
-        """As `before`: the same window with another reach back.
+        """Like `before`: the same window with another lower bound.
 
         >>> window = sf.JoinWindows("5m", grace="1m").before("0s")
         >>> window.before_ms, window.after_ms
@@ -453,7 +453,7 @@ class JoinWindows:
         return self._with(before, timedelta(milliseconds=self.after_ms))
 
     def after(self, after: Duration) -> JoinWindows:
-        """As `after`: the same window with another reach forward.
+        """Like `after`: the same window with another upper bound.
 
         >>> window = sf.JoinWindows("5m", grace="1m").after("0s")
         >>> window.before_ms, window.after_ms
@@ -466,12 +466,12 @@ class JoinWindows:
 
     @property
     def spec(self) -> JoinWindowSpec:
-        """Its form in the plan."""
+        """The window as plan data."""
         return JoinWindowSpec(self.before_ms, self.after_ms, self.grace_ms)
 
 
 class EmitStrategy(enum.Enum):
-    """When a windowed aggregation gives results.
+    """When a windowed aggregation emits results.
 
     >>> sf.EmitStrategy.on_window_close()
     <EmitStrategy.ON_WINDOW_CLOSE: 'on_window_close'>

@@ -1,10 +1,10 @@
-"""A worker for an `offload`: requests come from one topic, answers go to another.
+"""A worker for an `offload`: reads requests from one topic, writes answers to another.
 
-Takes a function, plain or async, and two topics; gives an answer for each request, with the request's key and its
-correlation. Owns a reader, a writer and an event loop; `_runtime.worker_calls` makes the calls and
-`_runtime.worker_delivery` delivers the answers. Positions are committed behind acknowledged answers: after a crash
-a request may be answered again, which the `offload` drops. A function that raises doesn't end the worker: its error
-is an answer, too.
+Takes a function, plain or async, and two topics; sends an answer for each request, with the request's key and
+correlation header. Owns a reader, a writer and an event loop; `_runtime.worker_calls` makes the calls and
+`_runtime.worker_delivery` sends the answers. Positions are committed after answers are acknowledged: after a crash a
+request may be answered again, and the `offload` drops the second answer. A function that raises doesn't end the worker:
+its error is sent as the answer.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class Worker:
     ) -> None:
         """Check everything and start nothing.
 
-        `group` names the worker's position in the requests (`<requests>-worker` if left out, whatever `application.id`
-        the settings have: they may be those of the application). `value` and `answer` say how requests are read and
-        answers written; left out, the function's annotations do (`str` and `bytes`; else JSON). `concurrency` calls run
-        at a time (100 of an async function, 10 of a plain one), each at most `timeout`. `share=(1, 3)`: this is the
-        first of three workers, and reads a third of the partitions.
+        `group` is the consumer group of the requests (`<requests>-worker` by default, whatever `application.id` the
+        settings have: they may be those of the application). `value` and `answer` are the serdes of requests and
+        answers; the default is by the function's annotations (`str` and `bytes`; otherwise JSON). `concurrency` is the
+        number of calls at a time (100 for an async function, 10 for a plain one), `timeout` the limit of each call.
+        `share=(1, 3)`: this is the first of three workers, and reads a third of the partitions.
         """
         if not callable(function):
             raise ConfigError(
@@ -103,7 +103,7 @@ class Worker:
         self._answer = _serde(answer, annotations[1])
         self._timeout_s = None if timeout is None else duration_ms(timeout) / 1000
         self._topics = (requests, responses)
-        # An application's settings may be at hand, whose group is not this one's.
+        # The settings may be those of the application, whose group must not be used here.
         self.settings: Settings = as_settings(config, settings).with_values(
             {"application.id": f"{requests}-worker" if group is None else group}
         )
@@ -120,7 +120,7 @@ class Worker:
 
     @property
     def answered(self) -> int:
-        """Requests that were answered, errors too.
+        """Number of answered requests, including errors.
 
         >>> builder = sf.StreamsBuilder()
         >>> told = builder.stream("in", value=str).offload("ask", "answers", response_value=str, name="ask")
@@ -137,9 +137,9 @@ class Worker:
         return 0 if self._delivery is None else self._delivery.answered
 
     def run(self) -> None:
-        """Answer requests until it is stopped. Raises what the broker fails with.
+        """Answer requests until it is stopped. Raises errors of the broker.
 
-        In the main thread, the first SIGINT or SIGTERM lets calls that run end, however long they take, and commits;
+        In the main thread, the first SIGINT or SIGTERM waits for running calls, however long they take, and commits;
         the second one aborts.
 
         >>> import threading
@@ -162,7 +162,7 @@ class Worker:
                 client.close()
 
     def start(self) -> None:
-        """Run in a thread of its own; returns when it reads its topics.
+        """Run in a thread of its own; returns once it reads its topics.
 
         >>> with sf.EmbeddedBroker() as broker:
         ...     broker.create_topic("ask")
@@ -185,7 +185,7 @@ class Worker:
             self._thread.start()
 
     def stop(self) -> None:
-        """Let calls that run end, however long they take, commit, and stop. Raises what it failed with.
+        """Wait for running calls, however long they take, commit, and stop. Raises the error that it failed with.
 
         >>> with sf.EmbeddedBroker() as broker:
         ...     broker.create_topic("ask")
@@ -209,17 +209,17 @@ class Worker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop; its own error is raised unless another one is under way."""
+        """Stop; its own error is raised unless another one is being raised."""
         try:
             self.stop()
         except BaseException:
             if error is None:
                 raise
 
-    # Inside ----------------------------------------------------------------------------------
+    # Internals -------------------------------------------------------------------------------
 
     def _open_unless_stopped(self) -> WorkerClient | None:
-        """Open in a thread of its own: a signal must not wait for a broker that is away."""
+        """Open the clients in a thread of its own: a signal must not wait for an unavailable broker."""
         opened: Future[WorkerClient] = Future()
 
         def open_it() -> None:
@@ -249,7 +249,7 @@ class Worker:
     def _run_in_thread(self, client: WorkerClient) -> None:
         try:
             asyncio.run(self._work(client))
-        except BaseException as error:  # raised where it is stopped
+        except BaseException as error:  # raised by `stop`
             self._error = error
             _log.exception("the worker of %s failed", self._topics[0])
         finally:
@@ -281,7 +281,7 @@ class Worker:
             calls.close()
 
     async def _let_end(self, running: set[asyncio.Task[None]], delivering: asyncio.Task[None]) -> None:
-        """However long they take: their answers are waited for, and they would begin again after the restart."""
+        """Wait for running calls, however long they take: otherwise they would run again after the restart."""
         while running and not delivering.done():
             busy = {delivering, *running}
             ended, _ = await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED, timeout=_REMIND_S)
@@ -306,7 +306,7 @@ class Worker:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Handle SIGINT and SIGTERM for as long as `run` blocks; only the main thread may."""
+        """Handle SIGINT and SIGTERM while `run` blocks; only the main thread may."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -331,12 +331,12 @@ class Worker:
 def _text(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # the user's own, and broken
+    except Exception:  # the exception has a broken `__str__`
         return type(error).__name__
 
 
 def _raise_failed(running: set[asyncio.Task[None]]) -> None:
-    """Forget tasks that are done; what the broker refused is raised."""
+    """Remove tasks that are done; raise errors of the broker."""
     for task in tuple(running):
         if task.done():
             running.discard(task)
@@ -344,7 +344,7 @@ def _raise_failed(running: set[asyncio.Task[None]]) -> None:
 
 
 def _annotations(function: Callable[..., Any]) -> tuple[object, object]:
-    """Give what a function says of its first parameter and of its result; `None` for what it doesn't say."""
+    """Return the annotations of a function's first parameter and of its result; `None` where there is none."""
     try:
         hints = typing.get_type_hints(function)
     except (TypeError, ValueError, NameError):

@@ -1,7 +1,7 @@
-"""What a wrapper of functions is: `StreamsBuilder(wrapper=...)` calls it once for each Python function of a topology.
+"""Wrappers of functions: `StreamsBuilder(wrapper=...)` calls one once for each Python function of a topology.
 
-Takes a node's description and its function, gives what is called instead: tracing, timing, counting, without touching
-the functions.
+A wrapper takes a node's description and its function, and returns what is called instead: for tracing, timing,
+counting, without changing the functions.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Function: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """Whose function is wrapped: the node's name in `describe()`, the method that made it, and the stores it names.
+    """The node of a wrapped function: its name in `describe()`, the method that created it, and its stores.
 
-    `function` tells the functions of one node apart: `"function"` is what the method is about (the predicate, mapper,
-    aggregator or joiner); others are `"initializer"`, `"subtractor"`, `"merger"`, `"key_function"`, `"foreign_key"`,
-    `"topic_function"`, `"partitioner"`, `"timestamp"`, `"watermark"` and `"late"`. Of processors it is `"process"`
-    or `"transform"`.
+    `function` distinguishes the functions of one node: `"function"` is the main one (the predicate, mapper, aggregator
+    or joiner); others are `"initializer"`, `"subtractor"`, `"merger"`, `"key_function"`, `"foreign_key"`,
+    `"topic_function"`, `"partitioner"`, `"timestamp"`, `"watermark"` and `"late"`. For processors it is `"process"` or
+    `"transform"`.
 
     >>> def timed(node, next):
     ...     print("wraps", node.name, node.function)
@@ -39,4 +39,4 @@ class NodeInfo:
 
 
 Wrapper: TypeAlias = Callable[[NodeInfo, Function], Function]
-"""`(node, next)` gives what is called instead of `next`, with the same arguments."""
+"""`(node, next)` returns what is called instead of `next`, with the same arguments."""

@@ -1,7 +1,7 @@
-"""What the site's builder (mkdocs) is told about the pages: they are written for the repository's host.
+"""Hooks of mkdocs: the pages are written for the repository's host, and adapted to the site here.
 
-Takes each page as it stands there. Gives it as the site needs it: a link to a file that is not in docs/ leads to the
-repository, and a block's second word (`run`, `no-run`), which is for the tests, is left out. Never: changes a file.
+Takes each page, returns it in the form of the site: a link to a file outside docs/ leads to the repository, and a code
+block's second word (`run`, `no-run`), which is for the tests, is removed. Changes no file.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ FENCE = re.compile(r"^(```\w+) (?:no-run|run)$", re.MULTILINE)
 ROW = re.compile(r"^ *\|.*\|$", re.MULTILINE)
 CODE = re.compile(r"`[^`\n]+`")
 LONG = 26
-"""A name with more characters may be broken after its dots, so that a table has room for its other columns."""
+"""Names with more characters may be broken after dots, so that a table has space for its other columns."""
 SEAM = re.compile(r"(?<=[._/=(])(?=\w)")
 
 
 def repository() -> str:
-    """Return where the repository is."""
+    """Return the URL of the repository."""
     return str(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]["Repository"])
 
 
 class Outward(Treeprocessor):
-    """Turns links that leave docs/ into links to the repository, and lets long names in tables be broken."""
+    """Rewrites links that leave docs/ to the repository, and allows line breaks in long names in tables."""
 
     page = ""
-    """The page that is made, as `guide/running.md`."""
+    """The current page, such as `guide/running.md`."""
 
     def run(self, root: Element) -> None:
-        """Look at each link and picture."""
+        """Visit all links and pictures."""
         for element, attribute in ((element, {"a": "href", "img": "src"}.get(element.tag)) for element in root.iter()):
             if attribute is not None:
                 element.set(attribute, outward(self.page, element.get(attribute, "")))
@@ -63,7 +63,7 @@ class Outward(Treeprocessor):
 
 
 def let_break(code: Element) -> None:
-    """Let a long name be broken at its dots."""
+    """Allow line breaks after the dots of a long name."""
     pieces = SEAM.split(code.text or "")
     if len(code.text or "") <= LONG or len(pieces) == 1:
         return
@@ -74,12 +74,12 @@ def let_break(code: Element) -> None:
 
 
 def outward(page: str, link: str) -> str:
-    """Return the link; one to a folder, or to a file outside of docs/, as a link to the repository."""
+    """Return the link; a link to a folder, or to a file outside docs/, is rewritten to the repository."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc or not parts.path:
         return link
     path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), parts.path))
-    # mkdocs says it of those that lead nowhere. A folder is no page, also in docs/.
+    # mkdocs reports links that lead nowhere. A folder is no page, not even in docs/.
     if not (ROOT / path).exists() or (path.startswith("docs/") and (ROOT / path).is_file()):
         return link
     kind = "tree" if (ROOT / path).is_dir() else "blob"
@@ -87,15 +87,15 @@ def outward(page: str, link: str) -> str:
 
 
 class ToRepository(Extension):
-    """Puts `Outward` before what mkdocs does to links."""
+    """Runs `Outward` before mkdocs processes links."""
 
     def __init__(self, outward: Outward) -> None:
-        """Take the one that knows the page."""
+        """Take the `Outward` that knows the current page."""
         super().__init__()
         self._outward = outward
 
     def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802  # the name of Markdown's hook
-        """Join the others: mkdocs has the priority 0."""
+        """Register it: mkdocs' own has the priority 0."""
         md.treeprocessors.register(self._outward, "to_repository", 5)
 
 
@@ -103,14 +103,14 @@ _outward = Outward()
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Say where the repository is, and change links."""
+    """Set the repository's URL, and register the link rewriter."""
     config.repo_url, config.repo_name = repository(), "Repository"
     config.markdown_extensions.append(ToRepository(_outward))
     return config
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001  # by name
-    """Leave out what is for tests, and read pipes in tables as the repository's host does."""
+    """Remove what is for tests, and treat pipes in tables as the repository's host does."""
     _outward.page = page.file.src_uri
     without = FENCE.sub(r"\1", markdown)
     return ROW.sub(lambda row: CODE.sub(lambda code: code[0].replace("\\|", "|"), row[0]), without)

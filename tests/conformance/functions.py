@@ -1,8 +1,8 @@
-"""The functions of FUNCTIONS.md, as a user would write them, and native expressions that equal some.
+"""The functions of FUNCTIONS.md, as a user would write them, and equivalent native expressions for some.
 
-Takes nothing, gives tables from the registry's names: every function of it but the processors, which
-are classes and have their own module. Functions with a key take it first (`with_key=True` where the
-operator asks): the vectors were recorded with those forms.
+Takes nothing, defines tables by the registry's names: all of its functions except the processors, which are classes
+and have their own module. Functions with a key take it first (`with_key=True` where the operator requires it): the
+vectors were recorded with those forms.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stoatflow import Expression
 
 
 def plain(x: Any) -> Any:
-    """Give dicts and lists for what the engine may pass as a view."""
+    """Convert values that the engine may pass as a view to dicts and lists."""
     if hasattr(x, "keys"):
         return {name: plain(x[name]) for name in x.keys()}  # noqa: SIM118  # a view promises no more
     if isinstance(x, str | bytes | int | float) or x is None:
@@ -57,7 +57,7 @@ def words(v: str | None) -> list[str]:
 
 
 def parse_long(v: str | None) -> int | None:
-    """The number that a text spells."""
+    """The number that a text represents."""
     return int(v) if v is not None and re.fullmatch(r"-?[0-9]{1,18}", v) else None
 
 
@@ -81,28 +81,28 @@ def average(v: Any) -> int | None:
 
 
 def merge_stats(k: Any, a: Any, b: Any) -> dict[str, int]:
-    """Put the statistics of two sessions together."""
+    """Merge the statistics of two sessions."""
     return {"count": a["count"] + b["count"], "sum": a["sum"] + b["sum"]}
 
 
 def stats(agg: Any, v: Any, sign: int) -> dict[str, int]:
-    """Add a value to statistics, or take it out."""
+    """Add a value to statistics, or subtract it."""
     return {"count": agg["count"] + sign, "sum": agg["sum"] + sign * num(member(v, "amount"))}
 
 
 def text_fk(v: str) -> str | None:
-    """The part before the first colon; an empty one is no key."""
+    """The part before the first colon; an empty one is not a key."""
     return v.partition(":")[0] or None
 
 
 def ts_field(record: Any, partition_time: int) -> int:
-    """The time inside the value; a negative one makes the engine skip the record."""
+    """The timestamp in the value; a negative one makes the engine skip the record."""
     found = member(record.value, "ts")
     return int(record.timestamp if found is None else found)
 
 
 def ts_field_or_partition_time(record: Any, partition_time: int) -> int:
-    """The time inside the value; where it is missing or wrong, the highest of its partition so far."""
+    """The timestamp in the value; if it is missing or wrong, the highest of its partition so far."""
     found = member(record.value, "ts")
     return partition_time if found is None or found < 0 else found
 
@@ -151,7 +151,7 @@ PYTHON: dict[str, Callable[..., Any]] = {
     "json_amount": lambda k, v: None if v is None else num(member(v, "amount")),
     "wrap_json": lambda k, v: {"v": v},
     "average_of_stats": lambda k, v: average(v),
-    # many
+    # flat maps
     "split_words": lambda k, v: words(v),
     "twice": lambda k, v: [v, v],
     "words_as_keys": lambda k, v: [(word, k) for word in words(v)],
@@ -240,4 +240,4 @@ NATIVE: dict[str, Expression] = {
     "zero": sf.lit(0),
     "empty_text": sf.lit(""),
 }
-"""Equal to the functions of the same names on the inputs of the vectors (texts hold no white space but spaces)."""
+"""Equivalent to the functions of the same names on the inputs of the vectors (whose only white space is spaces)."""

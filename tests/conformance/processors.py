@@ -1,8 +1,8 @@
 """The processors of FUNCTIONS.md, as a user would write them.
 
-Takes a vector's processor name and the names of its stores, gives classes that take these names:
-`PROCESSORS[name](*stores)` makes one processor, as a supplier must. Apart from the functions, so that
-vectors without processors need nothing of the Processor API.
+Takes a vector's processor name and the names of its stores, returns classes that take these names:
+`PROCESSORS[name](*stores)` creates one processor, as a supplier must. Separate from the functions, so that vectors
+without processors don't need the Processor API.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Base:
 
 
 class RunningTotal(_Base, Processor[Any, Any, Any, Any]):
-    """The sum of a key's values; a null value starts anew."""
+    """The sum of a key's values; a null value resets it."""
 
     def process(self, record: Any) -> None:
         if record.value is None:
@@ -44,7 +44,7 @@ class RunningTotal(_Base, Processor[Any, Any, Any, Any]):
 
 
 class Dedup(_Base, FixedKeyProcessor[Any, Any, Any]):
-    """Forwards what differs from the key's last value."""
+    """Forwards values that differ from the key's last one."""
 
     def process(self, record: Any) -> None:
         if record.value is None:
@@ -79,13 +79,13 @@ class _Flush(_Base, Processor[Any, Any, Any, Any]):
 
 
 class FlushStreamTime(_Flush):
-    """Collects, and lets go every 50 ms of the stream's time."""
+    """Collects records, and forwards them every 50 ms of stream time."""
 
     interval, type = "50ms", PunctuationType.STREAM_TIME
 
 
 class FlushWallClock(_Flush):
-    """Collects, and lets go every 100 ms of the wall clock."""
+    """Collects records, and forwards them every 100 ms of wall clock time."""
 
     interval, type = "100ms", PunctuationType.WALL_CLOCK_TIME
 
@@ -106,7 +106,7 @@ class ShiftTimestamp(_Base, Processor[Any, Any, Any, Any]):
 
 
 class RecordMeta(_Base, FixedKeyProcessor[Any, Any, Any]):
-    """Tells where a record was read from."""
+    """Forwards the source position of each record."""
 
     def process(self, record: Any) -> None:
         meta = self.context.record_metadata
@@ -114,14 +114,14 @@ class RecordMeta(_Base, FixedKeyProcessor[Any, Any, Any]):
 
 
 class StreamTime(_Base, FixedKeyProcessor[Any, Any, Any]):
-    """Tells the stream's time."""
+    """Forwards the stream time."""
 
     def process(self, record: Any) -> None:
         self.context.forward(record.replace(value=f"{text(record.value)}@{self.context.stream_time_ms}"))
 
 
 class WallTime(_Base, FixedKeyProcessor[Any, Any, Any]):
-    """Tells the wall clock's time."""
+    """Forwards the wall clock time."""
 
     def process(self, record: Any) -> None:
         self.context.forward(record.replace(value=f"{text(record.value)}@{self.context.system_time_ms}"))
@@ -140,7 +140,7 @@ class WindowSum(_Base, Processor[Any, Any, Any, Any]):
 
 
 class SessionCount(_Base, Processor[Any, Any, Any, Any]):
-    """How many sessions there are around a record."""
+    """The number of sessions around a record."""
 
     def process(self, record: Any) -> None:
         at = record.timestamp
@@ -150,7 +150,7 @@ class SessionCount(_Base, Processor[Any, Any, Any, Any]):
 
 
 class VersionedAsOf(_Base, Processor[Any, Any, Any, Any]):
-    """What a versioned store holds now and held 10 ms before, and what it made of the record."""
+    """The current version in a versioned store, the one 10 ms before, and the result of its `put`."""
 
     def process(self, record: Any) -> None:
         code = self.store.put(record.key, record.value, record.timestamp)
@@ -175,7 +175,7 @@ class RouteChildren(_Base, Processor[Any, Any, Any, Any]):
 
 
 class PunctTrace(_Base, Processor[Any, Any, Any, Any]):
-    """Tells when punctuations happen; cancels one of them."""
+    """Forwards the times of punctuations; cancels one of them."""
 
     def init(self, context: Any) -> None:
         super().init(context)
@@ -197,7 +197,7 @@ class PunctTrace(_Base, Processor[Any, Any, Any, Any]):
 
 
 class TtlExpire(_Base, Processor[Any, Any, Any, Any]):
-    """Deletes what was not written for 200 ms."""
+    """Deletes rows that were not written for 200 ms."""
 
     interval = "100ms"
 
@@ -220,7 +220,7 @@ class TtlExpire(_Base, Processor[Any, Any, Any, Any]):
 
 
 class ExpireAfterFive(TtlExpire):
-    """Deletes what was not written for 5 s, by full seconds: what stays doesn't depend on how often it is called."""
+    """Deletes rows not written for 5 s, in whole seconds, so the result doesn't depend on the number of calls."""
 
     interval = "1s"
 
@@ -232,7 +232,7 @@ class ExpireAfterFive(TtlExpire):
 
 
 class Lookup(_Base, FixedKeyProcessor[Any, Any, Any]):
-    """Shows what a table holds for a record's key."""
+    """Forwards a table's value for a record's key."""
 
     def process(self, record: Any) -> None:
         kept = None if record.key is None else self.store.get(record.key)
@@ -241,7 +241,7 @@ class Lookup(_Base, FixedKeyProcessor[Any, Any, Any]):
 
 
 class RangeDump(_Base, Processor[Any, Any, Any, Any]):
-    """Shows a store's order when a null comes."""
+    """Forwards a store's rows in order at a null value."""
 
     def process(self, record: Any) -> None:
         if record.value is not None:
@@ -254,7 +254,7 @@ class RangeDump(_Base, Processor[Any, Any, Any, Any]):
 
 
 class DoubleForward(_Base, Processor[Any, Any, Any, Any]):
-    """Forwards twice, the second time a bit later."""
+    """Forwards twice, the second time with a later timestamp."""
 
     def process(self, record: Any) -> None:
         if record.value is None:

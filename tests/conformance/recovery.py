@@ -1,9 +1,9 @@
-"""Ways to run a vector that must not change what comes out: lanes, batches, back ends, crashes.
+"""Ways to run a vector that must not change its results: lanes, batches, back ends, crashes.
 
-Takes a case and a way, gives what came out. A way says how many inputs share an epoch, which back end
-keeps the stores, at which epochs the engine crashes, and with how many lanes it comes back. A crash comes
-after the commit, or (where the epoch's inputs are of one topic, and so are read again in their order) when
-everything is processed and nothing committed.
+Takes a case and a way, returns the results. A way says how many inputs share an epoch, which back end holds the
+stores, at which epochs the engine crashes, and with how many lanes it restarts. A crash happens after the commit,
+or (if the epoch's inputs are of one topic, and so are read again in order) when everything is processed and nothing
+committed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Way:
     """How a vector is run."""
 
     lanes: tuple[int, ...]
-    """The number of lanes at first, and after each crash (and from the first again)."""
+    """The number of lanes at first, and after each crash (cyclic)."""
     batch: int
-    """So many inputs share an epoch."""
+    """Number of inputs per epoch."""
     back_end: str
     every: int = 1
-    """The engine crashes at every so manieth epoch; 0: never."""
+    """The engine crashes at every n-th epoch; 0: never."""
 
     def __str__(self) -> str:
         """For the names of tests."""
@@ -43,25 +43,25 @@ class Way:
 
 
 TOGETHER = Way((5,), 8, "rocksDB", every=0)
-"""Lanes that work at the same time, without a crash."""
+"""Concurrent lanes, without a crash."""
 
 
 @dataclass(frozen=True)
 class Dependent:
-    """Why, when and in what a vector's result depends on the order of records of different keys."""
+    """Why, when and where a vector's result depends on the order of records of different keys."""
 
     when: str
     what: str
     why: str
 
     def concerns(self, way: Way) -> bool:
-        """Does it show when run in this way?"""
+        """Whether it shows in this way of running."""
         lanes, epochs = max(way.lanes) > 1, way.batch > 1
         shows = {"restarts": way.every > 0, "epochs": epochs, "lanes": lanes, "batches": lanes and epochs}
         return any(shows[when] for when in self.when.split("+"))
 
     def instead(self, way: Way) -> Way:
-        """Give the way in which nothing may change all the same."""
+        """The nearest way in which nothing may change all the same."""
         if self.what == "order" or not self.concerns(way):
             return way
         if "restarts" in self.when:
@@ -72,13 +72,13 @@ class Dependent:
 
 
 def listed(name: str) -> list[str]:
-    """Give the lines of a list beside the vectors."""
+    """The lines of a list beside the vectors."""
     lines = (runner.HERE / name).read_text("utf-8").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def dependent() -> dict[str, Dependent]:
-    """Give what is listed, by area and topology."""
+    """The listed dependencies, by area and topology."""
     found = {}
     for line in listed("order_dependent.txt"):
         place, _, rest = line.partition(": ")
@@ -88,17 +88,17 @@ def dependent() -> dict[str, Dependent]:
 
 
 def ways() -> list[Way]:
-    """Give the whole matrix: a crash at every epoch."""
+    """The whole matrix: a crash at every epoch."""
     return [Way(*way) for way in itertools.product(LANES, BATCHES, BACK_ENDS)]
 
 
 def number(text: str) -> int:
-    """Give a number that depends on the text only: the same sample in every run."""
+    """A number that depends on the text only, for the same sample in every run."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
 def epochs(case: Case, size: int) -> Iterator[list[dict[str, Any]]]:
-    """Cut the inputs into epochs; time passes between two of them."""
+    """Split the inputs into epochs; time passes between two of them."""
     for passes, events in itertools.groupby(case.data["inputs"], lambda event: "topic" not in event):
         found = list(events)
         length = 1 if passes else size
@@ -106,7 +106,7 @@ def epochs(case: Case, size: int) -> Iterator[list[dict[str, Any]]]:
 
 
 def without_input(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out which input caused a record: an epoch has several."""
+    """Remove the input that caused a record, since an epoch has several."""
     return [{name: part for name, part in record.items() if name != "i"} for record in records]
 
 
@@ -131,7 +131,7 @@ def run(case: Case, topology: Topology, way: Way, settings: Mapping[str, object]
         for at, events in enumerate(epochs(case, way.batch)):
             crashes = way.every > 0 and at % way.every == first
             if "topic" in events[0]:
-                # In turn before and after the commit.
+                # Alternately before and after the commit.
                 before = crashes and len({event["topic"] for event in events}) == 1 and (at // way.every) % 2 == 0
                 crashes = crashes and not before
                 with driver.epoch():

@@ -1,8 +1,8 @@
-"""Which recorded runs give the same here, written by the tests that run them.
+"""Which recorded runs give the same results here, written by the tests that run them.
 
-Takes the outcome of each comparison, gives `results.json`, which is kept in git: the table of
-docs/reference/parity.md counts from it, so it can't claim what did not pass. With `STOATFLOW_TEST_RESULTS=write`
-(`make docs`) the file is written, else it must be what this run found.
+Takes the outcome of each comparison, writes `results.json`, which is kept in git: the table of
+docs/reference/parity.md is counted from it, so it can't claim a run that did not pass. With
+`STOATFLOW_TEST_RESULTS=write` (`make docs`) the file is written, otherwise it must match this run.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _found: dict[str, bool] = {}
 
 @contextmanager
 def of(run: str) -> Iterator[None]:
-    """Note how a comparison ends; what it raises goes on."""
+    """Record the outcome of a comparison; its exceptions are passed on."""
     _found[run] = False
     yield
     _found[run] = True
 
 
 def compare(runs: Iterable[str]) -> None:
-    """Write the file if asked to, after all runs; else raise `AssertionError` where it says something else."""
+    """Write the file if requested, after all runs; otherwise raise `AssertionError` if it differs."""
     names = set(runs)
     found = {run: WORDS[same] for run, same in sorted(_found.items())}
     if os.environ.get("STOATFLOW_TEST_RESULTS") == "write":

@@ -1,6 +1,6 @@
 """Builds the topology of a vector with the public DSL, runs it in the test driver, and compares.
 
-Takes the JSON files beside it (their format: README.md), gives cases and differences.
+Takes the JSON files beside it (their format: README.md), returns cases and differences.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Transformer(ValueTransformer[Any, Any, Any]):
 
 
 def ms(count: int) -> str:
-    """Give a duration as a user writes it."""
+    """Return a duration as a user writes it."""
     return f"{count}ms"
 
 
@@ -110,13 +110,13 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Give all vectors."""
+    """All vectors."""
     paths = sorted((HERE / "vectors").glob("*.json"))
     return [Case(path, json.loads(path.read_text("utf-8"))) for path in paths]
 
 
 def serde(spec: str | dict[str, Any]) -> Serde[Any]:
-    """Give the serde that a vector names."""
+    """Return the serde that a vector names."""
     if isinstance(spec, str):
         return _SERDES[spec]()
     if "time_windowed" in spec:
@@ -125,7 +125,7 @@ def serde(spec: str | dict[str, Any]) -> Serde[Any]:
 
 
 def build(case: Case, *, native: bool = False) -> Topology:
-    """Build its topology; with `native`, functions that an expression equals are that expression."""
+    """Build its topology; with `native`, expressions replace equivalent functions."""
     builder = StreamsBuilder()
     made: dict[str, Any] = {}
     for step in case.steps():
@@ -162,7 +162,7 @@ class _Step:
         return Grouped(**self.serdes(), name=self.step.get("name"))
 
     def supplier(self) -> Callable[[], Any]:
-        # Imported here: most vectors need nothing of the Processor API.
+        # Imported here, because most vectors don't need the Processor API.
         from conformance.processors import PROCESSORS
 
         make, stores = PROCESSORS[self.step["processor"]], self.step.get("stores", ())
@@ -188,7 +188,7 @@ class _Step:
             return method(other, self.fn("key_fn"), joiner, with_key=True, name=name)
         if isinstance(parent, KTable):
             foreign = {"foreign_key": self.fn("fk_fn"), "with_key": True} if "fk_fn" in step else {}
-            # Joiners of tables get no key; the functions of the registry that tables use ignore it.
+            # Joiners of tables get no key; the registry's functions for tables ignore it.
             return method(
                 other, lambda left, right: joiner(None, left, right), store=self.store(), name=name, **foreign
             )
@@ -202,7 +202,7 @@ class _Step:
         return method(other, joiner, window, joined=joined, with_key=True)
 
     def split(self, parent: Any) -> None:
-        """Its branches are made under their own ids."""
+        """Its branches are created under their own ids."""
         step = self.step
         split = parent.split(name=step.get("name"))
         for branch in step["branches"]:
@@ -236,7 +236,7 @@ class _Step:
         calls: dict[str, Callable[[], Any]] = {
             "filter": lambda: method(self.fn("predicate"), name=name, **kept),
             "filter_not": lambda: method(self.fn("predicate"), name=name, **kept),
-            # The vectors come from the "WithKey" forms; an expression sees the key anyway.
+            # The vectors were recorded with the "WithKey" forms; an expression can read the key anyway.
             "map_values": lambda: method(self.fn("fn"), with_key=True, name=name, **kept),
             "flat_map_values": lambda: method(self.fn("fn"), with_key=True, name=name),
             "transform_values": lambda: method(lambda: Transformer(PYTHON[step["fn"]]), name=name),
@@ -273,7 +273,7 @@ class _Step:
 
 @dataclass(frozen=True)
 class Found:
-    """What a run gave, in the form of a vector."""
+    """The results of a run, in the form of a vector."""
 
     outputs: dict[str, list[dict[str, Any]]]
     stores: dict[str, list[list[Any]]]
@@ -282,7 +282,7 @@ class Found:
 
 
 def config(case: Case) -> dict[str, object]:
-    """Give the settings that a vector was recorded with."""
+    """Return the settings that a vector was recorded with."""
     recorded = case.data["config"]
     return {
         "application.id": "golden",
@@ -294,7 +294,7 @@ def config(case: Case) -> dict[str, object]:
 
 
 def windowed(key: Any) -> dict[str, Any]:
-    """Give a record's key, and its window if it has one."""
+    """Return a record's key, and its window if it has one."""
     if isinstance(key, Windowed):
         return {"key": key.key, "window": {"start": key.window.start, "end": key.window.end}}
     return {"key": key}
@@ -326,7 +326,7 @@ def run(case: Case, topology: Topology, *, lanes: int = 1, crash_after: int | No
 
 
 def state(case: Case, driver: TopologyTestDriver) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Give the final stores in the form of a vector: contents, timestamps, looked up versions."""
+    """Return the final stores in the form of a vector: contents, timestamps, looked up versions."""
     entries = {name: driver.store(name).entries() for name in case.data["stores"]}
     lookups = {
         name: [[key, as_of, version(driver.store(name), key, as_of)] for key, as_of, _ in wanted]
@@ -340,18 +340,18 @@ def state(case: Case, driver: TopologyTestDriver) -> tuple[dict[str, Any], dict[
 
 
 def version(store: Any, key: Any, as_of: int) -> dict[str, Any] | None:
-    """Give what a versioned store held at a time."""
+    """Return the version of a versioned store at a time."""
     found = store.get(key, as_of=as_of)
     return found and {"value": found.value, "valid_from": found.timestamp, "valid_to": found.valid_to}
 
 
 def lines(records: list[Any]) -> list[str]:
-    """Give one text per record: JSON tells `1` from `true` and from `"1"`, Python's `==` does not always."""
+    """One text per record: JSON distinguishes `1` from `true` and from `"1"`, Python's `==` does not always."""
     return [json.dumps(record, sort_keys=True, ensure_ascii=False) for record in records]
 
 
 def same_per_key(records: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """Give the records by key: what must not depend on the number of lanes."""
+    """The records by key, which must not depend on the number of lanes."""
     by_key: dict[str, list[str]] = {}
     for record in records:
         by_key.setdefault(json.dumps([record["key"], record.get("window")], sort_keys=True), []).extend(lines([record]))

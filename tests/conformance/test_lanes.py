@@ -1,8 +1,8 @@
-"""One answer: every vector with 2, 4, 16 and 64 lanes gives what it gives with one.
+"""Determinism: every vector has the same results with 2, 4, 16 and 64 lanes as with one lane.
 
-All inputs between two steps of the clock share an epoch, so that lanes work at the same time. Outputs are compared key
-by key, in their order, with timestamps and headers; stores as a whole. What docs/adr/0006 lets differ is named here,
-and must differ.
+All inputs between two steps of the clock share an epoch, so that lanes work concurrently. Outputs are compared key
+by key, in order, with timestamps and headers; stores as a whole. Differences that docs/adr/0006 permits are listed
+here, and must occur.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from conformance.runner import Case, Found
 
 LANES = (2, 4, 16, 64)
 IN_PASSES = {
-    # The vectors ask for Kafka Streams' passes over all keys of a task (points 1 and 2).
+    # These vectors use Kafka Streams' passes over all keys of a task (points 1 and 2).
     "join_ss/ss_left",
     "join_ss/ss_left_throttled",
     "join_ss/ss_outer",
@@ -29,7 +29,7 @@ IN_PASSES = {
 }
 AT_ONCE = dict.fromkeys(runner.EMIT_INTERVALS, -1)
 DEPENDENT = {
-    # Keys and puts of other lanes (4).
+    # Keys and writes of other lanes (4).
     "processor/proc_range_dump",
     "processor/proc_window_store",
 }
@@ -66,7 +66,7 @@ def test_any_number_of_lanes_gives_the_same(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.place in IN_PASSES], ids=lambda case: case.name)
 def test_without_passes_any_number_of_lanes_gives_the_same(case: Case) -> None:
-    """As by default: results come out at once. Rows without a key, of the two sides, have no order among them."""
+    """The default: results are emitted immediately. Records without a key have no order between the two sides."""
     one = unordered_without_key(shown(run(case, 1, AT_ONCE)))
     for lanes in LANES:
         assert unordered_without_key(shown(run(case, lanes, AT_ONCE))) == one, f"{lanes} lanes"

@@ -1,9 +1,8 @@
 """Lanes, batches, back ends and crashes change nothing for a key.
 
-Every vector runs in all ways in memory, with a crash at every epoch; some of them on a disk, with a few
-crashes, the same in every run. `STOATFLOW_TEST_RECOVERY=all` (`make test-recovery`) runs all in all ways. What is
-listed in order_dependent.txt must differ where the list says that it does, and is run in the nearest way where it
-may not.
+Every vector runs in all ways in memory, with a crash at every epoch; some of them on a disk, with a few crashes,
+the same in every run. `STOATFLOW_TEST_RECOVERY=all` (`make test-recovery`) runs all in all ways. Vectors listed in
+order_dependent.txt must differ where the list says so, and are run in the nearest way in which they must not.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ CASES = [case for case in runner.cases() if case.place not in NOT_YET]
 
 
 def ways(case: Case) -> list[Way]:
-    """Give the ways in which a vector is run."""
+    """The ways in which a vector is run."""
     dependent = DEPENDENT.get(case.place)
     every = [dependent.instead(way) if dependent else way for way in recovery.ways()]
     if ALL:
         return sorted(set(every), key=str)
     memory = [way for way in every if way.back_end == "in_memory"]
-    # A restart on a disk takes its time: a few crashes there, for some of the vectors.
+    # A restart on a disk takes time, so there are few crashes there, for some of the vectors.
     seldom = -(-len(case.data["inputs"]) // 3)
     disk = [replace(way, every=way.every and seldom) for way in every if way.back_end == "rocksDB"]
     number = recovery.number(case.name)
@@ -47,7 +46,7 @@ def test_nothing_changes_for_a_key(case: Case, way: Way) -> None:
 
 @pytest.mark.parametrize("place", sorted(DEPENDENT))
 def test_what_is_listed_shows(place: str) -> None:
-    """The list may only shrink: what is the same in every way that an entry concerns needs no entry."""
+    """The list may only shrink: a vector without differences in the ways of its entry needs no entry."""
     ways = [*(way for way in recovery.ways() if way.back_end == "in_memory"), recovery.TOGETHER]
     concerned = [way for way in ways if DEPENDENT[place].concerns(way)]
     runs = ((case, way) for case in CASES if case.place == place for way in concerned)
@@ -64,7 +63,7 @@ def differs(case: Case, way: Way) -> bool:
 
 
 def expect(case: Case, way: Way, found: runner.Found, *, listed: bool = True) -> None:
-    """Compare; what is `listed` may come in another order where the list says so."""
+    """Compare; `listed` vectors may have another order where the list says so."""
     dependent = DEPENDENT.get(case.place) if listed else None
     for topic, records in case.data["outputs"].items():
         wanted, got = recovery.without_input(records), recovery.without_input(found.outputs[topic])

@@ -1,4 +1,4 @@
-"""Kafka Streams 4.1.2 did it this way: outputs in order with timestamps and headers, stores, texts."""
+"""Kafka Streams 4.1.2 gave these results: outputs in order with timestamps and headers, stores, texts."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ WITH_NATIVE = [
 ]
 DESCRIBED = [case for case in HAND if (runner.HERE / "describe" / f"{case.topology_name}.txt").exists()]
 
-# What a crash takes with it: the processor counts firings in an attribute, and the wall clock's
-# grid begins anew.
+# State that a crash loses: the processor counts firings in an attribute, and the wall clock's grid restarts.
 KEPT_IN_MEMORY = {"processor/proc_punct_trace"}
-# With several lanes, what is closed or let go is so at the barrier, whatever came between: there is
-# no order of all keys that a limit of records, or a pass that waits for the wall clock, could go
-# by. And a window that closes there is given even where one lane's store has let go of it before
-# (as Kafka Streams does).
+# With several lanes, results on close are emitted at the barrier, whatever came between: there is no order of all
+# keys for a limit of records, or for a pass by the wall clock. And a window that closes there is emitted even if one
+# lane's store has expired it before (as Kafka Streams does).
 ORDER_OF_ALL_KEYS = {
     "join_ss/ss_left_throttled",
     "suppress/suppress_max_records",
@@ -57,7 +55,7 @@ def test_a_crash_in_the_middle_changes_nothing(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [c for c in HAND if c.place not in ORDER_OF_ALL_KEYS], ids=lambda case: case.name)
 def test_lanes_change_nothing_for_a_key(case: Case) -> None:
-    """Eight inputs share an epoch, so that lanes work at the same time, unless the result depends on that."""
+    """Eight inputs share an epoch, so that lanes work concurrently, unless the result depends on that."""
     way, dependent = recovery.TOGETHER, DEPENDENT.get(case.place)
     if dependent and dependent.concerns(way):
         way = replace(way, batch=1)
@@ -89,7 +87,7 @@ def test_what_is_listed_still_fails(topology: str) -> None:
 
 @pytest.mark.parametrize("case", LEFT, ids=lambda case: case.name)
 def test_what_is_listed_gives_what_is_intended(case: Case) -> None:
-    """Behind repartition() the metadata is that of the input record; all else is as recorded."""
+    """After repartition() the metadata is that of the input record; everything else is as recorded."""
     assert case.place == "processor/proc_record_meta", "say here what is intended instead"
     inputs = case.data["inputs"]
     offsets = [sum(event["topic"] == inputs[at]["topic"] for event in inputs[:at]) for at in range(len(inputs))]
@@ -102,7 +100,7 @@ def test_what_is_listed_gives_what_is_intended(case: Case) -> None:
 
 
 def test_the_results_in_git_are_those_of_this_run() -> None:
-    """The last of those that run vectors: what docs/reference/parity.md counts is what was the same here."""
+    """The last of the tests that run vectors: docs/reference/parity.md counts the runs that were the same here."""
     results.compare(case.name for case in ALL)
 
 

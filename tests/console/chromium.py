@@ -1,6 +1,6 @@
-"""A headless Chromium, spoken to over its debugging pipe (the DevTools protocol).
+"""A headless Chromium, driven through its debugging pipe (the DevTools protocol).
 
-Takes an address, gives what the page shows and what it complains of. Owns the browser and its profile.
+Takes an address, returns the contents of the page and its errors. Owns the browser and its profile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PATIENCE_S = 20.0
 
 
 def find() -> str:
-    """Give the browser's command; raise `RuntimeError` with what to install."""
+    """Return the browser's command; raise `RuntimeError` with what to install."""
     for name in NAMES:
         if found := shutil.which(name):
             return found
@@ -34,13 +34,13 @@ def find() -> str:
 
 
 class Page:
-    """One page in a browser of its own."""
+    """One page in its own browser."""
 
     def __init__(self, profile: Path, width: int = 1400, height: int = 1000) -> None:
         to_child, self._to = os.pipe()
         self._from, from_child = os.pipe()
 
-        # Pipes may have the numbers that the browser looks at already: others first.
+        # The pipes may have the numbers that the browser expects already, so they are moved first.
         def pipes() -> None:
             reads, writes = os.dup(to_child), os.dup(from_child)
             os.dup2(reads, 3)
@@ -78,7 +78,7 @@ class Page:
         self._call("Page.navigate", {"url": address})
 
     def resize(self, width: int, height: int) -> None:
-        """Make it so large, in CSS pixels."""
+        """Resize the page, in CSS pixels."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self._call("Emulation.setDeviceMetricsOverride", size)
 
@@ -89,7 +89,7 @@ class Page:
         return done["result"].get("value")
 
     def until(self, script: str, is_right: Callable[[Any], bool] = bool) -> Any:
-        """Wait until an expression of the page gives what is wanted."""
+        """Wait until an expression of the page has the expected value."""
         end = time.monotonic() + PATIENCE_S
         while not is_right(found := self.run(script)):
             assert time.monotonic() < end, f"{script} is still {found!r}; the page says: {self.text()[:2000]}"
@@ -97,7 +97,7 @@ class Page:
         return found
 
     def text(self, selector: str = "body") -> str:
-        """Give what can be read."""
+        """Return the visible text."""
         return str(self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))
 
     def click(self, selector: str) -> None:
@@ -118,11 +118,11 @@ class Page:
         self._call("Input.dispatchKeyEvent", {"type": "keyUp", **keys})
 
     def prefer_dark(self) -> None:
-        """Say that dark colours are wanted."""
+        """Prefer dark colours."""
         self._call("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
 
     def picture(self, path: Path) -> None:
-        """Keep what it looks like."""
+        """Save a screenshot."""
         shot = self._call("Page.captureScreenshot", {"format": "png"})
         path.write_bytes(base64.b64decode(shot["data"]))
 

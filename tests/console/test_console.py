@@ -1,4 +1,4 @@
-"""The console in a real browser, against a live application: each view, its words, and that it complains of nothing."""
+"""The console in a real browser, against a live application: each view, its texts, and that it reports no errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from console.chromium import Page
 VIEWS = ["overview", "busy", "stores/last-order", "errors", "dead-letters", "doctor", "settings"]
 EVIL = "<img src=x onerror=alert(1)>"
 PICTURES = os.environ.get("STOATFLOW_TEST_PICTURES")
-"""A folder for what the views look like."""
+"""A folder for screenshots of the views."""
 
 
 def price(order: dict[str, int]) -> dict[str, int]:
@@ -42,7 +42,7 @@ def topology() -> sf.Topology:
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sf.StoatFlow]:
-    """An application that has work all the time."""
+    """An application with constant input."""
     with sf.EmbeddedBroker() as broker:
         for topic, partitions in (("orders", 4), ("out", 2), ("bad", 1)):
             broker.create_topic(topic, partitions)
@@ -107,7 +107,7 @@ def test_the_overview_moves(page: Page, app: sf.StoatFlow) -> None:
     counted = "Number(document.querySelector('#tiles small').textContent.replace(/[^0-9]/g, ''))"
     first = page.run(counted)
     page.until(f"{counted} > {first}")
-    # It is asked for every two seconds.
+    # It is polled every two seconds.
     page.until("document.querySelector('#error-count').innerText === '1'")
 
 
@@ -132,7 +132,7 @@ def test_stores_are_browsed(page: Page, app: sf.StoatFlow) -> None:
     page.click("#rows-ask button")
     page.until("document.querySelector('#rows-problem').textContent.includes('has nothing for this key')")
     assert page.run("document.querySelectorAll('#rows tr').length") == 0
-    page.complaints.clear()  # the 404 of a key that is not there
+    page.complaints.clear()  # the 404 of a missing key
 
 
 def test_rows_are_found_by_what_is_in_them(page: Page, app: sf.StoatFlow) -> None:
@@ -208,7 +208,7 @@ def test_older_letters_come_when_they_are_asked_for_and_what_is_open_stays(page:
     page.until("document.querySelectorAll('#letters .letter').length >= 40")
     ids = "[...document.querySelectorAll('#letters .letter')].map(l => Number(l.dataset.id))"
     assert page.run(ids) == sorted(page.run(ids), reverse=True)
-    # One second brings ten failing records: a new one stands before it soon.
+    # There are ten failing records per second, so a new one is soon above it.
     page.until(f"{ids}[0] > {opened}")
     assert page.run("document.querySelector('#letters details[open]').parentNode.dataset.id") == opened
     assert "the last 100 can be seen here; all are in: bad" in page.text("#letters-note")
@@ -235,7 +235,7 @@ def test_it_says_that_there_is_nothing_and_when_it_looked(page: Page, tmp_path: 
         assert "Those from before are in: bad" in page.text("#letters-none")
         page.run("location.hash = 'doctor'")
         page.until("document.querySelector('#doctor-looked').innerText.includes('It looked at')")
-        # Of the machine that the test runs on.
+        # This finding depends on the test machine.
         full = page.run("document.querySelector('#findings').innerText.includes('state.dir')")
         assert full or re.fullmatch(r"Nothing was found. It looked at [\d:]+\.", page.text("#doctor-looked"))
 
@@ -311,4 +311,4 @@ def test_it_says_when_the_application_has_stopped(page: Page, tmp_path: Path) ->
         show(page, running, "stores/last-order")
     page.until("['STOPPED', 'GONE'].includes(document.querySelector('#badge').textContent)")
     assert "reconnects by itself" in page.text("#gone")
-    page.complaints.clear()  # requests that nobody answered any more
+    page.complaints.clear()  # requests that were not answered any more

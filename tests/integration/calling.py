@@ -1,8 +1,8 @@
-"""An application whose function waits for somebody else, as a process of its own.
+"""An application whose function waits for something else, in its own process.
 
-`python calling.py ADDRESS NAME STATE KIND LANES SECONDS [GUARANTEE]`: reads `NAME-in`, calls a function that takes so
-long, writes `NAME-out`. KIND is `blocking` (the lane sleeps) or `async`. Prints the address of its
-admin port once it runs.
+`python calling.py ADDRESS NAME STATE KIND LANES SECONDS [GUARANTEE]`: reads `NAME-in`, calls a function that takes
+this long, writes `NAME-out`. KIND is `blocking` (the lane sleeps) or `async`. Prints the address of its admin port
+once it runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CONCURRENCY = 2_000
 
 
 def topology(name: str, kind: str, seconds: float) -> sf.Topology:
-    """One call per record, whose value comes back as it is."""
+    """One call per record, which returns the value unchanged."""
 
     def blocking(value: str) -> str:
         time.sleep(seconds)

@@ -1,4 +1,4 @@
-"""What the tests of slow functions share: keyed input, the run with kills, and what must hold of its output."""
+"""What the tests of slow functions share: keyed input, the run with kills, and the checks of its output."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from topics import KafkaTopics
 
 HERE = Path(__file__).resolve().parent
 PARTITIONS = 8
-# What a call takes, in seconds, while there are kills to come: all the work together takes far
-# longer than the test may be held up for. Then the rest is to be done soon.
+# Seconds per call. While kills are still to come, calls are slow, so that all the work takes far longer than the test
+# may be held up; after that the rest must finish soon.
 SLOW, FAST = 1.0, 0.05
 _64 = (1 << 64) - 1
 
 
 class Probe:
-    """Asks `/health/live` twenty times a second, and remembers how long each answer took."""
+    """Requests `/health/live` twenty times a second, and records how long each answer took."""
 
     def __init__(self, url: str) -> None:
         self._url = f"{url}health/live"
@@ -58,7 +58,7 @@ class Probe:
 
 
 def lane_of(key: bytes, lanes: int) -> int:
-    """Where the engine has a key of eight bytes (`operators/src/support/lane_hash.rs`)."""
+    """The lane of a key of eight bytes, as in the engine (`operators/src/support/lane_hash.rs`)."""
 
     def fold(one: int, two: int) -> int:
         product = one * two
@@ -76,7 +76,7 @@ def lane_of(key: bytes, lanes: int) -> int:
 
 
 def even_keys(lanes: int, each: int) -> list[str]:
-    """As many keys for every lane: what is measured is the lanes, not the luck of the keys."""
+    """The same number of keys for every lane, so that the lanes are measured and not the luck of the keys."""
     of_lane: list[list[str]] = [[] for _ in range(lanes)]
     number = 0
     while any(len(keys) < each for keys in of_lane):
@@ -109,7 +109,7 @@ def create(kafka: KafkaTopics, name: str) -> None:
 
 
 def written(kafka: KafkaTopics, topic: str) -> int:
-    """How far a topic has come, at little cost: with what is not committed yet, and the ends of transactions."""
+    """The end of a topic, cheaply: counts uncommitted records and transaction markers."""
     try:
         return sum(kafka.ends(topic).values())
     except KafkaException:
@@ -130,13 +130,13 @@ def child(
 
 
 def admin_url(running: Process) -> str:
-    """Where it answers, once it runs."""
+    """The address of the admin port, once the application runs."""
     running.until(lambda: any(line.startswith("RUNNING ") for line in running.lines), "it runs")
     return next(line.split()[1] for line in running.lines if line.startswith("RUNNING "))
 
 
 def check(kafka: KafkaTopics, name: str, records: int) -> None:
-    """Each record is there once, those of a key in their order."""
+    """Each record is there once, those of a key in order."""
     rows = kafka.read(f"{name}-out")
     assert len(rows) == records
     last: dict[bytes, int] = {}
@@ -152,7 +152,7 @@ def check(kafka: KafkaTopics, name: str, records: int) -> None:
 
 
 def rate(kafka: KafkaTopics, name: str, running: Process, from_share: float, records: int) -> float:
-    """Records per second between that share of them and all but a tenth: neither start nor tail."""
+    """Records per second between that share of them and 90 %: without start and tail."""
     first, last = int(records * from_share), int(records * 0.9)
     topic = f"{name}-out"
     until(lambda: written(kafka, topic) >= first, "it is at work")
@@ -166,13 +166,13 @@ def rate(kafka: KafkaTopics, name: str, running: Process, from_share: float, rec
 def kill_and_finish(kafka: KafkaTopics, name: str, state: Path, kind: str, lanes: int, records: int, seed: int) -> None:
     """Kill it five times while it works, with other lane counts in between, then let it finish.
 
-    A call takes longer until the last kill: a fast machine would be done before it.
+    Calls take longer until the last kill, because a fast machine would be done before it.
     """
     rng = random.Random(seed)
     topic = f"{name}-out"
     for _ in range(5):
         with child(kafka, name, state, kind, rng.choice([lanes, max(lanes // 3, 1)]), SLOW) as running:
-            # Records of transactions that a kill leaves open count too: it always meets work under way.
+            # Records of transactions that a kill leaves open count too, so a kill always hits work in progress.
             goal = written(kafka, topic) + rng.randint(1, records // 12)
             running.until(lambda goal=goal: written(kafka, topic) >= goal, "it is at work")  # type: ignore[misc]
             running.signal(signal.SIGKILL)

@@ -1,7 +1,7 @@
 """Topics as Confluent's own serializers write and read them, with a schema registry in memory.
 
-Takes a schema, gives its id, serializers and deserializers; takes values, gives values. Never uses a serde of the
-engine: what both of them get wrong in the same way would not be seen.
+Takes a schema, returns its id, serializers and deserializers; takes values, returns values. Never uses the engine's
+serdes: a mistake in both of their directions would stay hidden.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ import stoatflow as sf
 Serializer = Callable[[Any, SerializationContext], bytes]
 Deserializer = Callable[[bytes, SerializationContext], Any]
 IN_HEADERS = {"schema.id.serializer": header_schema_id_serializer}
-"""For a serializer: the schema is named in a header of the record, and before the value stands nothing."""
+"""For a serializer: the schema id is in a record header, and nothing precedes the value."""
 HEADER_OF_VALUES = "__value_schema_id"
-"""That header."""
+"""The name of that header."""
 
 
 class Registry:
-    """Ids and schemas. What is registered twice for a topic has one id, and each topic ids of its own."""
+    """Ids and schemas. A schema registered twice for a topic has one id; ids differ between topics."""
 
     def __init__(self) -> None:
         self.client = SchemaRegistryClient.new_client({"url": "mock://registry"})
-        # As in a registry that others use too: ids are no small numbers, and two schemas never have the same.
+        # As in a shared registry: ids are not small numbers, and no two schemas share one.
         for number in range(300):
             self.client.register_schema(f"somebody-else-{number}", Schema(f'"{number}"', "AVRO"))
 
@@ -45,7 +45,7 @@ class Registry:
         return AvroSerializer(self.client, json.dumps(schema), conf=more or None)  # type: ignore[no-any-return]
 
     def reads_avro(self) -> Deserializer:
-        """Confluent's deserializer of Avro, which asks the registry what wrote each record."""
+        """Confluent's Avro deserializer, which looks up the writer schema of each record in the registry."""
         return AvroDeserializer(self.client)  # type: ignore[no-any-return]
 
     def protobuf_id(self, topic: str, message: Any, field: MessageField = MessageField.VALUE) -> int:
@@ -63,7 +63,7 @@ class Registry:
 
 
 def patient(url: str) -> sf.SchemaRegistry:
-    """A registry for tests that count questions: none is asked again because a busy machine answers late."""
+    """A registry for tests that count requests: no request is repeated because a busy machine answers late."""
     return sf.SchemaRegistry(url, timeout="180s", request_timeout="90s")
 
 
@@ -74,7 +74,7 @@ def write(
     serializer: Serializer,
     key_serializer: Serializer | None = None,
 ) -> list[bytes]:
-    """Append keys and values; gives the bytes of the values."""
+    """Append keys and values; returns the bytes of the values."""
     producer = Producer({"bootstrap.servers": kafka.address, "linger.ms": 5, "acks": "all", "log_level": 0})
     written = []
     for key, value in values:

@@ -21,13 +21,13 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from topics import KafkaTopics
 
 _numbers = count(1)
-# Whoever ends the tests has their brokers and applications ended too, as with Ctrl-C.
+# Whoever ends the tests also ends their brokers and applications, as with Ctrl-C.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[KafkaBroker]:
-    """A real Kafka broker. Tests that stop it take one of their own."""
+    """A real Kafka broker. Tests that stop it use their own."""
     with KafkaBroker() as running:
         yield running
 
@@ -41,25 +41,25 @@ def secured() -> Iterator[KafkaCluster]:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[SchemaRegistryServer]:
-    """A schema registry: each test has subjects of its own. Its tests are in one xdist group, so that they share it."""
+    """A schema registry: each test has its own subjects. Its tests are in one xdist group, so that they share it."""
     with SchemaRegistryServer() as running:
         yield running
 
 
 @pytest.fixture
 def client(server: SchemaRegistryServer) -> Iterator[SchemaRegistryClient]:
-    """Confluent's client of it."""
+    """Confluent's client of that registry."""
     with SchemaRegistryClient({"url": server.url}) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def kafka(cluster: KafkaBroker) -> KafkaTopics:
-    """Its topics."""
+    """The broker's topics."""
     return KafkaTopics(cluster.bootstrap)
 
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """A name for topics and applications that belongs to this test alone."""
+    """A unique name for the topics and applications of this test."""
     return f"{re.sub(r'[^a-z0-9]+', '-', request.node.name.lower()).strip('-')[:60]}-{next(_numbers)}"

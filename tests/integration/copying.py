@@ -1,4 +1,4 @@
-"""An application that copies `NAME-in` to `NAME-out`, as a process of its own: `python copying.py SETTINGS`.
+"""An application that copies `NAME-in` to `NAME-out`, in its own process: `python copying.py SETTINGS`.
 
 SETTINGS is a JSON object. It prints its state, and runs until a signal.
 """

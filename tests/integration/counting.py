@@ -1,6 +1,6 @@
 """The word count that most integration tests run, and what its topics must hold.
 
-Takes lines and rows; gives the count by hand, and checks that say which word is wrong and how.
+Takes lines and rows; computes the counts by hand, and checks that say which word is wrong and how.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from stoatflow import BrokerUnavailableError, StoatFlow
 from stoatflow.cli.word_count import topology
 
 PATIENCE_S = 90.0
-"""A guard against what never comes: threads of a busy machine may stand still for seconds."""
+"""Timeout of waits: threads of a busy machine may stand still for seconds."""
 ASKED_AGAIN_S = 15.0
-"""How long an answer about the lag may be missing: one question takes ten seconds at most."""
+"""How long the lag may be unavailable: one request takes ten seconds at most."""
 
 
 def lines(seed: int, count: int) -> list[str]:
@@ -39,7 +39,7 @@ def by_hand(given: Iterable[str]) -> dict[str, int]:
 
 
 def updates(rows: Iterable[Row]) -> dict[str, list[int]]:
-    """Per word its counts, in the order of its partition."""
+    """The counts of each word, in the order of its partition."""
     found: dict[str, list[int]] = {}
     home: dict[str, int] = {}
     for row in rows:
@@ -52,12 +52,12 @@ def updates(rows: Iterable[Row]) -> dict[str, list[int]]:
 
 
 def table(rows: Iterable[Row]) -> dict[str, int]:
-    """The last count of every word: what a changelog or an output topic folds to."""
+    """The last count of every word in a changelog or an output topic."""
     return {word: counts[-1] for word, counts in updates(rows).items()}
 
 
 def check_every_update(rows: Iterable[Row], given: Iterable[str]) -> None:
-    """Exactly once, with every update: the counts of each word are 1..n, in order, no gap and nothing twice."""
+    """Exactly once, with every update: the counts of each word are 1..n, in order, without gaps or duplicates."""
     found, expected = updates(rows), by_hand(given)
     wrong = []
     for word in sorted(found.keys() | expected.keys()):
@@ -96,7 +96,7 @@ def make(address: str, name: str, state: Path, flavour: str = "native", **settin
 
 
 def until(what: Callable[[], bool], why: str, patience: float = PATIENCE_S) -> float:
-    """Wait for a condition; give how long it took."""
+    """Wait for a condition; returns how long it took."""
     began = time.monotonic()
     while not what():
         assert time.monotonic() - began < patience, f"{why}: not within {patience} s"
@@ -125,7 +125,7 @@ def until_consumed(app: StoatFlow) -> None:
 
 
 def _is_behind(app: StoatFlow, began: float) -> bool:
-    """Is there more to commit? A broker that was held up for longer than a question may take is asked again."""
+    """Whether there is more to commit. If a broker is held up beyond the request timeout, the request is repeated."""
     try:
         return app.lag() > 0
     except BrokerUnavailableError:

@@ -1,4 +1,4 @@
-"""A function for `oauth_cb` in a process of its own: its endpoint and its client stand in the environment."""
+"""A function for `oauth_cb` in its own process: its endpoint and its client are in the environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import stoatflow as sf
 
 
 def fetch() -> sf.OAuthToken:
-    """Ask the endpoint of the tests, as any library of an identity provider would."""
+    """Request a token from the tests' endpoint, as an identity provider's library would."""
     form = {"grant_type": "client_credentials"} | {
         name: os.environ[f"TOKEN_{name.upper()}"] for name in ("client_id", "client_secret")
     }

@@ -1,6 +1,6 @@
 """The application that is handed over to Spark and back: counts, windows, sessions, a table, and sums by another key.
 
-`HANDOVER` names it: NAME, or NAME:SUFFIX for one that writes topics of its own.
+`HANDOVER` names it: NAME, or NAME:SUFFIX for one that writes to its own topics.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The same topology and the same records on a real broker and in the test driver, which equals Kafka Streams.
+"""The same topology and records on a real broker and in the test driver, which equals Kafka Streams.
 
-Takes a topology and records in phases; a phase writes to one partition of one topic, so its order is certain, and the
-application is started anew for each, every second time without its state. Gives an assertion: with one lane the output
-is the same record for record, with several the same records per key.
+Takes a topology and records in phases; a phase writes to one partition of one topic, so its order is certain, and
+the application is restarted for each, every second time without its state. Asserts that with one lane the output is
+the same record by record, and with several lanes the same records per key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stoatflow.testing import TopologyTestDriver
 
 HOUR = 3_600_000
 START = int(time.time() * 1000) // HOUR * HOUR - 4 * HOUR
-"""Lately: a broker deletes what is older than its retention, and refuses what is too far ahead."""
+"""Recent: a broker deletes records older than its retention, and rejects those too far in the future."""
 SETTINGS: dict[str, object] = {
     "statestore.cache.max.bytes": 0,
     "emit.interval.ms.kstreams.windowed.aggregation": 0,
@@ -37,13 +37,13 @@ Pair = tuple[bytes | None, bytes | None]
 
 
 def long(data: bytes | None) -> int:
-    """As Java writes a Long."""
+    """Decoded from Java's Long."""
     assert data is not None
     return int(struct.unpack(">q", data)[0])
 
 
 def in_driver(topology: sf.Topology, phases: Iterable[Phase], outputs: Iterable[str]) -> dict[str, list[Pair]]:
-    """What the test driver gives."""
+    """The output of the test driver."""
     with TopologyTestDriver(topology, SETTINGS) as driver:
         for topic, entries in phases:
             source = driver.input(topic, str, str)
@@ -53,7 +53,7 @@ def in_driver(topology: sf.Topology, phases: Iterable[Phase], outputs: Iterable[
 
 
 def write(kafka: KafkaTopics, topic: str, entries: Iterable[Entry]) -> None:
-    """To the first partition."""
+    """Write to the first partition."""
     producer = Producer({"bootstrap.servers": kafka.address, "acks": "all", "log_level": 0})
     for key, value, at in entries:
         producer.produce(
@@ -73,7 +73,7 @@ def check(
     outputs: tuple[str, ...] = ("out",),
     last_only: bool = False,
 ) -> dict[str, list[Pair]]:
-    """Compare (`last_only`: only the tables that outputs fold to).
+    """Compare the outputs; with `last_only`, only their last values.
 
     Topics of the topology are named `<name>-...`; `phases` and `outputs` have them without the name.
     """
@@ -102,7 +102,7 @@ def check(
 
 
 def folded(pairs: Iterable[Pair]) -> dict[bytes | None, bytes | None]:
-    """The last value of each key that has one."""
+    """The last value of each key, without tombstones."""
     return {key: value for key, value in dict(pairs).items() if value is not None}
 
 

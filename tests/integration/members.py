@@ -10,14 +10,14 @@ import pytest
 from confluent_kafka import Consumer
 
 PROTOCOLS: dict[str, dict[str, str | int]] = {
-    # Long: one that is held up must stay a member. It leaves when it is closed.
+    # Long, so that a process that is held up stays a member. It leaves when it is closed.
     "classic": {"session.timeout.ms": 30_000},
     "consumer": {"group.protocol": "consumer"},
 }
 
 
 class Member:
-    """Another consumer of the group; it reads, and commits nothing."""
+    """Another consumer of the group; it reads, but commits nothing."""
 
     def __init__(self, address: str, name: str, protocol: Mapping[str, str | int], group: str | None = None) -> None:
         common = {"bootstrap.servers": address, "group.id": group or name, "enable.auto.commit": False, "log_level": 0}

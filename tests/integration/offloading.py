@@ -1,8 +1,8 @@
-"""An application with an `offload`, and the function of its worker, each as a process of its own.
+"""An application with an `offload`, and the function of its worker, each as its own process.
 
-`python offloading.py ADDRESS NAME STATE LANES`: reads `NAME-in`, asks by `NAME-asked`, hears by `NAME-answered`, writes
-`NAME-out`. Prints the address of its admin port once it runs. `offloading.py:shout` is for `stoatflow worker`; a call
-takes SHOUT_S seconds at most.
+`python offloading.py ADDRESS NAME STATE LANES`: reads `NAME-in`, sends requests to `NAME-asked`, reads answers from
+`NAME-answered`, writes `NAME-out`. Prints the address of its admin port once it runs. `offloading.py:shout` is for
+`stoatflow worker`; a call takes SHOUT_S seconds at most.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ async def shout(value: str) -> str:
 
 
 def heard(value: str, answer: str) -> str:
-    """Give the value as it was, if the answer is its own."""
+    """Return the original value, if the answer belongs to it."""
     assert answer == value.upper(), f"{answer} answers {value}"
     return value
 
 
 def topology(name: str) -> sf.Topology:
-    """One request per record, whose value comes back as it is."""
+    """One request per record, whose original value is the result."""
     builder = sf.StreamsBuilder()
     builder.stream(f"{name}-in", key=str, value=str).offload(
         f"{name}-asked",

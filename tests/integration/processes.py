@@ -1,7 +1,7 @@
-"""The engine as a process of its own, so that it can be killed, signalled and asked for its exit code.
+"""The engine as its own process, so that it can be killed, signalled and asked for its exit code.
 
-Takes arguments, gives output and exit code. Owns one process and ends it with the `with` block.
-Never waits without a bound.
+Takes arguments, returns output and exit code. Owns one process and ends it with the `with` block. Never waits
+without a bound.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 
 PATIENCE_S = 90.0
-"""A guard against what never comes: a process of a busy machine may stand still for seconds."""
+"""Timeout of waits: a process of a busy machine may stand still for seconds."""
 
 
 class Process:
@@ -27,7 +27,7 @@ class Process:
     def __init__(
         self, arguments: Iterable[object], environ: Mapping[str, str] | None = None, *, under: Iterable[object] = ()
     ) -> None:
-        """`under` is a program that runs Python in its turn."""
+        """`under` is a command that runs Python."""
         self._arguments = [str(a) for a in (*under, sys.executable, *arguments)]
         # The same package as in this process, wherever the child starts.
         path = os.pathsep.join([*(p for p in sys.path if p), os.environ.get("PYTHONPATH", "")])
@@ -69,7 +69,7 @@ class Process:
 
     @property
     def lines(self) -> list[str]:
-        """What it printed so far."""
+        """The lines that it has printed so far."""
         return list(self._lines)
 
     @property
@@ -79,12 +79,12 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Its process id."""
         return self._child.pid
 
     @property
     def is_stopped(self) -> bool:
-        """Does it stand still, by SIGSTOP?"""
+        """Whether it is stopped by SIGSTOP."""
         with contextlib.suppress(OSError):
             return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
         return False
@@ -105,7 +105,7 @@ class Process:
         self._child.send_signal(number)
 
     def wait(self, patience: float = PATIENCE_S) -> int:
-        """Wait for its end; give the exit code."""
+        """Wait for its end; returns the exit code."""
         try:
             code = self._child.wait(patience)
         except subprocess.TimeoutExpired:
@@ -126,7 +126,7 @@ class Process:
             time.sleep(0.002)
 
     def told(self) -> str:
-        """The end of what it said, for messages of failing tests."""
+        """The end of its output, for messages of failing tests."""
         return f"stdout: {' | '.join(self._lines[-4:])}\nstderr: {self.errors[-3000:]}"
 
 

@@ -1,6 +1,6 @@
-"""What the tests of formats have in their topics: orders and what is made of them, as Avro and as Protobuf.
+"""The contents of the topics in tests of formats: orders and results, as Avro and as Protobuf.
 
-Owns the schemas, and an order for each of them. Never says how they are read or written.
+Owns the schemas, and an order for each of them. Doesn't read or write them.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ AVRO_VISIT: dict[str, Any] = {
         {"name": "tags", "type": {"type": "array", "items": "string"}, "default": ["none"]},
     ],
 }
-"""What the older one has is elsewhere, wider or gone, and what it doesn't have has defaults."""
+"""Fields of the older schema are elsewhere, wider or gone; fields it lacks have defaults."""
 AVRO_SUMMARY: dict[str, Any] = {
     "type": "record",
     "name": "Summary",
@@ -115,7 +115,7 @@ AVRO_TOTAL: dict[str, Any] = {
 
 
 def avro_order(number: int, **more: Any) -> dict[str, Any]:
-    """An order as Confluent's serializer takes it, and as its deserializer gives it."""
+    """An order as Confluent's serializer takes it, and as its deserializer returns it."""
     return {
         "id": number,
         "customer": {"name": f"ann-{number}", "home": {"street": "Långgatan 5", "zip": 11_743}},
@@ -189,7 +189,7 @@ message Total {
 }
 """
 PROTOBUF_NEW = PROTOBUF.replace("fixed64 sum = 14;", "fixed64 sum = 14; string coupon = 20; Level before = 21;")
-"""As newer producers have it."""
+"""The schema of newer producers."""
 
 
 def protobuf_order(of: Any, number: int, **more: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Loads and reconciles on a real broker, in a process of its own: Spark leaves a JVM and its sockets behind.
+"""Loads and reconciles on a real broker, in its own process, because Spark leaves a JVM and its sockets behind.
 
 `spark_audit.py BOOTSTRAP NAME COUNT` prints what it found as JSON.
 """
@@ -20,7 +20,7 @@ from stoatflow.spark.session import local_session
 
 
 def topology(name: str) -> sf.Topology:
-    """What is reconciled: nothing but a filter, so that Python knows the result too."""
+    """The reconciled topology: only a filter, so that Python knows the result too."""
     builder = sf.StreamsBuilder()
     orders = builder.stream(f"{name}-in", key=str, value=dict)
     orders.filter(sf.value["amount"] >= 50).to(f"{name}-out", key=str, value=dict)
@@ -53,7 +53,7 @@ def read(bootstrap: str, topic: str) -> list[Any]:
 
 
 def write_outputs(bootstrap: str, name: str, records: list[Any]) -> None:
-    """Write the right output but for five records of different keys."""
+    """Write the right output except for five records of different keys."""
     right = [r for r in records if json.loads(r.value())["amount"] >= 50]
     keys = list(dict.fromkeys(r.key() for r in right))
     of = {key: [at for at, r in enumerate(right) if r.key() == key] for key in keys}

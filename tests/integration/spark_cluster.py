@@ -1,6 +1,8 @@
 """Spark's standalone cluster on loopback: a master and workers, each a process group that a test may kill.
 
-Takes: how many workers. Gives: the master's address. Owns the processes, and ends them with the `with` block.
+Takes: the number of workers.
+Gives: the master's address.
+Owns: the processes, and ends them with the `with` block.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ class SparkCluster:
     """A master and workers of one core each."""
 
     def __init__(self, folder: Path, workers: int = 2) -> None:
-        """Nothing runs yet; logs and scratch files go into the folder."""
+        """Starts nothing yet; logs and scratch files go into the folder."""
         self._folder = folder
         self._count = workers
         self._groups: list[subprocess.Popen[bytes]] = []
 
     @property
     def master(self) -> str:
-        """What `spark.master` is set to."""
+        """The value of `spark.master`."""
         return f"spark://127.0.0.1:{self._port}"
 
     def __enter__(self) -> SparkCluster:
@@ -56,7 +58,7 @@ class SparkCluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End all of it."""
+        """End the cluster."""
         for group in reversed(self._groups):
             self._kill(group)
 

@@ -1,8 +1,8 @@
-"""Spark's turn of a hand-over on a real broker, as commands in a process of its own.
+"""Spark's part of a handover on a real broker, as commands in its own process.
 
 `spark_handover.py FOLDER STEP...` with settings in FOLDER/app.toml: each step is a command of `stoatflow`. With
-`SPARK_MASTER` they run on that cluster. The step `trickle` runs triggers of a few records each, and waits in each of
-them, so that a worker can be killed meanwhile.
+`SPARK_MASTER` they run on that cluster. The step `trickle` runs triggers of a few records each, and waits in each
+of them, so that a worker can be killed meanwhile.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ CONF = {"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "fals
 if master := os.environ.get("SPARK_MASTER"):
     CONF |= {"spark.master": master, "spark.executor.memory": "600m"}
 AT_MOST = 200
-"""Records of a trigger that waits."""
+"""Maximum records of a trigger that waits."""
 
 
 def commands(folder: Path) -> dict[str, list[str]]:
-    """Give the arguments of each step."""
+    """Returns the arguments of each step."""
     conf = itertools.chain.from_iterable(("--spark-conf", f"{name}={value}") for name, value in CONF.items())
     where = [str(APP), "--config", str(folder / "app.toml"), "--checkpoint", str(folder / "checkpoint"), *conf]
     return {
@@ -49,7 +49,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
 
 
 def trickle(folder: Path) -> int:
-    """Run to the end of the input; what is written is written while the trigger goes on."""
+    """Run to the end of the input; records are written while a trigger is running."""
     bootstrap = str(sf.Settings.from_file(folder / "app.toml").get("bootstrap.servers"))
     to_kafka = outgoing.to_kafka(bootstrap)
 

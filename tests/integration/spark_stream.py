@@ -1,7 +1,8 @@
-"""The streaming twin of a word count on a real broker, in a process of its own, which the test kills.
+"""The streaming twin of a word count on a real broker, in its own process, which the test kills.
 
-`spark_stream.py BOOTSTRAP NAME CHECKPOINT [TRIGGER]` reads NAME-in and writes NAME-out to the end of the input, as an
-application. With a number it kills itself, its JVM and its workers when that trigger is written and not yet committed.
+`spark_stream.py BOOTSTRAP NAME CHECKPOINT [TRIGGER]` reads NAME-in and writes NAME-out to the end of the input, as
+an application. With a number it kills itself, its JVM and its workers when that trigger is written and not yet
+committed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 AT_MOST = 150
-"""Records of a trigger."""
+"""Maximum records of a trigger."""
 
 
 def main() -> None:
@@ -45,7 +46,7 @@ def main() -> None:
         print([trigger for trigger, _ in app.spark.progress()])  # noqa: T201
         app.close()
         return
-    # The function stands for the broker, to be killed in the middle.
+    # The function stands in for the broker, so that it can be killed in the middle.
     with (
         local_session(kafka=True, conf=conf) as spark,
         run_stream(

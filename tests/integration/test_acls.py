@@ -1,4 +1,4 @@
-"""What `stoatflow acls` lists is enough, and none of it is too much."""
+"""The permissions that `stoatflow acls` lists are sufficient, and each of them is necessary."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ builder.stream(f"from-{name}", key=str, value=str).foreach(lambda key, value: in
 topology = builder.build()
 """
 LONG = os.environ.get("STOATFLOW_TEST_EACH_PERMISSION")
-"""Set: each permission is taken away in its turn (a minute and a half), not only three of them."""
+"""If set, each permission is revoked in turn (a minute and a half), instead of only three of them."""
 
 
 class Application:
-    """One application with a user of its own permissions."""
+    """An application whose user has its own permissions."""
 
     def __init__(self, secured: KafkaCluster, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.secured, self.name, self.folder = secured, name, folder
@@ -53,31 +53,31 @@ class Application:
             secured.create_topic(f"{topic}-{name}", 2)
 
     def acls(self) -> list[dict[str, Any]]:
-        """What the command lists."""
+        """The permissions that the command lists."""
         command = [sys.executable, "-m", "stoatflow", "acls", str(self.app), "--application-id", self.name, "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         return list(json.loads(done.stdout))
 
     def change(self, acls: list[dict[str, Any]], *, grant: bool) -> None:
-        """Give them to the user, or take them back."""
+        """Grant them to the user, or revoke them."""
         for acl in acls:
             change = self.secured.grant if grant else self.secured.revoke
             operations = [Operation[word] for word in acl["operations"]]
             change(DENIED, Resource[acl["resource"]], acl["name"], *operations, prefixed=acl["pattern"] == "PREFIXED")
 
     def run(self, *values: str) -> None:
-        """Read these too."""
+        """Write these values, and run until they are read."""
         self.kafka.write(f"from-{self.name}", values)
         client = self.secured.client("SASL_SSL_SCRAM", DENIED)
         config = {"application.id": self.name, "state.dir": str(self.folder / "state"), **client}
         consume(sf.StoatFlow(load(str(self.app), "topology"), {**config, "broker.wait.timeout.ms": 15_000}))
 
     def lose_state(self) -> None:
-        """Another machine."""
+        """Simulates another machine."""
         shutil.rmtree(self.folder / "state", ignore_errors=True)
 
     def counts(self) -> dict[bytes, int]:
-        """The last of each word."""
+        """The last count of each word."""
         rows = self.kafka.read(f"to-{self.name}")
         return {row.key or b"": int.from_bytes(row.value or b"", "big") for row in rows}
 
@@ -101,15 +101,15 @@ def test_what_is_listed_is_enough_to_begin_and_to_recover(application: Applicati
 
 
 def single(acls: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One operation each."""
+    """Splits them into one operation each."""
     return [{**acl, "operations": [operation]} for acl in acls for operation in acl["operations"]]
 
 
 def test_without_one_of_them_it_ends_and_names_it(application: Application) -> None:
-    """Each is taken away before the first start; the state is lost in between, so that all of them are used."""
+    """Each is revoked before the first start; the state is lost in between, so that all of them are used."""
     name = application.name
     all_of_them = single(application.acls())
-    # Without this one there is a default.
+    # Without this permission there is a default.
     all_needed = [acl for acl in all_of_them if acl["operations"] != ["DESCRIBE_CONFIGS"]]
     chosen = all_needed if LONG else [all_of_them[0], all_of_them[1], all_of_them[-1]]
     missed = []
@@ -122,7 +122,7 @@ def test_without_one_of_them_it_ends_and_names_it(application: Application) -> N
                 application.lose_state()
                 application.run("a", "bad")
             except sf.AuthorizationError as error:
-                # The resource, or the topic of it that was needed.
+                # The resource, or the topic under its prefix that was needed.
                 if acl["name"].rstrip("-") not in str(error):
                     missed.append(f"{acl}: named wrong in: {error}")
             except sf.StoatFlowError as error:

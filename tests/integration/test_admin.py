@@ -1,4 +1,4 @@
-"""The admin port while Python is busy, while state is restored, and while the broker is away."""
+"""The admin port while Python is busy, while state is restored, and while the broker is down."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def get(url: str, patience: float = 30.0) -> tuple[int, str, float]:
 
 
 def closed_gate(folder: Path) -> Path:
-    """What a function of `BUSY` waits for: the first byte of a file."""
+    """The file whose first byte a function of `BUSY` waits for."""
     gate = folder / "gate"
     gate.write_bytes(b"\0")
     return gate
 
 
 def open_gate(gate: Path) -> None:
-    """In place: the file that is mapped stays the same one."""
+    """Written in place, so that the mapped file stays the same."""
     with gate.open("r+b") as file:
         file.write(b"\1")
 
@@ -102,8 +102,8 @@ def test_everything_answers_while_a_function_holds_the_interpreter(
             assert body
             if took > 0.2:
                 slow[path] = took
-        # Once may be the machine's doing, which other tests share; who needs the interpreter is
-        # slow each time.
+        # A single slow answer may be the machine's fault, since other tests share it; one that needs the interpreter
+        # is slow every time.
         slow = {path: took for path in slow if (took := min(get(base + path)[2] for _ in range(10))) > 0.2}
         assert is_working(), "the function ended before everything was asked"
         assert not slow, f"slower than 200 ms while the interpreter is held: {slow}"
@@ -145,10 +145,10 @@ def test_what_the_endpoints_say(kafka: KafkaTopics, name: str, tmp_path: Path) -
 def test_not_ready_while_it_restores(
     kafka: KafkaTopics, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A changelog is over in a moment: the restore stands still for a while, so that it is seen on any machine."""
+    """A restore is over in a moment, so it is paused for a while and can be observed on any machine."""
     kafka.create(f"{name}-in", 4)
     kafka.create(f"{name}-out", 4)
-    # Many different words: the changelog is as long as the input.
+    # Many different words, so that the changelog is as long as the input.
     kafka.write(f"{name}-in", (f"k{n} k{n + 1} k{n + 2} k{n + 3}" for n in range(0, 240_000, 4)))
     consume(make(kafka.address, name, tmp_path))
     shutil.rmtree(tmp_path)
@@ -174,7 +174,7 @@ def test_not_ready_while_it_restores(
     assert {answer["reason"] for answer in seen} <= {"restoring", "not_running"}
     assert all(answer["next_step"] for answer in seen)
     assert restored[0]["complete"]
-    # Offsets: the ends of transactions are among them.
+    # These are offsets, which include transaction markers.
     assert restored[0]["done"] == restored[0]["total"] >= 240_000
 
 
@@ -183,7 +183,7 @@ STUCK = BUSY.replace("sys.setswitchinterval", "hold = lambda line: time.sleep(60
 
 @pytest.fixture(scope="module", autouse=True)
 def stuck(kafka: KafkaTopics, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an engine whose function never returns; it starts with this file, to be stalled at its end."""
+    """An engine whose function never returns: its address. It starts with this file, to be stalled at the end."""
     name = "stuck-for-good"
     kafka.create(f"{name}-in")
     kafka.create(f"{name}-out")
@@ -203,7 +203,7 @@ def own(tmp_path: Path) -> Iterator[KafkaBroker]:
 
 @pytest.mark.long
 def test_a_broker_that_is_restarted(own: KafkaBroker, name: str, tmp_path: Path) -> None:
-    """The engine waits for it and goes on, exactly, in both guarantees (without a crash at-least-once is exact too)."""
+    """The engine waits and continues, exactly, with both guarantees (without a crash at-least-once is exact too)."""
     topics = KafkaTopics(own.bootstrap)
     given = lines(1, 500)
     apps: dict[str, StoatFlow] = {}
@@ -227,7 +227,7 @@ def test_a_broker_that_is_restarted(own: KafkaBroker, name: str, tmp_path: Path)
             assert not app.wait(0)
             assert get(f"{app.admin_url}health/live")[0] == 200
             assert get(f"{app.admin_url}debug/barriers")[0] == 200
-            # Nothing waits to be committed; it is not ready all the same.
+            # Nothing waits to be committed, but it is not ready all the same.
             status, body, _ = get(f"{app.admin_url}health/ready")
             assert (status, json.loads(body)["reason"]) == (503, "broker_away")
         time.sleep(3.0)

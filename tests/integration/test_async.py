@@ -1,4 +1,4 @@
-"""Async functions on a real broker: thousands of calls at a time, exactly once through kills."""
+"""Async functions on a real broker: thousands of concurrent calls, exactly once despite kills."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_calls_under_way_and_five_kills(kafka: KafkaTopics, name: str, tmp_path:
 
 
 def test_at_least_once_no_kill_loses_a_parked_record(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """A parked record was committed as read: nothing but its row brings it again, until its result has arrived."""
+    """A parked record is committed as read: only its row brings it back, until its result has arrived."""
     create(kafka, name)
     records, topic = 12_000, f"{name}-out"
 

@@ -1,4 +1,4 @@
-"""What a user or a machine can get wrong: its own error class, what to do next, and nothing half done."""
+"""What a user or a machine can get wrong: each has its own error class and a next step; nothing is half done."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ import stoatflow as sf
 
 @pytest.fixture
 def nobody() -> Iterator[str]:
-    """An address at which connections are refused: its port is taken, so that no server of another test gets it."""
+    """An address that refuses connections: its port is bound, so that no server of another test gets it."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 def failure(app: sf.StoatFlow) -> sf.StoatFlowError:
-    """Start it and give the error that ends it."""
+    """Start it and return the error that ends it."""
     app.start()
     try:
         with pytest.raises(sf.StoatFlowError) as raised:
@@ -49,7 +49,7 @@ def failure(app: sf.StoatFlow) -> sf.StoatFlowError:
 
 
 def own_topics(kafka: KafkaTopics, name: str) -> set[str]:
-    """Those of this test: a broker makes topics of its own when they are asked for."""
+    """The topics of this test: a broker creates internal topics of its own on demand."""
     return {topic for topic in kafka.topics() if topic.startswith(name)}
 
 
@@ -100,7 +100,7 @@ def test_an_absent_broker_is_named_and_tried_for_its_budget(
     nobody: str, name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     began = time.monotonic()
-    # More than one attempt, which is three seconds, and more on a machine that is busy.
+    # More than one attempt, each of which takes three seconds, or longer on a busy machine.
     error = failure(make(nobody, name, tmp_path, broker_wait_timeout_ms=8000))
     took = time.monotonic() - began
     assert isinstance(error, sf.BrokerUnavailableError)
@@ -123,7 +123,7 @@ def test_the_command_line_ends_with_the_next_step(nobody: str, name: str, tmp_pa
 
 
 def test_a_broker_that_comes_late_is_reached(name: str, tmp_path: Path) -> None:
-    """The budget is for exactly this: the application starts before its broker."""
+    """The wait budget is for exactly this: the application starts before its broker."""
     with KafkaBroker(tmp_path / "kafka") as broker:
         topics = KafkaTopics(broker.bootstrap)
         topics.create(f"{name}-in")
@@ -141,7 +141,7 @@ def test_a_broker_that_comes_late_is_reached(name: str, tmp_path: Path) -> None:
 
 
 def until_consumed_from(app: sf.StoatFlow, topics: KafkaTopics, name: str) -> None:
-    """As `until_consumed`, without asking through a client of the engine that may still be reconnecting."""
+    """Like `until_consumed`, but without a client of the engine that may still be reconnecting."""
     began = time.monotonic()
     while topics.committed(name, f"{name}-in") != topics.ends(f"{name}-in"):
         assert not app.wait(0.05)
@@ -171,7 +171,7 @@ def test_a_missing_output_topic_is_named(kafka: KafkaTopics, name: str, tmp_path
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[KafkaBroker]:
-    """A broker that knows permissions: everything is allowed but what a test denies."""
+    """A broker with ACLs: everything is allowed except what a test denies."""
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:nobody",
@@ -208,7 +208,7 @@ def test_a_missing_permission_is_named(
     asked = AclBindingFilter(
         kind, f"{name}{named}", ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, AclPermissionType.DENY
     )
-    # The controller has it; the broker learns of it in its own time.
+    # The controller has it; the broker learns of it asynchronously.
     until(lambda: bool(admin.describe_acls(asked).result(60)), "the broker knows it")
     error = failure(make(guarded.bootstrap, name, tmp_path, broker_wait_timeout_ms=15_000))
     assert isinstance(error, sf.AuthorizationError), repr(error)
@@ -243,13 +243,13 @@ def test_a_store_of_other_serdes_is_refused(kafka: KafkaTopics, name: str, tmp_p
     assert isinstance(error, sf.IncompatibleStateError), repr(error)
     assert "counts" in str(error)
     assert kafka.read(f"{name}-out") == written
-    # The one that wrote it goes on as if nothing had happened.
+    # The application that wrote it continues as before.
     consume(counted(kafka.address, name, tmp_path, str))
     assert updates(kafka.read(f"{name}-out"))["1"][-1] == 2
 
 
 def test_a_state_directory_that_is_a_file(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """Root may write anywhere, so a file in the way stands for a directory that can't be written."""
+    """Root may write anywhere, so a file in its place simulates a directory that can't be written."""
     kafka.create(f"{name}-in")
     kafka.create(f"{name}-out")
     (tmp_path / "state").write_text("in the way")
@@ -268,12 +268,12 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-# A disk of its own that only the child sees, where the kernel lets a user have that.
+# A small disk that only the child sees, if the kernel permits it to a user.
 SMALL_DISK = ("unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=600k tmpfs "$0" && exec "$@"')
 
 
 def disks() -> list[str]:
-    """The ways to run out of space on this machine: a limit for the size of files always, a small disk mostly."""
+    """Ways to run out of space on this machine: always a limit on file sizes, usually a small disk."""
     if shutil.which("unshare") is None:
         return ["limit"]
     with tempfile.TemporaryDirectory() as folder:
@@ -325,8 +325,8 @@ def exploding(address: str, name: str, state: Path) -> sf.StoatFlow:
     builder = sf.StreamsBuilder()
     read = builder.stream(f"{name}-in", key=bytes, value=str)
     read.map_values(explode).to(f"{name}-out", key=bytes, value=str)
-    # The whole input falls into one epoch, although one partition may come long before the other:
-    # the good records before the bad one are in the aborted transaction.
+    # The whole input falls into one epoch, although one partition may be read long before the other: the good records
+    # before the bad one are in the aborted transaction.
     config = {"application.id": name, "bootstrap.servers": address, "state.dir": state, "commit.interval.ms": 50_000}
     return sf.StoatFlow(builder.build(), config | {"commit.min.interval.ms": 50_000, "lanes.count": 2})
 
@@ -334,7 +334,7 @@ def exploding(address: str, name: str, state: Path) -> sf.StoatFlow:
 def test_a_user_exception_names_line_and_record(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     kafka.create(f"{name}-in", 2)
     kafka.create(f"{name}-out", 2)
-    kafka.write(f"{name}-in", ["good"] * 10 + ["good", "bad"])  # round the partitions: the last one is 1, offset 5
+    kafka.write(f"{name}-in", ["good"] * 10 + ["good", "bad"])  # round-robin: the last one is partition 1, offset 5
     app = exploding(kafka.address, name, tmp_path)
     error = failure(app)
     assert isinstance(error, sf.ProcessingError)
@@ -350,7 +350,7 @@ def test_a_user_exception_names_line_and_record(kafka: KafkaTopics, name: str, t
     assert kafka.read(f"{name}-out") == []
     assert all(offset <= 0 for offset in kafka.committed(name, f"{name}-in").values())
     assert [str(s) for s in app.states][-1] == "ERROR"
-    # The same again: the record is still there, and still says so.
+    # The same again: the record is still there, and is still reported.
     assert failure(exploding(kafka.address, name, tmp_path)).coordinates["offset"] == 5
 
 

@@ -1,4 +1,4 @@
-"""Addresses at which nobody answers, and names with several: others are asked meanwhile."""
+"""Addresses that don't respond, and names with several addresses: the others are tried meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_list_begins_with_an_address_where_nobody_answers(
     kafka.write(f"{name}-in", given)
     port = cluster.bootstrap.rpartition(":")[2]
     with socket.socket() as hole, socket.socket() as first:
-        # Its queue is full with the first one: no other connection is ever made.
+        # Its queue is full after the first connection, so no other one is ever established.
         hole.bind(("127.0.0.1", 0))
         hole.listen(0)
         first.connect(hole.getsockname())

@@ -1,4 +1,4 @@
-"""The broker harness itself: it must be a real broker, survive what tests do to it, and explain its failures."""
+"""The broker harness itself: a real broker that survives what tests do to it, and explains its failures."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def produce(bootstrap: str, topic: str, values: list[str], *, transactional_id: 
 
 
 def read(bootstrap: str, topic: str, isolation: str = "read_committed") -> list[str]:
-    """All values of partition 0 that a reader sees, up to the end as it is for him."""
+    """All values of partition 0 that a reader sees, up to the end offset for that isolation."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -88,7 +88,7 @@ def read(bootstrap: str, topic: str, isolation: str = "read_committed") -> list[
 
 
 def read_until(bootstrap: str, topic: str, wanted: list[str]) -> list[str]:
-    """The last values, as soon as they are these: a commit is acknowledged before its markers are in the partition."""
+    """The last values, once they are these: a commit is acknowledged before its markers are in the partition."""
     deadline = time.monotonic() + PATIENCE_S
     while (found := read(bootstrap, topic)[-len(wanted) :]) != wanted and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -161,7 +161,7 @@ def test_data_survives_kill_and_restart() -> None:
         broker.wait_for_leaders("kept", 2)
         assert read_until(address, "kept", ["v999"]) == ["v999"]
         assert read(address, "kept") == [f"v{n}" for n in range(1000)]
-        # Fences the transaction left open: it is aborted, and what follows becomes visible.
+        # Fences the open transaction: it is aborted, and records behind it become visible.
         produce(address, "kept", ["after"], transactional_id="open").commit_transaction(30)
         assert read_until(address, "kept", ["v999", "after"]) == ["v999", "after"]
         folder = broker.folder
@@ -231,7 +231,7 @@ def test_the_command_stops_on_sigterm_and_leaves_nothing_after_sigkill(tmp_path:
                 api_versions(host, int(port), timeout=1.0)
             except (ConnectionError, WireError):  # refused, or reset while it dies
                 break
-            except TimeoutError:  # it is there still, and slow
+            except TimeoutError:  # still there, but slow
                 continue
             time.sleep(0.2)
         else:
@@ -281,6 +281,6 @@ def test_a_failed_download_leaves_no_folder(tmp_path: Path) -> None:
     assert not target.exists()
     assert not list(tmp_path.glob("*partial*"))
     complete_folder(target, [source], succeed)
-    complete_folder(target, [source], fail)  # complete already: not filled again
+    complete_folder(target, [source], fail)  # already complete: not filled again
     source.write_text("2")
     assert (complete_folder(target, [source], succeed) / "whole.jar").read_text() == "2"

@@ -1,4 +1,4 @@
-"""A store that becomes another one, on a real broker: refused also where no local state could tell."""
+"""A store that changes its type, on a real broker: rejected even where no local state could tell."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_rows_of_another_format_are_refused_on_another_disk(
         app.wait(PATIENCE_S)
     assert f"'{format_before}'" in str(refused.value)
     assert f"'{format_after}'" in str(refused.value)
-    # Nothing was read or written: the one that wrote it goes on, on that disk too.
+    # Nothing was read or written: the application that wrote it continues, on that disk too.
     kafka.write(f"{name}-in", ["a"])
     with application(kafka, name, tmp_path / "other", before, guarantee) as app:
         until_consumed(app)
@@ -80,7 +80,7 @@ def test_rows_of_another_format_are_refused_on_another_disk(
 
 
 def test_what_is_a_matter_of_the_disk_is_restored(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """The rows of the changelog are the same with a history as without."""
+    """The rows of the changelog are the same with and without a history."""
     kafka.create(f"{name}-in", 1)
     kafka.write(f"{name}-in", ["a", "b"])
     with application(kafka, name, tmp_path / "one", "last values", "exactly_once_v2") as app:
@@ -122,7 +122,7 @@ def counting(kafka: KafkaTopics, name: str, state: Path, *, logging: bool, kind:
 def test_a_changelog_that_was_off_in_between_is_refused(
     kafka: KafkaTopics, name: str, tmp_path: Path, kind: str
 ) -> None:
-    """A restore would bring back the counts of before."""
+    """A restore would bring back the old counts."""
     kafka.create(f"{name}-in", 1)
     for round_, logging in enumerate([True, False]):
         kafka.write(f"{name}-in", ["a", "b"])

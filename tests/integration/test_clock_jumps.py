@@ -19,13 +19,13 @@ from topics import KafkaTopics
 
 HOUR_S = 3600
 JUMPS = (2 * HOUR_S, HOUR_S, 0, -HOUR_S, HOUR_S)
-"""From what the clock of everybody else says, one after the other; the first is there at the start."""
+"""Offsets from the real clock, one after the other; the first one applies at the start."""
 CLIENTS = {
     "native": {},
     "librdkafka": {"kafka.client": "librdkafka", "producer.linger.ms": 1, "consumer.fetch.wait.max.ms": 50},
 }
 SOON_S = 120.0
-"""Far less than an hour, and more than a commit takes on a busy machine."""
+"""Far less than an hour, but more than a commit takes on a busy machine."""
 APP = """
 import json, sys
 from pathlib import Path
@@ -37,7 +37,7 @@ make(sys.argv[1], sys.argv[2], Path(sys.argv[3]), **json.loads(sys.argv[4])).run
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled here: a compiler is there, for it has built the engine."""
+    """Compiled here: there is a compiler, because it has built the engine."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     assert compiler, "this test needs a C compiler"
     source = Path(__file__).parent / "clock" / "shifted_clock.c"
@@ -47,20 +47,20 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Clock:
-    """The shift, in a file that the process has mapped."""
+    """The clock's offset, in a file that the process has mapped."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self.move(0)
 
     def move(self, seconds: int) -> None:
-        # In place: the file that is mapped stays the same one.
+        # Written in place, so that the mapped file stays the same.
         with self.file.open("r+b" if self.file.exists() else "wb") as out:
             out.write(struct.pack("@q", seconds))
 
 
 def logged(child: Process) -> list[float]:
-    """The times of the lines in the log, by the engine's own clock."""
+    """The timestamps of the log lines, by the engine's own clock."""
     found = re.findall(r'"timestamp":"([^"]+)Z"', child.errors)
     return [datetime.fromisoformat(time).replace(tzinfo=timezone.utc).timestamp() for time in found]
 
@@ -75,7 +75,7 @@ def test_the_clock_jumps_while_it_runs(
     clock.move(JUMPS[0])
     arguments = ["-c", APP, kafka.address, name, tmp_path / "state", json.dumps(CLIENTS[client])]
     environ = {"LD_PRELOAD": str(library), "SHIFTED_CLOCK": str(clock.file)}
-    environ["STOATFLOW_FAILPOINTS"] = "start.fenced=sleep:1"  # and says so, with the time
+    environ["STOATFLOW_FAILPOINTS"] = "start.fenced=sleep:1"  # and logs it, with the time
     given: list[str] = []
 
     def is_counted() -> bool:

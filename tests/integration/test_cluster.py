@@ -1,4 +1,4 @@
-"""The secured cluster itself: Kafka's own clients get in through every listener, and what is wrong is refused.
+"""The secured cluster itself: Kafka's own clients connect through every listener, and anything wrong is rejected.
 
 One cluster and one JVM of clients for all tests of this file.
 """
@@ -52,7 +52,7 @@ def java(secured: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(scope="module")
 def topic(secured: KafkaCluster) -> str:
-    """For those that are to be refused."""
+    """A topic for clients that must be rejected."""
     secured.create_topic("refused")
     return "refused"
 
@@ -111,7 +111,7 @@ def test_mutual_tls_wants_a_certificate_of_its_own_ca(secured: KafkaCluster, jav
 
 
 def authenticate(secured: KafkaCluster, token: str) -> int:
-    """The error code with which a broker answers a token: clients look at the time in it before they send it."""
+    """The error code of a broker for a token, sent without a client, since clients check its expiry first."""
     trusting = ssl.create_default_context(cafile=str(secured.certificates.ca))
     host, port = secured.bootstrap("SASL_SSL_OAUTHBEARER").split(",")[0].split(":")
     with (
@@ -124,7 +124,7 @@ def authenticate(secured: KafkaCluster, token: str) -> int:
         answer = wire.exchange(secure, wire.SASL_AUTHENTICATE, 0, struct.pack(">i", len(first)) + first)
         refused = answer.number("h")
         answer.string()
-        # What is wrong with a token comes in an answer without error; the client says that it has read it.
+        # An invalid token gets an answer without an error code; the client confirms that it has read it.
         if refused == 0 and answer.data():
             last = wire.exchange(secure, wire.SASL_AUTHENTICATE, 0, struct.pack(">i", 1) + b"\x01")
             refused = last.number("h")
@@ -160,7 +160,7 @@ def test_a_user_may_do_what_is_granted(secured: KafkaCluster, java: JavaClient, 
     secured.grant(DENIED, Resource.GROUP, name, Operation.READ)
     assert java.read(client, name) == ["yes"]
     secured.revoke(DENIED, Resource.TOPIC, name, Operation.WRITE)
-    # A producer with sequence numbers needs the right to write to any topic at all.
+    # An idempotent producer needs permission to write to any topic at all.
     with pytest.raises(RefusedError, match="ClusterAuthorizationException"):
         java.write(client, name, "no more")
     secured.revoke(DENIED, Resource.TOPIC, name, Operation.READ)
@@ -184,13 +184,13 @@ def test_the_cluster_goes_on_without_a_leader(secured: KafkaCluster, java: JavaC
     client = secured.client("SASL_SSL_SCRAM")
     java.write(client, name, "all")
     for down, up in ((secured.kill, secured.start), (secured.pause, secured.resume)):
-        # A node that was held up for three seconds leads nothing for a moment.
+        # A node that was held up for three seconds may briefly lead nothing.
         until(lambda: secured.leader(name) >= 0, "it has a leader")
         leader = secured.leader(name)
         down(leader)
         try:
             java.write(client, name, down.__name__)
-            # Each node learns of it in its own time.
+            # Each node learns of it asynchronously.
             until(lambda leader=leader: secured.leader(name) != leader, "another one leads")  # type: ignore[misc]
         finally:
             up(leader)

@@ -1,7 +1,7 @@
-"""Word counts on three secured brokers, which one fault after another meets: nothing missing, twice or wrong.
+"""Word counts on three secured brokers, through one fault after another: nothing missing, duplicated or wrong.
 
-`STOATFLOW_TEST_CLUSTER_FAULTS=50` does more to them, `STOATFLOW_TEST_CLUSTER_SEED=7` something else. A failure says
-its seed and what was done; to repeat it: `make chaos-cluster SEED=`. That command is the long run.
+`STOATFLOW_TEST_CLUSTER_FAULTS=50` causes more faults, `STOATFLOW_TEST_CLUSTER_SEED=7` uses another seed. A failure
+prints its seed and the faults; to repeat it: `make chaos-cluster SEED=`. That command is the long run.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_the_schedule_has_each_kind_and_is_that_of_its_seed() -> None:
 
 
 class Made:
-    """Topics by hand, each of one partition."""
+    """Topics built by hand, each with one partition."""
 
     def __init__(self, name: str, given: list[str], counts: dict[str, list[int]]) -> None:
         pairs = [
@@ -69,15 +69,15 @@ class Made:
         self.hidden = 0
 
     def read(self, topic: str) -> list[Row]:
-        """What it has."""
+        """Its rows."""
         return self.rows[topic]
 
     def ends(self, topic: str, isolation: str = "read_uncommitted") -> dict[int, int]:
-        """With what is hidden by an open transaction."""
+        """Including records hidden by an open transaction."""
         return {0: len(self.rows[topic]) + (self.hidden if isolation == "read_uncommitted" else 0)}
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
-        """The one offset."""
+        """The committed offset."""
         del group, topic
         return {0: self.offset}
 
@@ -86,7 +86,7 @@ GIVEN = ["a b", "a"]
 
 
 def found(guarantee: str, counts: dict[str, list[int]], written: list[str] | None = None, **changed: int) -> str:
-    """What the check says of it."""
+    """The result of the check."""
     made = Made("w", GIVEN, counts)
     for what, value in changed.items():
         setattr(made, what, value)

@@ -1,4 +1,4 @@
-"""`stoatflow dlq` on real Kafka: every letter goes back once, whatever kills the replay, and whoever else replays."""
+"""`stoatflow dlq` on real Kafka: every dead letter is replayed once, whatever kills the replay or runs beside it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def dlq(kafka: KafkaTopics, *arguments: str) -> int:
 
 
 def write(kafka: KafkaTopics, name: str, count: int, *, begin: int = 0) -> None:
-    """Dead letters of records of three partitions, in two partitions, in transactions: markers stand among them."""
+    """Dead letters of records of three partitions, in two partitions, in transactions, so with markers among them."""
     client = bridge.TopicsClient([("application.id", "test"), ("bootstrap.servers", kafka.address)])
     writer = client.writer(f"{name}-by-hand")
     letters = [
@@ -60,8 +60,8 @@ def write(kafka: KafkaTopics, name: str, count: int, *, begin: int = 0) -> None:
         writer.begin()
         writer.send(letters[at : at + 130])
         assert writer.commit()
-    # The last commit is acknowledged before its markers stand: until then nobody sees its letters,
-    # a replay neither.
+    # The last commit is acknowledged before its markers are written: until then neither readers nor a replay see its
+    # letters.
     assert kafka.count(f"{name}-bad") >= count
 
 
@@ -72,7 +72,7 @@ def prepare(kafka: KafkaTopics, name: str, count: int = LETTERS) -> None:
 
 
 def check(rows: list[Row], name: str, numbers: range | set[int]) -> None:
-    """Is each of these letters there once, where it came from, as it was, with its mark?"""
+    """Checks that each of these letters is back once, where it came from, unchanged, with its mark."""
     found = Counter(row.value for row in rows)
     assert found == Counter(b"v%d" % n for n in numbers), [value for value, times in found.items() if times > 1][:8]
     for row in rows:
@@ -120,11 +120,11 @@ def test_a_mended_application_gets_its_records(
 def test_killed_at_each_instant(kafka: KafkaTopics, name: str) -> None:
     prepare(kafka, name)
     command = ["dlq", "replay", f"{name}-bad", "--yes", "--bootstrap", kafka.address]
-    # The instant, the commit, and what is committed afterwards.
+    # The moment, the commit, and the number of letters committed afterwards.
     for moment, number, letters in [("before", 1, 0), ("after", 1, 500), ("before", 2, 1000), ("after", 2, 2000)]:
         with Process([CHILD, moment, number, *command]) as child:
             assert child.wait() == -signal.SIGKILL, child.told()
-        # What a transaction that was left open hides comes to light with the next replay, which ends it.
+        # The next replay ends the open transaction, and its hidden records become visible.
         if moment == "after":
             assert kafka.count(f"{name}-in") == letters
     with Process([CHILD, "after", 99, *command]) as child:
@@ -135,7 +135,7 @@ def test_killed_at_each_instant(kafka: KafkaTopics, name: str) -> None:
 
 
 def test_killed_at_any_moment(kafka: KafkaTopics, name: str) -> None:
-    """Also within the client, where no test can put a finger; what must fail is found by the instants above."""
+    """Also within the client, where no test can stop; the moments above cover what must fail."""
     prepare(kafka, name)
     rng = random.Random(11)
     command = ["-m", "stoatflow", "dlq", "replay", f"{name}-bad", "--yes", "--bootstrap", kafka.address]
@@ -189,13 +189,13 @@ def test_marks_are_of_one_topic_and_do_not_expire(
     assert kafka.count(f"{name}-in") == 0
     kafka.delete([f"{name}-bad-replayed"])
     assert dlq(kafka, "replay", f"{name}-bad", "--yes") == 0
-    # Made anew, its offsets mean other letters.
+    # If the topic is created again, its offsets mean other letters.
     kafka.delete([f"{name}-bad"])
     kafka.create(f"{name}-bad", 2)
     write(kafka, name, 10, begin=10)
     assert dlq(kafka, "replay", f"{name}-bad", "--yes") == 0
     check(kafka.read(f"{name}-in"), name, range(20))
-    # Marks that have expired all the same are missed.
+    # Marks that have expired anyway are noticed.
     kafka.configure(f"{name}-bad-replayed", cleanup_policy="compact,delete")
     kafka.empty(f"{name}-bad-replayed")
     capsys.readouterr()
@@ -208,7 +208,7 @@ def test_marks_are_of_one_topic_and_do_not_expire(
 def test_each_permission_is_named_until_all_are_there(
     secured: KafkaCluster, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those of docs/guide/dead-letters.md are enough, through TLS and SCRAM."""
+    """The permissions in docs/guide/dead-letters.md are sufficient, through TLS and SCRAM."""
     kafka = KafkaTopics(secured.bootstrap(), replicas=3)
     secured.create_topic(f"{name}-in", 3)
     secured.create_topic(f"{name}-bad", 2)

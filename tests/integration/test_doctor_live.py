@@ -1,4 +1,4 @@
-"""`stoatflow doctor --live` on real Kafka: each finding of the broker's side, and none of it once that is put right."""
+"""`stoatflow doctor --live` on real Kafka: each broker-side finding, and none once its cause is fixed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ topology = builder.build()
 
 
 class Application:
-    """One application, its settings, and what the doctor says of it."""
+    """An application, its settings, and what the doctor reports."""
 
     def __init__(self, name: str, folder: Path, client: Mapping[str, str], capsys: pytest.CaptureFixture[str]) -> None:
         self.name, self.folder, self._capsys = name, folder, capsys
@@ -56,7 +56,7 @@ class Application:
 
 @pytest.fixture
 def app(kafka: KafkaTopics, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Application:
-    """With its topics, and as they should be."""
+    """With its topics, in a correct state."""
     kafka.create(f"{name}-users", 1, {"cleanup.policy": "compact"})
     kafka.create(f"{name}-orders", 1)
     kafka.create(f"{name}-counts", 1)
@@ -151,7 +151,7 @@ def test_who_is_not_let_in(
     secured.grant(DENIED, Resource.GROUP, name, Operation.READ)
     secured.grant(DENIED, Resource.TOPIC, orders, Operation.READ)
     assert app.found() == []
-    # It could not see until now whether topics are compacted.
+    # Until now it could not see whether topics are compacted.
     secured.grant(DENIED, Resource.TOPIC, users, Operation.DESCRIBE_CONFIGS)
     (table,) = app.found()
     assert (table["kind"], table["node"]) == ("table source", users)

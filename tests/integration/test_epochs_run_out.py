@@ -1,7 +1,7 @@
-"""A producer's epochs run out: each transaction takes one of 32,767, which at a commit every 7 ms is some minutes.
+"""A producer's epochs run out: each transaction uses one of 32,767, in some minutes at a commit every 7 ms.
 
-The broker then gives the transactional id another producer id. Here the epochs are used up beforehand, so that both ids
-roll over in the middle of the work, with kills around it.
+The broker then assigns another producer id to the transactional id. Here the epochs are used up beforehand, so that
+both ids roll over during the work, with kills around it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from topics import KafkaTopics
 
 LAST = 32_766
 LEFT = 15
-"""So many are left to the application."""
+"""Epochs that are left to the application."""
 ROUNDS = 6
 CONCURRENT_TRANSACTIONS, INIT_PRODUCER_ID = 51, 22
 
@@ -38,7 +38,7 @@ make(sys.argv[1], sys.argv[2], Path(sys.argv[3])).run()
 
 
 class Opener:
-    """Opens a transactional id again and again, each time in the next epoch."""
+    """Opens a transactional id again and again, each time with the next epoch."""
 
     def __init__(self, bootstrap: str, id_: str) -> None:
         host, port = bootstrap.rsplit(":", 1)
@@ -73,7 +73,7 @@ class Opener:
 
 
 def use_up(bootstrap: str, id_: str) -> int:
-    """Leave a few epochs; give the producer id."""
+    """Leave a few epochs; returns the producer id."""
     with contextlib.closing(Opener(bootstrap, id_)) as opener:
         while True:
             producer, epoch = opener.open()
@@ -82,7 +82,7 @@ def use_up(bootstrap: str, id_: str) -> int:
 
 
 def owner(bootstrap: str, id_: str) -> int:
-    """The producer id that a transactional id has now."""
+    """The current producer id of a transactional id."""
     with contextlib.closing(Opener(bootstrap, id_)) as opener:
         return opener.open()[0]
 

@@ -1,6 +1,6 @@
-"""What is seen of each usual failure, and that docs/guide/failure-modes.md says so.
+"""The symptoms of each usual failure, and that docs/guide/failure-modes.md describes them.
 
-STOATFLOW_TEST_WRITE_PAGES=1 writes the page anew.
+STOATFLOW_TEST_WRITE_PAGES=1 rewrites the page.
 """
 
 from __future__ import annotations

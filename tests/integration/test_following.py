@@ -1,4 +1,4 @@
-"""A store that is followed while its broker goes away and comes back."""
+"""Following a store while its broker goes away and comes back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def own() -> Iterator[KafkaBroker]:
 
 
 def test_a_copy_stays_true_over_a_restart_of_the_broker(own: KafkaBroker, name: str, tmp_path: Path) -> None:
-    """Whether the engine waits or begins again: a copy has what the store has, and no epoch comes twice."""
+    """Whether the engine waits or restarts: a copy equals the store, and no epoch arrives twice."""
     topics = KafkaTopics(own.bootstrap)
     for topic in (f"{name}-in", f"{name}-out"):
         topics.create(topic, 2)

@@ -1,4 +1,4 @@
-"""Avro and Protobuf on a real broker, with Confluent's own serializers before and behind the application."""
+"""Avro and Protobuf on a real broker, with Confluent's own serializers before and after the application."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def create(kafka: KafkaTopics, name: str, *topics: str, partitions: int = 1) -> 
 def run(
     kafka: KafkaTopics, name: str, state: Path, builder: sf.StreamsBuilder, last: str, records: int, **settings: object
 ) -> None:
-    """Until all of the input is committed, and so many records in the last topic.
+    """Wait until all input is committed, and the last topic has this many records.
 
-    What is behind a topic of its own may come later: until that is read, nothing of it is waited for.
+    Records behind a topic of the application itself may arrive later: they don't count as lag until they are read.
     """
     config = {
         "application.id": name,
@@ -60,7 +60,7 @@ def run(
 
 
 def summed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Columns of fields, also of nested ones; lists of records go on as they are."""
+    """Columns of fields, including nested ones; lists of records are passed on unchanged."""
     customer, items = batch["customer"], batch["items"].to_pylist()
     firsts = [of[0]["sku"] if of else None for of in items]
     pieces = [sum(item["count"] for item in of) for of in items]
@@ -78,7 +78,7 @@ def summed(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def columns(price: tuple[str, pa.DataType]) -> pa.Schema:
-    """What `summed` reads."""
+    """The columns that `summed` reads."""
     home = pa.struct([("zip", pa.int32())])
     item = pa.struct([("sku", pa.string()), ("count", pa.int32()), price])
     customer = pa.struct([("name", pa.string()), ("home", home)])
@@ -134,7 +134,7 @@ def test_avro_between_confluents_serializers(kafka: KafkaTopics, registry: Regis
         )
     ).to(f"{name}-summary", value=summary)
     stream.map_batches(summed, schema=columns(("price", pa.string()))).to(f"{name}-batch", value=summary)
-    # What the engine wrote is read again, for a function that gets dicts of its own.
+    # The engine's own output is read again, for a function that gets dicts it may change.
     builder.stream(f"{name}-same", key=str, value=plain).map_values(changed).to(f"{name}-dict", value=plain)
     run(kafka, name, tmp_path, builder, "dict", len(given))
 
@@ -183,7 +183,7 @@ def test_avro_between_confluents_serializers(kafka: KafkaTopics, registry: Regis
 
 
 def test_avro_of_an_older_producer(kafka: KafkaTopics, registry: Registry, name: str, tmp_path: Path) -> None:
-    """Both of its schemas are in the topic: what an application sees and writes is the newer one."""
+    """The topic has records of both schemas: the application reads and writes the newer one."""
     create(kafka, name, "visits", "out", "changed", "dead")
     visits, own = f"{name}-visits", registry.avro_id(f"{name}-out", shopping.AVRO_VISIT)
     old = registry.avro_id(visits, shopping.AVRO_OLD_VISIT)
@@ -195,13 +195,12 @@ def test_avro_of_an_older_producer(kafka: KafkaTopics, registry: Registry, name:
     newer = {**given, "id": 2**40, "contact": None, "paid": None, "tags": [], "customer": {"name": "bob", "home": None}}
     confluents.write(kafka, visits, [("k", one) for one in older], registry.writes_avro(shopping.AVRO_OLD_VISIT))
     confluents.write(kafka, visits, [("k", newer)], registry.writes_avro(shopping.AVRO_VISIT))
-    # Registered later than the application has asked: whoever decides about what can't be read gets
-    # it as it came.
+    # Registered after the application has looked it up: an error handler gets undecodable records unchanged.
     later = {**shopping.AVRO_VISIT, "fields": shopping.AVRO_VISIT["fields"][:3]}
     strange = confluents.write(
         kafka, visits, [("k", {**newer, "id": number}) for number in (8, 9)], registry.writes_avro(later)
     )
-    # The same schema has another id for another topic: each one that comes is named.
+    # The same schema has another id for another topic: each known id is listed.
     known = {old: shopping.AVRO_OLD_VISIT, registry.avro_id(visits, shopping.AVRO_VISIT): shopping.AVRO_VISIT}
     assert own not in known
     visit = sf.Serdes.avro(shopping.AVRO_VISIT, framing="confluent", schema_id=own, writer_schemas=known)
@@ -225,7 +224,7 @@ def test_avro_of_an_older_producer(kafka: KafkaTopics, registry: Registry, name:
 
 
 def each(given: list[Any], change: Callable[[Any], None]) -> list[Any]:
-    """Copies of messages, changed."""
+    """Changed copies of messages."""
     copies = [type(one).FromString(one.SerializeToString()) for one in given]
     for one in copies:
         change(one)
@@ -233,7 +232,7 @@ def each(given: list[Any], change: Callable[[Any], None]) -> list[Any]:
 
 
 def numbered(one: Any) -> None:
-    """As the expression does it: what it makes is an object of the fields that the application knows."""
+    """Like the expression: its result is an object of the fields that the application knows."""
     one.id += 1
     one.note = one.tags[0] if one.tags else "none"
     one.ClearField("coupon")
@@ -241,20 +240,20 @@ def numbered(one: Any) -> None:
 
 
 def priced(one: Any) -> None:
-    """As the function of views does it."""
+    """Like the function on views."""
     one.note, one.phone = "seen", 5
     for item in one.items[:1]:
         item.cents //= 2
 
 
 def renamed(one: Any) -> None:
-    """As the function of messages does it, and that is this one."""
+    """Like the function on messages, which is this one."""
     one.scores["more"] = 1.0
     one.customer.home.street = "new"
 
 
 def summary_of(one: Any) -> Any:
-    """Of an order, by the package `protobuf`."""
+    """The summary of an order, by the package `protobuf`."""
     made = SHOP["Summary"](who=one.customer.name, level=one.level, pieces=len(one.items))
     made.MergeFromString(b"".join(b"\x4a" + bytes([i.ByteSize()]) + i.SerializeToString() for i in one.items))
     for name, value in (
@@ -279,12 +278,12 @@ def test_protobuf_between_confluents_serializers(
     summary_id = registry.protobuf_id(f"{name}-summary", SHOP["Summary"])
     item_id = registry.protobuf_id(f"{name}-items", of.Item)
     assert len({own, new, summary_id, item_id}) == 4
-    # The last two: a member of the oneof that is there and has its default, and one that is empty.
+    # The last two: a oneof member that is set to its default, and one that is empty.
     given = [shopping.protobuf_order(of, 1), shopping.protobuf_order(of, 2**40, phone=7), of(phone=0), of()]
     given[3].address.SetInParent()
     came = confluents.write(kafka, f"{name}-orders", [("k", one) for one in given], registry.writes_protobuf(of))
     assert came[0][:7] == b"\x00" + own.to_bytes(4, "big") + b"\x02\x04", "it isn't the first message of its file"
-    # A newer producer: what the application doesn't know goes on with the record.
+    # A newer producer: fields that the application doesn't know stay in the record.
     stranger = shopping.protobuf_order(newer, 4, coupon="half", before="MIDDLE")
     confluents.write(kafka, f"{name}-orders", [("k", stranger)], registry.writes_protobuf(newer))
     given = [newer.FromString(one.SerializeToString()) for one in [*given, stranger]]
@@ -324,7 +323,7 @@ def test_protobuf_between_confluents_serializers(
         )
     ).to(f"{name}-summary", value=summary)
     stream.map_batches(summed, schema=columns(("cents", pa.int64()))).to(f"{name}-batch", value=summary)
-    # What the engine wrote is read again, for a function that gets messages of the class.
+    # The engine's own output is read again, for a function that gets messages of the class.
     builder.stream(f"{name}-same", key=str, value=message).map_values(moved).to(f"{name}-renamed", value=message)
     run(kafka, name, tmp_path, builder, "renamed", len(given))
 
@@ -348,9 +347,9 @@ def test_protobuf_between_confluents_serializers(
 
 
 def test_ids_in_headers(kafka: KafkaTopics, registry: Registry, name: str, tmp_path: Path) -> None:
-    """Then the bytes are plain, and the header goes on with what is made of the record by the same schema.
+    """The bytes are then plain, and the header is passed on with results of the same schema.
 
-    A sink of another one drops it: Confluent's deserializers believe it before anything else.
+    A sink with another schema drops it, because Confluent's deserializers trust it before anything else.
     """
     outs = [f"{topic}-{out}" for topic in ("avro", "protobuf") for out in ("out", "framed", "plain")]
     create(kafka, name, "avro", "protobuf", *outs)
@@ -395,7 +394,7 @@ def test_ids_in_headers(kafka: KafkaTopics, registry: Registry, name: str, tmp_p
 
 
 class Bought(NamedTuple):
-    """What an order of the totals is about."""
+    """An order as the totals need it."""
 
     number: int
     customer: str
@@ -405,7 +404,7 @@ class Bought(NamedTuple):
 
 
 class Total(NamedTuple):
-    """What a total says, whatever the format."""
+    """The contents of a total, whatever the format."""
 
     orders: int
     cents: int
@@ -437,7 +436,7 @@ def by_hand(given: list[Bought]) -> dict[str, list[Total]]:
     return found
 
 
-# Of what may be in flight, 64 KiB, fifty orders at most.
+# At most fifty orders fit the in-flight limit, 64 KiB.
 PHOTO = bytes(range(256)) * 5
 
 
@@ -446,9 +445,9 @@ class Format:
 
     ids: tuple[int, int, int]
     writers: tuple[Serializer, Serializer]
-    """Of orders, and of keys."""
+    """For orders, and for keys."""
     readers: tuple[Deserializer, Deserializer]
-    """Of totals, and of keys."""
+    """For totals, and for keys."""
 
     def key(self, customer: str) -> Any:
         raise NotImplementedError
@@ -457,7 +456,7 @@ class Format:
         raise NotImplementedError
 
     def total(self, key: Any, value: Any) -> tuple[str, Total]:
-        """Whose it is, and what it says."""
+        """The customer, and the total."""
         raise NotImplementedError
 
 
@@ -511,7 +510,7 @@ class Protobuf(Format):
 
 PARTITIONS = 4
 RECORDS = 800
-# How many calls a life has at least before it is killed: more than there are records in flight.
+# Minimum number of calls of a life before it is killed: more than there are records in flight.
 HOLD = 100
 
 
@@ -519,7 +518,7 @@ HOLD = 100
 def test_a_store_is_exact_after_kills(
     kafka: KafkaTopics, registry: Registry, name: str, tmp_path: Path, kind: Callable[[Registry, str], Format]
 ) -> None:
-    """Killed in the middle of its work, with and without what it has on the disk."""
+    """Killed during its work, with and without local state."""
     create(kafka, name, "in", "out", partitions=PARTITIONS)
     form, given, rng = kind(registry, name), bought(1, RECORDS), random.Random(name)
     rows = [(form.key(one.customer), form.order(one)) for one in given]

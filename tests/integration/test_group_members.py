@@ -1,6 +1,6 @@
-"""An application doesn't run beside members of its group: both would process all input.
+"""An application doesn't run beside members of its group, because both would process all input.
 
-It joins no group itself, and brokers take its offsets also when the group has members.
+It joins no group itself, and brokers accept its offsets even when the group has members.
 """
 
 from __future__ import annotations

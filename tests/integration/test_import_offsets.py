@@ -1,4 +1,4 @@
-"""`stoatflow import-offsets` on real Kafka: an application goes on where a consumer group stopped."""
+"""`stoatflow import-offsets` on real Kafka: an application continues where a consumer group stopped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ topology = builder.build()
 
 
 def consume(address: str, name: str, group: str, protocol: str, records: int) -> None:
-    """Be a consumer that reads so many records, commits them and leaves."""
+    """A consumer that reads this many records, commits them and leaves."""
     reading = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}
     consumer = Consumer({"bootstrap.servers": address, "group.id": group, **reading, **PROTOCOLS[protocol]})
     consumer.subscribe([f"{name}-in"])
@@ -76,6 +76,6 @@ def test_it_goes_on_where_a_group_stopped(
         running.wait_until(caught_up=True, timeout="60s")
     assert len(kafka.read(f"{name}-out")) == 30, "what the group had not read, and nothing of what it had"
     assert kafka.committed(old, f"{name}-in") == at, "the group is as it was"
-    # Again it is refused: there is work now that would be thrown away.
+    # A second import is refused: now there is work that would be lost.
     assert main(command) == 2
     assert "is not new" in capsys.readouterr().err

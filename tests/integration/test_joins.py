@@ -1,4 +1,4 @@
-"""Joins on a real broker: as in the test driver, across restarts, with lost state, with one lane and several."""
+"""Joins on a real broker: as in the test driver, across restarts, with lost state, with one lane and with several."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def pair(left: str | None, right: str | None) -> str:
 
 
 def records(seed: int, frm: int, to: int, count: int = 60, nulls: float = 0.0) -> list[Entry]:
-    """In the order of time."""
+    """Sorted by time."""
     rng = random.Random(seed)
     times = sorted(rng.randrange(frm, to) for _ in range(count))
     return [(f"k{rng.randrange(9)}", None if rng.random() < nulls else f"k{rng.randrange(9)}", at) for at in times]
 
 
 def phases(nulls: float = 0.0) -> list[Phase]:
-    """Each side twice, in turn."""
+    """Each side twice, alternating."""
     return [
         ("left", records(1, 0, 30_000, nulls=nulls)),
         ("right", records(2, 0, 35_000, nulls=nulls)),
@@ -100,7 +100,7 @@ def test_like_the_test_driver(kafka: KafkaTopics, name: str, tmp_path: Path, kin
 def test_a_foreign_key_join_ends_like_the_test_driver(
     kafka: KafkaTopics, name: str, tmp_path: Path, lanes: int
 ) -> None:
-    """An answer to a row that has changed meanwhile is dropped, so rows in between depend on batches, the last not."""
+    """An answer to a row that has changed is dropped, so intermediate rows depend on batches; the last does not."""
     given = phases(nulls=0.2)
     likeness.check(
         kafka, name, tmp_path / "state", lambda: built(foreign_key, name), given, lanes=lanes, last_only=True

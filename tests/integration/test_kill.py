@@ -24,7 +24,7 @@ PARTITIONS = 4
 LINES = 4000
 EMBEDDED_LINES = 15_000
 BYTES_PER_UPDATE = 30
-# Small enough that a run takes seconds and hundreds of commits, so that most kills hit one.
+# Small enough for a run of seconds with hundreds of commits, so that most kills hit one.
 SLOW = {"STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB", "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1"}
 
 
@@ -40,12 +40,12 @@ def run_and_kill(
     kills: int = KILLS,
     client: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Kill it again and again, then let it finish. Gives the lines.
+    """Kill it again and again, then let it finish. Returns the lines.
 
-    `client` has the properties with which it connects, if not those of the topics.
+    `client` has the properties with which it connects, if they differ from those of the topics.
 
-    Machines differ in speed: the moments move towards the middle of the work, and more rounds are run until
-    enough kills have met it.
+    Machines differ in speed: the moments move towards the middle of the work, and more rounds are run until enough
+    kills have hit it.
     """
     rng = random.Random(seed)
     address = topics.address if client is None else client["bootstrap.servers"]
@@ -67,8 +67,7 @@ def run_and_kill(
             if rng.random() < 0.2:
                 time.sleep(rng.uniform(0.1, 0.8))
             elif isinstance(topics, EmbeddedTopics):
-                # Without a broker in between it is too fast for a clock: the moment is a number of
-                # bytes written.
+                # Without a broker in between it is too fast for a clock: the moment is a number of bytes written.
                 goal = topics.size() + rng.uniform(0.0, window) * count * 5 * BYTES_PER_UPDATE
                 child.until(partial(is_beyond, child, topics, goal), "it writes")
             else:
@@ -96,17 +95,17 @@ def append(topics: Topics, name: str, seed: int, count: int) -> list[str]:
 
 
 def is_beyond(child: Process, topics: EmbeddedTopics, goal: float) -> bool:
-    """Has it written so much (or ended already)?"""
+    """Whether it has written this much (or has ended already)."""
     return child.code is not None or topics.size() >= goal
 
 
 def is_at_work(child: Process, state: Path) -> bool:
-    """Has it opened its state (or ended already)?"""
+    """Whether it has opened its state (or has ended already)."""
     return child.code is not None or any(changed_at(path) > child.started_at for path in state.rglob("LOG"))
 
 
 def changed_at(path: Path) -> float:
-    """When it was last written. RocksDB moves the log of the run before away while it opens: then it is not there."""
+    """When it was last written. RocksDB moves the previous run's log away while it opens: then there is none."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:
@@ -125,7 +124,7 @@ def test_at_least_once_on_kafka(kafka: KafkaTopics, name: str, tmp_path: Path) -
     given = run_and_kill(kafka, name, tmp_path / "state", 3, "at_least_once", "native")
     rows = kafka.read(f"{name}-out")
     check_nothing_lost(rows, given)
-    # The state behind the output is not ahead of it and not behind it at the end.
+    # At the end the changelog equals the output, neither ahead nor behind.
     assert table(kafka.read(f"{name}-counts-changelog")) == table(rows)
     assert kafka.committed(name, f"{name}-in") == kafka.ends(f"{name}-in")
 
@@ -155,13 +154,13 @@ def test_at_least_once_embedded(name: str, tmp_path: Path) -> None:
 
 
 def rows_of(counts: dict[str, list[int]]) -> list[Row]:
-    """An output topic by hand."""
+    """An output topic built by hand."""
     pairs = [(word, count) for word, all_counts in counts.items() for count in all_counts]
     return [Row(0, n, word.encode(), struct.pack(">q", count)) for n, (word, count) in enumerate(pairs)]
 
 
 def test_the_check_itself_finds_what_it_should() -> None:
-    """A check that can't fail proves nothing: a lost, a doubled, a disordered and a foreign update are each seen."""
+    """A check that can't fail proves nothing: lost, duplicated, out-of-order and foreign updates are detected."""
     given = ["a b", "a"]
     assert by_hand(given) == {"a": 2, "b": 1}
     good = {"a": [1, 2], "b": [1]}

@@ -1,7 +1,7 @@
-"""Transactions that the broker gives up, or treats by other rules, under a running application; for both clients.
+"""Transactions that the broker aborts, or handles by other rules, under a running application; with both clients.
 
-Whatever ends a transaction, the application goes on by itself or ends with an error that has a name, and a new start
-goes on: every update comes once. `STOATFLOW_TEST_TRANSACTION_FAULTS=all` tries all of it (4 minutes).
+Whatever ends a transaction, the application continues by itself or ends with an error that has a name, and a new
+start continues: every update appears once. `STOATFLOW_TEST_TRANSACTION_FAULTS=all` tries everything (4 minutes).
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ CLIENTS = {
     "native": {},
     "librdkafka": {"kafka.client": "librdkafka", "producer.linger.ms": 1, "consumer.fetch.wait.max.ms": 50},
 }
-# More than a busy machine takes for a transaction: none is to be lost but the one of the process
-# that stands still.
+# More than a busy machine takes for a transaction: only the one of the stopped process must be lost.
 TIMEOUT_S = 4.0
-# Less than five seconds, after which an idle application commits.
+# Less than the five seconds after which an idle application commits.
 EXPIRY_S = 4.0
 BROKER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
 FORGETFUL = {
@@ -52,7 +51,7 @@ TRIED = ["native", "librdkafka"] if ALL else ["native"]
 BOTH = [(client, version) for client in CLIENTS for version in (1, 2)]
 SENTENCE = re.compile(r"errors\.(Fenced|UnknownOutcome)Error: .{20,}")
 CONCURRENT = 51
-# What follows the end of a transaction.
+# The requests that follow the end of a transaction.
 NEXT = (Api.PRODUCE, Api.TXN_OFFSET_COMMIT, Api.INIT_PRODUCER_ID)
 SEQUENCE, EPOCH, STATE, MAPPING, UNKNOWN_PRODUCER, FENCED, ABORTABLE = 45, 47, 48, 49, 59, 90, 120
 OVER = {
@@ -70,7 +69,7 @@ make(sys.argv[1], sys.argv[2], Path(sys.argv[3]), **json.loads(sys.argv[4])).run
 
 
 class Stand:
-    """A broker that gives things up quickly, behind a proxy."""
+    """A broker with short timeouts, behind a proxy."""
 
     def __init__(self, proxy: FaultProxy, broker: KafkaBroker) -> None:
         self.proxy, self.broker = proxy, broker
@@ -97,7 +96,7 @@ def stand() -> Iterator[Stand]:
 
 @pytest.fixture
 def forgetful() -> Iterator[Stand]:
-    """One that forgets ids within seconds: an application of another test that is held up would lose its own."""
+    """Expires ids within seconds, so it is not shared: a slow application of another test would lose its own."""
     with standing(BROKER | FORGETFUL) as made:
         yield made
 
@@ -115,12 +114,12 @@ def app(stand: Stand, name: str, state: Path, client: str, **more: object) -> sf
 
 
 def is_done(kafka: KafkaTopics, name: str, feed: Feed) -> bool:
-    """Is the last count of each word there?"""
+    """Whether the last count of each word is there."""
     return table(kafka.read(f"{name}-out")) == by_hand(feed.given)
 
 
 class Feed:
-    """Writes lines, and knows all of them."""
+    """Writes lines, and remembers all of them."""
 
     def __init__(self, kafka: KafkaTopics, name: str) -> None:
         self._kafka, self._name = kafka, name
@@ -133,7 +132,7 @@ class Feed:
 
     @contextlib.contextmanager
     def steady(self) -> Iterator[None]:
-        """A line every few milliseconds, so that one transaction follows the other."""
+        """A line every few milliseconds, so that transactions follow each other closely."""
         over = threading.Event()
         exact = {"linger.ms": 0, "enable.idempotence": True}
         producer = Producer({"bootstrap.servers": self._kafka.address, "log_level": 0, **exact})
@@ -158,7 +157,7 @@ class Feed:
         check_every_update(self._kafka.read(f"{self._name}-out"), self.given)
 
     def writers(self) -> list[tuple[int, int]]:
-        """Producer and epoch of each batch of the output, in order."""
+        """Producer id and epoch of each batch of the output, in order."""
         found = batches_of(self._kafka.address, f"{self._name}-out")
         return [(batch.producer, batch.epoch) for batch in found if not batch.attributes & CONTROL]
 
@@ -175,7 +174,7 @@ def work_until_it_stops(child: Process, feed: Feed) -> None:
 def test_a_process_that_stood_still_beyond_the_transaction_timeout(
     stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str, version: int
 ) -> None:
-    """KAFKA-19690, 20785: what the broker says of the transaction that it has ended depends on its version."""
+    """KAFKA-19690, 20785: the broker's error for a transaction that it has ended depends on the version."""
     stand.version(version)
     feed, settings = Feed(kafka, name), {**CLIENTS[client], "transaction.timeout.ms": int(TIMEOUT_S * 1000)}
     feed.more(60)
@@ -201,7 +200,7 @@ def test_a_process_that_stood_still_beyond_the_transaction_timeout(
 def test_the_end_of_a_transaction_that_arrives_late(
     stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str, version: int
 ) -> None:
-    """Its client has hung up and asked again, and may be in the middle of the next one (Jepsen 2024, KIP-890)."""
+    """Its client has disconnected and retried, and may be in the middle of the next one (Jepsen 2024, KIP-890)."""
     stand.version(version)
     feed = Feed(kafka, name)
     ends: Counter[str] = Counter()
@@ -232,7 +231,7 @@ def test_the_end_of_a_transaction_that_arrives_late(
 def test_what_a_broker_says_of_a_transaction_that_it_does_not_know(
     stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str
 ) -> None:
-    """Each code that means that it is over, in answer to each request of a transaction."""
+    """Each error code for an ended transaction, in response to each request of a transaction."""
     stand.version(2)
     feed = Feed(kafka, name)
     ended = []
@@ -245,7 +244,7 @@ def test_what_a_broker_says_of_a_transaction_that_it_does_not_know(
                     feed.more()
                     until_consumed(running)
             except (sf.FencedError, sf.UnknownOutcomeError, sf.BrokerUnavailableError) as error:
-                # The last of them: its positions wait for the transaction that it has left open.
+                # The last one: its offsets wait for the transaction that it has left open.
                 ended.append((api.name, code, type(error).__name__))
             assert rule.struck, (api, code)
             stand.proxy.clear()
@@ -253,15 +252,17 @@ def test_what_a_broker_says_of_a_transaction_that_it_does_not_know(
         until_consumed(last)
     feed.check()
     if client == "native":
-        # It asks whether it is still the one, and goes on.
+        # It checks whether it has been fenced, and continues.
         assert not ended
 
 
 def test_a_coordinator_that_does_not_end_a_transaction(
     stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """KAFKA-19999: it answers CONCURRENT_TRANSACTIONS to each request of the next one. The log says so and what to look
-    at, and the application goes on when that is over."""
+    """KAFKA-19999: the broker answers CONCURRENT_TRANSACTIONS to each request of the next transaction.
+
+    The log says so and what to look at, and the application continues when that is over.
+    """
     stand.version(2)
     feed, said = Feed(kafka, name), ""
     feed.more()
@@ -287,7 +288,7 @@ def test_a_coordinator_that_does_not_end_a_transaction(
 def test_the_version_of_transactions_changes_under_a_running_application(
     stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str
 ) -> None:
-    """KAFKA-18227. A client hears of it when it connects: in the middle of each kind of request."""
+    """KAFKA-18227. A client learns of it when it connects: in the middle of each kind of request."""
     stand.version(1)
     feed = Feed(kafka, name)
     feed.more()
@@ -311,15 +312,15 @@ def test_the_version_of_transactions_changes_under_a_running_application(
         assert not running.metrics()["restarts"], "nothing of it ends a transaction"
     feed.check()
     if client == "native":
-        # Each transaction has an epoch of its own in the second version only. In the first one,
-        # each of the two ids takes another epoch after an end that was cut off.
+        # Only in the second version does each transaction have its own epoch. In the first one, each of the two ids
+        # takes another epoch after an end that was cut off.
         assert len(set(used[1])) <= 4, used
         assert len(set(used[2])) >= 6, used
 
 
 @pytest.mark.parametrize("client", TRIED)
 def test_transactional_ids_that_expired(forgetful: Stand, name: str, tmp_path: Path, client: str) -> None:
-    """While the application idles, and while it is away."""
+    """While the application idles, and while it is stopped."""
     for topic in ("in", "out"):
         forgetful.kafka.create(f"{name}-{topic}", 2)
     forgetful.version(2)
@@ -332,7 +333,7 @@ def test_transactional_ids_that_expired(forgetful: Stand, name: str, tmp_path: P
         return fresh
 
     def work(running: sf.StoatFlow) -> bool:
-        """Does it work, and write with an id that was not seen yet?"""
+        """Whether it works, and writes with an id that was not seen yet."""
         feed.more()
         until_consumed(running)
         return bool(new_writers())
@@ -342,7 +343,7 @@ def test_transactional_ids_that_expired(forgetful: Stand, name: str, tmp_path: P
             return work(again)
 
     def until_forgotten(works: Callable[[], bool]) -> None:
-        """Each use of an id starts its expiry again, and a slow broker forgets later."""
+        """Each use of an id restarts its expiry, and a slow broker expires it later."""
         for _ in range(4):
             time.sleep(EXPIRY_S + 2.0)
             if works():

@@ -30,7 +30,7 @@ from monitoring.watched import APPLICATION, TOKEN, troubled, watched
 
 import stoatflow as sf
 
-# One after another in one process: the last ones change what the others see.
+# Sequentially in one process: the last tests change what the others see.
 pytestmark = pytest.mark.xdist_group("monitoring")
 
 SPAN = "2s"
@@ -46,8 +46,7 @@ IN_TROUBLE = {
     "StoatFlowRecordsDropped",
     "StoatFlowWatermarkHeldBack",
 }
-# Names that came before the ones with the base unit, or quantiles that came before the histogram:
-# names only ever come.
+# Older names without the base unit, and quantiles from before the histogram: names are only added.
 OLDER_NAMES = {
     "stoatflow_commit_duration_quantile_seconds",
     "stoatflow_parked_oldest_ms",
@@ -59,7 +58,7 @@ OLDER_NAMES = {
 
 
 class Watching(NamedTuple):
-    """An application in trouble, and who watches it."""
+    """An application in trouble, and the Prometheus that watches it."""
 
     app: sf.StoatFlow
     prometheus: PrometheusServer
@@ -80,7 +79,7 @@ def ask(app: sf.StoatFlow, path: str, method: str = "GET", accept: str = "*/*") 
 
 
 def configuration(folder: Path, target: str) -> Path:
-    """The files that are shipped, for this target and for a test that has no minutes."""
+    """The shipped files, for this target and for a test that has no minutes."""
     config = yaml.safe_load((MONITORING / "prometheus.yml").read_text("utf-8"))
     config["global"] = {"scrape_interval": "200ms", "scrape_timeout": "200ms", "evaluation_interval": "200ms"}
     config["scrape_configs"][0]["static_configs"][0]["targets"] = [target]
@@ -100,7 +99,7 @@ def watching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watching]:
         assert app.admin_url is not None
         target = app.admin_url.partition("://")[2].rstrip("/")
         with PrometheusServer(configuration(folder, target), folder) as prometheus:
-            # The last of its metrics to come.
+            # The last of its metrics to appear.
             late = 'stoatflow_dropped_records_total{reason="late"}'
             until(lambda: bool(prometheus.query(late)), lambda: prometheus.ask("targets"))
             yield Watching(app, prometheus)
@@ -126,7 +125,7 @@ def test_every_metric_that_is_named_exists_with_its_labels(watching: Watching) -
     def missing() -> set[str]:
         return {name for expression in asked for name in metrics_in(expression) if not series.get(name)}
 
-    # After a scrape that a busy machine has held up there is nothing until the next one: it is asked again.
+    # After a scrape that a busy machine has delayed there is no data until the next one, so the query is repeated.
     def is_all_there() -> bool:
         series.update(
             (name, [row["metric"] for row in watching.prometheus.query(f'{{__name__="{name}"}}')])
@@ -188,7 +187,7 @@ def _scraped(text: str) -> set[str]:
 def test_what_goes_wrong_is_told_and_nothing_else(watching: Watching) -> None:
     firing: dict[str, list[dict[str, Any]]] = {}
 
-    # A machine that is held up for a moment makes spans of two seconds empty: it is asked again.
+    # On a machine that is held up for a moment, ranges of two seconds are empty, so the query is repeated.
     def as_wanted() -> bool:
         firing.clear()
         firing.update(watching.prometheus.firing())
@@ -249,13 +248,13 @@ def test_the_commands_of_the_page_are_answered(watching: Watching) -> None:
         assert ask(watching.app, path), path
 
 
-# The last ones: they change what the others see.
+# The last tests: they change what the others see.
 
 
 def test_a_pause_is_told(watching: Watching) -> None:
     ask(watching.app, "/pause", "POST")
     firing = watching.prometheus.firing
-    # What is read no more can't be dropped, and that nothing is committed is no news.
+    # A paused application drops nothing, and its missing commits are no alert.
     calm = {"StoatFlowPaused", "StoatFlowParkedAtBound"}
     until(lambda: set(firing()) - {DISK} == calm, lambda: sorted(firing()))
     ask(watching.app, "/resume", "POST")

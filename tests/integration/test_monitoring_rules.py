@@ -1,4 +1,4 @@
-"""What deploy/monitoring holds is accepted by promtool, tested by it, and described in the docs."""
+"""The files of deploy/monitoring are accepted by promtool, tested by it, and described in the docs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_each_alert_says_what_it_is_and_where_to_read_on() -> None:
         assert rule["labels"]["severity"] in {"critical", "warning", "info"}
         said = rule["annotations"]
         assert set(said) == {"summary", "description", "runbook_url"}
-        # A label that the alert doesn't have would be an empty place in its text.
+        # A label that the alert lacks would leave a gap in its text.
         used = set(re.findall(r"\$labels\.(\w+)", said["summary"] + said["description"]))
         assert used <= labels[rule["alert"]], rule["alert"]
         assert said["runbook_url"] == URL + rule["alert"].lower()
@@ -86,7 +86,7 @@ def test_each_alert_says_what_it_is_and_where_to_read_on() -> None:
 
 
 def sections() -> dict[str, str]:
-    """Of the page, by heading."""
+    """The sections of the page, by heading."""
     parts = re.split(r"^### (\w+)$", PAGE.read_text("utf-8"), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 

@@ -1,4 +1,4 @@
-"""The word count of Java guides on three brokers, with its configuration as it stands there."""
+"""The word count of Java guides on three brokers, with its configuration unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.xdist_group("secured")
 
 @pytest.fixture
 def example() -> ModuleType:
-    """Give the example as a module."""
+    """Returns the example as a module."""
     spec = importlib.util.spec_from_file_location("word_count_app", EXAMPLE)
     assert spec is not None
     assert spec.loader is not None
@@ -34,7 +34,7 @@ def test_a_configuration_of_kafka_streams_starts_as_it_is(
     for topic in ("text-input", "wordcount-output"):
         secured.create_topic(topic, 3)
     kafka = KafkaTopics(secured.bootstrap())
-    # What names the machines of the guide is all that changes.
+    # Only the names of the guide's machines are replaced.
     there = {"bootstrap.servers": secured.bootstrap(), "state.dir": str(tmp_path)}
     app = example.application(example.CONFIG | there)
     with app:

@@ -34,7 +34,7 @@ from topics import KafkaTopics
 import stoatflow as sf
 
 HERE = Path(__file__).parent
-# Most end at once; who is tried again is so for as long as this.
+# Most errors end it immediately; retries last as long as this.
 BUDGET_MS = 8000
 # Beyond the budget: what a busy machine takes to start and to end.
 GRACE_S = 60.0
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.xdist_group("secured")
 
 
 def bare(client: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a client without where its tokens come from."""
+    """The properties of a client without the source of its tokens."""
     return {key: value for key, value in client.items() if not key.startswith("sasl.oauthbearer.")}
 
 
@@ -55,7 +55,7 @@ def counting(cluster: KafkaCluster, name: str, state: Path, fetch: object, **mor
 
 
 def written(cluster: KafkaCluster, name: str, count: int = 300) -> list[str]:
-    """Topics, and lines in the first."""
+    """Creates topics, with lines in the first one."""
     for topic in ("in", "out"):
         cluster.create_topic(f"{name}-{topic}", 3)
     given = lines(1, count)
@@ -71,7 +71,7 @@ def check(cluster: KafkaCluster, name: str, given: list[str]) -> None:
 
 
 class Functions:
-    """What a user may give."""
+    """Functions that a user may pass."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         """Tokens of this cluster."""
@@ -79,21 +79,21 @@ class Functions:
         self._make = cluster.tokens.token
 
     def token(self, lifetime_s: float = 600.0) -> str:
-        """A token of the server's."""
+        """A token of the test server."""
         self.calls += 1
         return self._make(ALLOWED, lifetime_s=lifetime_s)
 
     def plain(self) -> sf.OAuthToken:
-        """As the page has it."""
+        """As in the docs."""
         return sf.OAuthToken(self.token(), time.time() + 600, principal=ALLOWED, extensions={"logicalCluster": "lkc-1"})
 
     async def asynchronous(self) -> sf.OAuthToken:
-        """Awaits something."""
+        """An async function."""
         await asyncio.sleep(0.05)
         return sf.OAuthToken(self.token(), datetime.now(timezone.utc) + timedelta(minutes=10))
 
     def confluents(self, config: str) -> tuple[str, float]:
-        """As confluent-kafka's."""
+        """Like confluent-kafka's callback."""
         assert config == "scope=kafka"
         return self.token(), time.time() + 600
 
@@ -129,7 +129,7 @@ def test_a_worker_takes_it_too(secured: KafkaCluster, name: str, tmp_path: Path)
 
 
 def test_tokens_are_renewed_under_load(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
-    """In a process of its own, with the function by its name; sessions end with the token."""
+    """In its own process, with the function configured by name; sessions end when the token expires."""
     for topic in ("in", "out"):
         secured.create_topic(f"{name}-{topic}")
     kafka = KafkaTopics(secured.bootstrap())
@@ -149,7 +149,7 @@ def test_tokens_are_renewed_under_load(secured: KafkaCluster, name: str, tmp_pat
     given: list[str] = []
 
     def live() -> str:
-        """One life, of more than three tokens; gives what was logged."""
+        """One life, longer than three tokens; returns the log."""
         before = len(secured.tokens.served)
         with Process([HERE / "copying.py", json.dumps(config)], environ) as running:
             running.until(lambda: "RUNNING" in running.lines, "it runs")
@@ -174,8 +174,8 @@ def test_tokens_are_renewed_under_load(secured: KafkaCluster, name: str, tmp_pat
     for _ in range(LIVES - 1):
         if "no connection" not in said:
             break
-        # A process that was held up for the last moments of a token is too late; who renews too
-        # late is so each time.
+        # A process that was held up in the last moments of a token is late once; a renewal that is too late is late
+        # every time.
         said = live()
     assert [row.value for row in kafka.read(f"{name}-out")] == [value.encode() for value in given]
     assert "no connection" not in said, said
@@ -198,7 +198,7 @@ def test_a_renewal_that_hangs_holds_nothing_up(secured: KafkaCluster, name: str,
             assert hung.wait(60), "a token is renewed after four fifths of its life"
             more = lines(2, 200)
             kafka.write(f"{name}-in", more)
-            # Meanwhile that call hangs on.
+            # Meanwhile that call still hangs.
             until_consumed(app)
             until(lambda: functions.calls >= 3, "it is called again, and tokens come again")
         finally:
@@ -208,7 +208,7 @@ def test_a_renewal_that_hangs_holds_nothing_up(secured: KafkaCluster, name: str,
 
 
 def failure(app: sf.StoatFlow) -> sf.StoatFlowError:
-    """What ends it, in time."""
+    """The error that ends it, in time."""
     began = time.monotonic()
     app.start()
     try:

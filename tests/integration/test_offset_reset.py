@@ -1,4 +1,4 @@
-"""Where a source starts without a committed position, on real Kafka."""
+"""Where a source starts without a committed offset, on real Kafka."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import stoatflow as sf
 from stoatflow.materialized import Reset
 
 MINUTE_MS = 60_000
-# How old the records are, in the order of their offsets: not that of their times.
+# The ages of the records, in the order of their offsets, which is not the order of their timestamps.
 AGES = {"two hours": 120, "now": 0, "half an hour": 30}
 
 

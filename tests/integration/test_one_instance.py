@@ -1,4 +1,4 @@
-"""Two instances of one application: the newcomer takes over, the older one says so and stops, the result is exact."""
+"""Two instances of one application: the new one takes over, the old one reports it and stops, the result is exact."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from topics import KafkaTopics
 
 from stoatflow import EmbeddedBroker, FencedError, StoatFlow, StreamsBuilder
 
-# The older one hears of it with its next commit, which an idle engine makes every 5 s, and a busy
-# one all the time. The rest is for a machine that is held up.
+# The old instance learns of it at its next commit, which an idle engine makes every 5 s, and a busy one all the time.
+# The rest is for a machine that is held up.
 NOTICE_S, BUSY_NOTICE_S = 60.0, 20.0
-# What a newcomer waits for one that has not ended cleanly.
+# How long a new instance waits for one that has not ended cleanly.
 WAIT_S = 2.0
 TRIES = 5
 
@@ -37,7 +37,7 @@ def running(app: StoatFlow) -> bool:
 
 
 class Feeder:
-    """Writes lines until it is told to stop; `given` holds what it wrote."""
+    """Writes lines until it is stopped; `given` holds what it wrote."""
 
     def __init__(self, kafka: KafkaTopics, topic: str) -> None:
         self.given: list[str] = []
@@ -122,13 +122,12 @@ def test_on_the_same_directory_the_newcomer_waits_for_it(
         older.start()
         until_consumed(older)
         newer.start()
-        # It has opened the producer (which fences the older one) and may not touch the directory
-        # before that ended.
+        # It has opened the producer (which fences the old instance) and may not touch the directory before that one
+        # ends.
         until_running(newer)
-        # Said once, or not at all: where the newcomer was held up on its way, the older one has
-        # ended before it looks.
+        # Logged once, or not at all: if the new instance was delayed, the old one has ended before it looks.
         assert capfd.readouterr().err.count("to release the state directory") <= 1
-        # It releases the directory first, and then says that it has ended.
+        # It releases the directory first, and then reports its end.
         until(lambda: str(older.state) == "ERROR", "the older one has ended")
         with pytest.raises(FencedError):
             older.wait(PATIENCE_S)
@@ -165,14 +164,14 @@ def test_a_stop_while_it_waits_for_the_directory_is_heard(kafka: KafkaTopics, na
 def test_at_least_once_on_two_machines_the_newcomer_works_when_the_older_is_silent(
     kafka: KafkaTopics, name: str, tmp_path: Path
 ) -> None:
-    """Outputs of the older one are not fenced: the newcomer begins when they have ended."""
+    """Outputs of the old instance are not fenced: the new one starts when they have ended."""
     for topic in ("in", "out-older", "out-newer"):
         kafka.create(f"{name}-{topic}", 2)
 
     def instance(which: str) -> StoatFlow:
         builder = StreamsBuilder()
         builder.stream(f"{name}-in").to(f"{name}-out-{which}")
-        # It would learn of the newcomer by its own commits only after a minute.
+        # By its own commits it would learn of the new instance only after a minute.
         config = {"application.id": name, "bootstrap.servers": kafka.address, "state.dir": tmp_path / which}
         return StoatFlow(
             builder.build(), config | {"processing.guarantee": "at_least_once", "commit.interval.ms": 50_000}
@@ -211,7 +210,7 @@ def test_at_least_once_waits_only_after_an_end_that_was_not_clean(
         return app, time.monotonic() - began
 
     def begin(one: str) -> tuple[StoatFlow, float, float]:
-        """A first start, and one after a clean end: the running application, and what both starts took."""
+        """A first start, and one after a clean end: the running application, and the durations of both starts."""
         kafka.create(f"{one}-in", 2)
         kafka.create(f"{one}-out", 2)
         first, fresh = start(one, 1)
@@ -221,7 +220,8 @@ def test_at_least_once_waits_only_after_an_end_that_was_not_clean(
         second, after_clean = start(one, 2)
         return second, fresh, after_clean
 
-    # Once may be the machine's doing, which other tests share; who waits does so each time.
+    # A single slow start may be the machine's fault, since other tests share it; a start that waits is slow every
+    # time.
     for attempt in range(TRIES):
         one = f"{name}-{attempt}"
         second, fresh, after_clean = begin(one)

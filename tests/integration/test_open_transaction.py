@@ -1,4 +1,4 @@
-"""Somebody else's transaction on a source that stays open: it is told, with who has it and how to end it."""
+"""Another producer's open transaction on a source: it is reported, with its owner and how to end it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_it_is_told_with_its_producer_and_the_command(kafka: KafkaTopics, name: 
     stranger.begin_transaction()
     stranger.produce(f"{name}-in", b"open", partition=1)
     assert stranger.flush(30) == 0
-    kafka.write(f"{name}-in", ["a", "b", "c", "d"])  # two behind it
+    kafka.write(f"{name}-in", ["a", "b", "c", "d"])  # two records behind it
     with Process([script, name, kafka.address, tmp_path / "state", port]) as child:
         child.until(lambda: kafka.count(f"{name}-out") == 2, "what can be read is read")
         child.until(lambda: "holds this source back" in child.errors, "it is told")
@@ -66,7 +66,7 @@ def test_it_is_told_with_its_producer_and_the_command(kafka: KafkaTopics, name: 
 
 
 def asked(script: Path, kafka: KafkaTopics, name: str) -> list[dict[str, object]]:
-    """What the doctor says of the same topology."""
+    """The doctor's report on the same topology."""
     loaded = script.with_name("topology.py")
     loaded.write_text(
         APP.split("config =", maxsplit=1)[0].replace("sys.argv[1]", repr(name)) + "topology = builder.build()\n"

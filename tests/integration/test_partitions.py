@@ -1,4 +1,4 @@
-"""Partitions on a real broker: joins of topics with different numbers of them, patterns, a partitioner of one's own."""
+"""Partitions on a real broker: joins of topics with different numbers of them, patterns, custom partitioners."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import stoatflow as sf
 
 
 def write(kafka: KafkaTopics, topic: str, entries: Iterable[tuple[str, str]], at: int = 0) -> None:
-    """Each record goes to the partition that Kafka's own client chooses, by its key."""
+    """Each record goes to the partition that Kafka's own client chooses by its key."""
     producer = Producer({"bootstrap.servers": kafka.address, "acks": "all", "log_level": 0, "partitioner": "murmur2"})
     for number, (key, value) in enumerate(entries):
         producer.produce(topic, value.encode(), key.encode(), timestamp=START + at + number)
@@ -40,7 +40,7 @@ def config(kafka: KafkaTopics, name: str, state: Path, lanes: int = 3) -> dict[s
 def test_sides_of_joins_have_different_numbers_of_partitions(
     kafka: KafkaTopics, name: str, tmp_path: Path, lanes: int
 ) -> None:
-    """Kafka Streams refuses this; here a record finds the lane of its key from any partition."""
+    """Kafka Streams rejects this; here a record reaches the lane of its key from any partition."""
     for topic, partitions in (("clicks", 5), ("users", 3), ("cities", 2), ("stream-table", 4), ("tables", 1)):
         kafka.create(f"{name}-{topic}", partitions)
     builder = sf.StreamsBuilder()
@@ -99,7 +99,7 @@ def counted(kafka: KafkaTopics, name: str) -> dict[bytes | None, int]:
 
 
 def test_a_partitioner_chooses_one_partition_several_or_none(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """And what it leaves to the default goes where Kafka's own client would send it."""
+    """Records that it leaves to the default go where Kafka's own client would send them."""
     for topic, partitions in (("in", 2), ("out", 4), ("as-java", 4)):
         kafka.create(f"{name}-{topic}", partitions)
     asked: set[tuple[str, int]] = set()
@@ -152,7 +152,7 @@ def test_a_partition_that_is_not_there_is_refused(
 def test_partitions_are_added_while_it_runs(
     kafka: KafkaTopics, name: str, tmp_path: Path, reset: str, store: str
 ) -> None:
-    """What is in them is read from the beginning, exactly once, and the counts go on."""
+    """New partitions are read from the beginning, exactly once, and the counts continue."""
     for topic, partitions in (("in", 2), ("counts", 1)):
         kafka.create(f"{name}-{topic}", partitions)
     builder = sf.StreamsBuilder()
@@ -168,14 +168,14 @@ def test_partitions_are_added_while_it_runs(
         write(kafka, f"{name}-in", given)
         until(lambda: counted(kafka, name) == each, "the first records are counted")
         kafka.grow(f"{name}-in", 5)
-        # Before it can know of them: their keys go to other partitions now, three of them new.
+        # Before it can know of them: keys now map to other partitions, three of them new.
         write(kafka, f"{name}-in", given, at=1_000)
         until(lambda: counted(kafka, name) == dict.fromkeys(each, 200), "what is in the new ones is counted")
         write(kafka, f"{name}-in", given, at=2_000)
         until(lambda: counted(kafka, name) == dict.fromkeys(each, 300), "and it goes on")
         assert {row.partition for row in kafka.read(f"{name}-in")} > {2}
         assert int(app.metrics()["restarts"]) == 0
-    # And in a new process: the groups's positions are those of all partitions.
+    # In a new process too: the group has offsets for all partitions.
     if store == "on disk":
         write(kafka, f"{name}-in", given, at=3_000)
         consume(sf.StoatFlow(builder.build(), settings))
@@ -207,7 +207,7 @@ def test_topics_that_match_a_pattern_join_while_it_runs(kafka: KafkaTopics, name
 
 
 def test_where_reading_began_is_committed_although_nothing_came(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """Else "latest" would be another place after each restart, and what came in between would be lost."""
+    """Otherwise "latest" would be another position after each restart, and records in between would be lost."""
     kafka.create(f"{name}-in", 2)
     kafka.create(f"{name}-counts", 1)
     builder = sf.StreamsBuilder()

@@ -18,7 +18,7 @@ OWN = (Operation.DESCRIBE_CONFIGS, Operation.READ, Operation.WRITE, Operation.CR
 
 
 def prepare(secured: KafkaCluster, name: str) -> tuple[str, str]:
-    """Topics, and the permissions of the page for them."""
+    """Creates topics, and grants the permissions of the page for them."""
     source, sink = f"from-{name}", f"to-{name}"
     for topic in (source, sink):
         secured.create_topic(topic, 2)
@@ -67,7 +67,7 @@ def test_the_permissions_of_the_page_are_enough(secured: KafkaCluster, name: str
 def test_a_permission_is_taken_away_in_the_middle_of_transactions(
     secured: KafkaCluster, name: str, tmp_path: Path, resource: Resource, of: str, operation: Operation
 ) -> None:
-    """It ends, says which permission to give, and goes on with it where it was: nothing lost, nothing twice."""
+    """It ends, says which permission to grant, and with it continues where it was: nothing lost, nothing duplicated."""
     source, sink = prepare(secured, name)
     kafka, written = KafkaTopics(secured.bootstrap()), 0
     prefixed = resource is Resource.TRANSACTIONAL_ID
@@ -77,7 +77,7 @@ def test_a_permission_is_taken_away_in_the_middle_of_transactions(
         with counting(secured, name, tmp_path) as app:
             until_running(app)
             began = time.monotonic()
-            # There is always a transaction under way.
+            # There is always a transaction in progress.
             while not app.wait(0.01):
                 kafka.write(source, ["word"] * 20)
                 written += 20

@@ -1,4 +1,4 @@
-"""Processors on a real broker: stores of every kind come back, schedules run while nothing comes, topics by name."""
+"""Processors on a real broker: stores of every kind are restored, schedules run without input, topics by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stoatflow import PunctuationType, Record, Stores, Window, Windowed
 
 
 class Keeper(sf.ContextualProcessor[str, str, str, str]):
-    """Writes a store of every kind, tells what each of them says."""
+    """Writes to a store of every kind, and reports the contents of each of them."""
 
     @classmethod
     def stores(cls) -> list[Any]:
@@ -32,7 +32,7 @@ class Keeper(sf.ContextualProcessor[str, str, str, str]):
         ]
 
     def init(self, context: Any) -> None:
-        """Take them."""
+        """Get the stores."""
         super().init(context)
         self.plain, self.timed, self.windows, self.sessions, self.versions = (
             context.state_store(name) for name in ("plain", "timed", "windows", "sessions", "versions")
@@ -86,7 +86,7 @@ def test_stores_of_every_kind_come_back(kafka: KafkaTopics, name: str, tmp_path:
 
 
 class Beat(sf.ContextualProcessor[str, str, str, int]):
-    """Counts what came; tells it by the machine's clock."""
+    """Counts records; reports the count by the machine's clock."""
 
     def init(self, context: Any) -> None:
         """Ten times a second."""
@@ -99,14 +99,14 @@ class Beat(sf.ContextualProcessor[str, str, str, int]):
         self.seen.put(record.key, self.seen.get(record.key, 0) + 1)
 
     def tell(self, timestamp: int) -> None:
-        """All that is new."""
+        """Report everything that is new."""
         for key, count in list(self.seen.all()):
             self.seen.delete(key)
             self.context.forward(Record(key, count, timestamp))
 
 
 def test_schedules_run_while_nothing_comes(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """What was told is told once, whatever was restarted; what nobody told yet waits for the next beat."""
+    """Each count is reported once, whatever was restarted; unreported ones wait for the next tick."""
     for topic in ("in", "out"):
         kafka.create(f"{name}-{topic}", 3 if topic == "out" else 1)
     builder = sf.StreamsBuilder()
@@ -132,7 +132,7 @@ def test_schedules_run_while_nothing_comes(kafka: KafkaTopics, name: str, tmp_pa
 
 
 def total(kafka: KafkaTopics, topic: str) -> Counter[str]:
-    """What was told, added up."""
+    """The sum of all reports."""
     found: Counter[str] = Counter()
     for row in kafka.read(topic):
         assert row.key is not None
@@ -141,7 +141,7 @@ def total(kafka: KafkaTopics, topic: str) -> Counter[str]:
 
 
 def test_a_topic_that_is_missing_stops_the_application(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """Topics chosen by a function must exist; nothing of the epoch that wanted another one is committed."""
+    """Topics chosen by a function must exist; nothing of the epoch that named another one is committed."""
     for topic in ("in", "good"):
         kafka.create(f"{name}-{topic}")
     builder = sf.StreamsBuilder()

@@ -1,6 +1,6 @@
-"""Faults of single requests on a real broker, through a proxy, for both clients: every update once, whatever is lost.
+"""Faults of single requests on a real broker, through a proxy, with both clients: every update once, whatever is lost.
 
-Each fault comes alone first, in the middle of the work; then all kinds of them at random, from a seed.
+Each fault occurs alone first, during the work; then all kinds of them at random, from a seed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHORT = ["own", pytest.param("librdkafka", marks=pytest.mark.long)]
 ACTIONS = ["disconnect before", "disconnect after", "delay"]
 WRITING = [Api.PRODUCE, Api.TXN_OFFSET_COMMIT, Api.END_TXN, Api.ADD_OFFSETS_TO_TXN, Api.ADD_PARTITIONS_TO_TXN]
 NEWER = [Api.PRODUCE, Api.TXN_OFFSET_COMMIT, Api.END_TXN]
-"""With the second version of transactions nothing is added before it is sent."""
+"""In the second version of transactions, partitions are not added before records are sent."""
 READING = [Api.FETCH, Api.LIST_OFFSETS, Api.METADATA]
 TRIES = 4
 
@@ -69,7 +69,7 @@ def test_each_fault_alone(stand: Stand, name: str, tmp_path: Path, client: str) 
                 given += more
                 stand.kafka.write(f"{name}-in", more)
                 began = time.monotonic()
-                # Not every client asks all of this again and again.
+                # Not every client sends all of these requests repeatedly.
                 while not rule.struck and time.monotonic() - began < 1.5:
                     time.sleep(0.02)
                 until_consumed(app)
@@ -86,9 +86,8 @@ def test_each_fault_alone(stand: Stand, name: str, tmp_path: Path, client: str) 
                 stand.kafka.write(f"{name}-in", more)
                 until(lambda rule=rule: rule.struck > 0, f"{api.name} gets {code}")  # type: ignore[misc]
                 until_consumed(app)
-                # A client that can't read an answer closes the connection. librdkafka also
-                # reconnects to a coordinator that has moved, and the engine replaces it after an
-                # EndTxn whose outcome is unknown.
+                # A client that can't parse a response closes the connection. librdkafka also reconnects to a
+                # coordinator that has moved, and the engine replaces it after an EndTxn whose outcome is unknown.
                 may_reconnect = code == NOT_COORDINATOR or (client == "librdkafka" and api is Api.END_TXN)
                 assert may_reconnect or stand.proxy.connections == connections, (api, code)
     check_every_update(stand.kafka.read(f"{name}-out"), given)
@@ -123,7 +122,7 @@ def test_faults_at_random(stand: Stand, name: str, tmp_path: Path, client: str) 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_start_through_faults(stand: Stand, name: str, tmp_path: Path, client: str) -> None:
-    """What is asked at a start is asked again."""
+    """Requests of a start are retried."""
     prepared(stand, name)
     given = lines(3, 60)
     stand.kafka.write(f"{name}-in", given)
@@ -138,7 +137,7 @@ def test_a_start_through_faults(stand: Stand, name: str, tmp_path: Path, client:
 
 
 def test_librdkafka_restarts_after_an_end_without_an_answer(stand: Stand, name: str, tmp_path: Path) -> None:
-    """It has sent the end again, with the same epoch: the first one must not end a later transaction."""
+    """It has sent EndTxn again, with the same epoch: the first one must not end a later transaction."""
     prepared(stand, name)
     given = lines(4, 40)
     stand.kafka.write(f"{name}-in", given)
@@ -148,7 +147,7 @@ def test_librdkafka_restarts_after_an_end_without_an_answer(stand: Stand, name: 
         for number in range(2):
             rule = stand.proxy.inject(Api.END_TXN, "disconnect after")
             until_struck(stand, name, given, rule)
-            # The next but one transaction is of the same transactional id.
+            # Every second transaction has the same transactional id.
             for _ in range(3):
                 more = lines(len(given), 5)
                 given += more
@@ -159,7 +158,7 @@ def test_librdkafka_restarts_after_an_end_without_an_answer(stand: Stand, name: 
 
 
 def test_an_end_without_an_answer_does_not_take_the_work_back(stand: Stand, name: str, tmp_path: Path) -> None:
-    """The older instance commits, its answer is lost, and a newer one begins before its next transaction."""
+    """The old instance commits, its answer is lost, and a new one starts before its next transaction."""
     prepared(stand, name)
     given = lines(11, 40)
     stand.kafka.write(f"{name}-in", given)
@@ -168,7 +167,7 @@ def test_an_end_without_an_answer_does_not_take_the_work_back(stand: Stand, name
     with contextlib.ExitStack() as running:
         with pytest.raises(sf.FencedError, match="another instance"), older:  # noqa: PT012 (one moment of its life)
             until_consumed(older)
-            # One of each transactional id: whichever comes next.
+            # Once for each transactional id, in any order.
             for _ in range(2):
                 until_struck(stand, name, given, stand.proxy.inject(Api.END_TXN, "disconnect after"))
                 until_consumed(older)
@@ -197,7 +196,7 @@ def until_struck(stand: Stand, name: str, given: list[str], rule: Rule) -> None:
 def test_an_instance_that_was_cut_off_leaves_the_work_to_its_successor(
     stand: Stand, name: str, tmp_path: Path, client: str
 ) -> None:
-    """It restarts by itself once the broker answers again, and must not take the work back."""
+    """It restarts by itself once the broker responds again, and must not roll the work back."""
     prepared(stand, name)
     given = lines(5, 40)
     stand.kafka.write(f"{name}-in", given)
@@ -224,7 +223,7 @@ def test_an_instance_that_was_cut_off_leaves_the_work_to_its_successor(
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("api", [Api.FIND_COORDINATOR, Api.TXN_OFFSET_COMMIT])
 def test_the_coordinator_of_the_group_is_gone(stand: Stand, name: str, tmp_path: Path, client: str, api: Api) -> None:
-    """Adding offsets has a deadline (librdkafka 5511), and the application goes on when there is one again."""
+    """Adding offsets has a deadline (librdkafka 5511); the application continues when the coordinator is back."""
     prepared(stand, name)
     given = lines(8, 40)
     stand.kafka.write(f"{name}-in", given)
@@ -237,7 +236,7 @@ def test_the_coordinator_of_the_group_is_gone(stand: Stand, name: str, tmp_path:
         given += (more := lines(9, 40))
         stand.kafka.write(f"{name}-in", more)
         took = until(lambda: app.metrics()["restarts"] > before, "the commit fails")
-        # Two seconds, and what a busy machine takes: far less than any client's own time-out.
+        # Two seconds, plus what a busy machine takes: far less than any client's own timeout.
         assert took < 25
         assert gone.struck
         stand.proxy.clear()
@@ -247,7 +246,7 @@ def test_the_coordinator_of_the_group_is_gone(stand: Stand, name: str, tmp_path:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_first_start_before_there_is_a_coordinator(stand: Stand, name: str, tmp_path: Path, client: str) -> None:
-    """A new cluster makes its topic of offsets when it is first asked; librdkafka asks three times only."""
+    """A new cluster creates its offsets topic on the first request; librdkafka retries three times only."""
     prepared(stand, name)
     stand.kafka.write(f"{name}-in", given := lines(18, 40))
     none = stand.proxy.inject(Api.FIND_COORDINATOR, "error", probability=1.0, code=NO_COORDINATOR)
@@ -261,7 +260,7 @@ def test_a_first_start_before_there_is_a_coordinator(stand: Stand, name: str, tm
 
 
 def test_the_steps_of_a_commit_share_its_timeout(stand: Stand, name: str, tmp_path: Path) -> None:
-    """Each step alone would be in time. Of six seconds three are kept for the end of the transaction."""
+    """Each step alone would be in time. Of six seconds, three are reserved for the end of the transaction."""
     prepared(stand, name)
     given = lines(14, 40)
     stand.kafka.write(f"{name}-in", given)
@@ -290,7 +289,8 @@ def test_a_request_that_is_swallowed_costs_its_timeout(stand: Stand, name: str, 
     app = make(stand.proxy.address, name, tmp_path, **{"request.timeout.ms": 2500})
     with app:
         until_consumed(app)
-        # Once may be the machine's doing, which other tests share; who waits for longer does so each time.
+        # A single long wait may be the machine's fault, since other tests share it; a wrong timeout is long every
+        # time.
         for _ in range(TRIES):
             stand.proxy.clear()
             until_struck(stand, name, given, stand.proxy.inject(api, "black hole"))

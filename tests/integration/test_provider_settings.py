@@ -1,6 +1,6 @@
-"""The settings files of docs/guide/providers: each runs a word count, with our address, user and files for theirs.
+"""The settings files of docs/guide/providers: each runs a word count, with our address, user and files.
 
-What a page says of a provider is not tested here: only that its file opens this way in, on Apache Kafka.
+What a page says about a provider is not tested here, only that its file connects this way, on Apache Kafka.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import stoatflow as sf
 from stoatflow.cli.word_count import topology
 
 PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "guide" / "providers").glob("*.md"))
-# Their certificates are signed by a public CA: the machine trusts ours in its place.
+# Their certificates are signed by a public CA; the machine trusts ours instead.
 PUBLIC = {"confluent-cloud", "amazon-msk"}
 WAYS_IN = {
     ("SSL", None): "MTLS",
@@ -50,7 +50,7 @@ class File(NamedTuple):
 
     @property
     def values(self) -> dict[str, str]:
-        """By name, as far as they are texts in one line: all that the tests look at or change."""
+        """By name, as far as they are single-line strings: all that the tests look at or change."""
         return dict(named for line, named in _named(self.text) if named)
 
     @property
@@ -59,7 +59,7 @@ class File(NamedTuple):
         return self.values["security.protocol"], self.values.get("sasl.mechanism")
 
     def with_values(self, ours: Mapping[str, str]) -> str:
-        """The file with other values for some names; the names are the page's."""
+        """The file with other values for some names, which the page must have."""
         return "\n".join(
             re.sub(r'".*"', f'"{ours[named[0]]}"', line) if named and named[0] in ours else line
             for line, named in _named(self.text)
@@ -67,7 +67,7 @@ class File(NamedTuple):
 
 
 def _named(text: str) -> list[tuple[str, tuple[str, str] | None]]:
-    """Each line, with name and value if it gives one."""
+    """Each line, with the name and value it sets, if any."""
     found: list[tuple[str, tuple[str, str] | None]] = []
     prefix = ""
     for line in text.splitlines():
@@ -86,7 +86,7 @@ FILES = [File(page, number, text) for page in PAGES for number, text in enumerat
 
 
 def each_way_first() -> list[object]:
-    """All files; those whose way in another one has before are for the long tests."""
+    """All files; those whose protocol and mechanism an earlier one has are for the long tests."""
     seen = set[tuple[str, str | None]]()
     found: list[object] = []
     for file in FILES:
@@ -98,7 +98,7 @@ def each_way_first() -> list[object]:
 
 @pytest.fixture
 def ours(secured: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[File], Path]:
-    """Writes a settings file for our cluster, and what it names: the password, the function for tokens."""
+    """Writes a settings file for our cluster, and what it refers to: the password, the function for tokens."""
 
     def write(file: File) -> Path:
         client = secured.client(WAYS_IN[file.way_in], mechanism=file.way_in[1])
@@ -129,13 +129,13 @@ def ours(secured: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def counting(path: Path, name: str, state: Path) -> sf.StoatFlow:
-    """As `stoatflow run --config FILE --strict` with an id and a folder of this test."""
+    """Like `stoatflow run --config FILE --strict` with an id and a folder of this test."""
     given = {
         "application.id": name,
         "state.dir": state,
         "statestore.cache.max.bytes": 0,
         "config.strict": True,
-        # It fails at once where it can't get in.
+        # It fails quickly if it can't connect.
         "broker.wait.timeout.ms": 15_000,
     }
     settings = sf.Settings.from_file(path, given, environ={})
@@ -149,7 +149,7 @@ def written(secured: KafkaCluster, name: str, seed: int) -> list[str]:
 
 
 def check(secured: KafkaCluster, name: str, given: list[str]) -> None:
-    """Output and changelog agree with the count by hand: nothing lost, nothing twice."""
+    """Output and changelog agree with the count by hand: nothing lost, nothing duplicated."""
     kafka = KafkaTopics(secured.bootstrap())
     check_every_update(kafka.read(f"{name}-out"), given)
     assert table(kafka.read(f"{name}-counts-changelog")) == by_hand(given)
@@ -177,7 +177,7 @@ def test_the_file_of_a_page_runs_exactly_once(
 def test_a_name_that_is_mistyped_is_refused(
     tmp_path: Path, ours: Callable[[File], Path], monkeypatch: pytest.MonkeyPatch, file: File
 ) -> None:
-    """So each name of the file is one that is read."""
+    """This shows that each name in the file is read."""
     good = ours(file).read_text()
     counting(tmp_path / "orders.toml", "orders", tmp_path / "state")
     for number, (line, named) in enumerate(_named(good)):

@@ -1,4 +1,4 @@
-"""Quotas of a cluster (KIP-219): an application that is slowed down loses nothing, and waits as long as it is told."""
+"""Quotas of a cluster (KIP-219): a throttled application loses nothing, and waits as long as the broker says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from topics import KafkaTopics
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.xdist_group("secured")
 
-# A broker looks at the last ten seconds: 115 KB at once are more than 10 KB a second allow.
+# A broker averages over the last ten seconds: 115 KB in one burst exceed 10 KB a second.
 BYTES = {"producer_byte_rate": 10_000.0, "consumer_byte_rate": 12_000.0}
 # Less than any request takes, on any machine.
 REQUESTS = {"request_percentage": 0.05}
@@ -26,7 +26,7 @@ SIZE = 1000
 
 
 def throttled_s(port: int) -> float:
-    """What the metric says."""
+    """The value of the metric."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:  # loopback
         text = answer.read().decode()
     found = re.search(r"^stoatflow_broker_throttle_seconds_total\S* (\S+)$", text, re.MULTILINE)
@@ -54,13 +54,13 @@ def test_a_quota_is_kept_and_nothing_is_lost(
         with Process([HERE / "copying.py", json.dumps(config)], {"RUST_LOG": "warn,stoatflow::kafka=debug"}) as running:
             running.until(lambda: "RUNNING" in running.lines, "it runs")
             secured.limit(name, **quotas)
-            time.sleep(2.0)  # until the brokers know, on a busy machine too
+            time.sleep(2.0)  # until the brokers know, even on a busy machine
             began = time.monotonic()
             for start in range(0, count, 10):
                 kafka.write(f"{name}-in", given[start : start + 10])
                 time.sleep(0.05)
             if quotas is REQUESTS:
-                # A broker delays each request up to a second then: all of them would take minutes.
+                # A broker then delays each request by up to a second: all of them would take minutes.
                 running.until(lambda: throttled_s(port) > 0.5, "it is slowed down")
                 secured.limit(name, **dict.fromkeys(quotas))
             running.until(lambda: kafka.count(f"{name}-out") >= count, "all is copied", 120)

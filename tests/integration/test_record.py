@@ -1,4 +1,4 @@
-"""`stoatflow record` on real Kafka: what is committed, with its headers, between the marks of transactions."""
+"""`stoatflow record` on real Kafka: committed records, with their headers, between transaction markers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_records_of_two_partitions(
         writer.begin()
         headers = [("trace", b"%d" % number), ("empty", None)]
         writer.send([(name, number % 2, b"k%d" % number, b"\xff%d" % number, BEGIN + number, headers)])
-        # Every fourth is taken back.
+        # Every fourth one is aborted.
         if number % 4 == 3:
             writer.flush()
             writer.abort()
@@ -48,5 +48,5 @@ def test_records_of_two_partitions(
     assert recorded() == committed
     assert f"{len(committed)} record(s) of '{name}'" in capsys.readouterr().out
     assert recorded("--records", "7") == committed[:7]
-    # Marks and what was taken back have offsets too: it looks further back for seven.
+    # Markers and aborted records have offsets too, so it looks further back for seven records.
     assert recorded("--records", "7", "--last") == committed[-7:]

@@ -32,7 +32,7 @@ STRATEGIES = {"record": record_subject_name_strategy, "topic_record": topic_reco
 
 
 def classes(package: str, **files: str) -> dict[str, Any]:
-    """Classes of the messages of .proto files, by their names; `<package>/<name>.proto` may import those before it."""
+    """Classes of the messages of .proto files, by their names; `<package>/<name>.proto` may import earlier ones."""
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
     found: dict[str, Any] = {}
@@ -74,7 +74,7 @@ def shop(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def written(serializer: Any, topic: str, value: Any) -> bytes:
-    """What a producer with this serializer writes into a topic."""
+    """The bytes that a producer with this serializer writes into a topic."""
     return bytes(serializer(value, SerializationContext(topic, MessageField.VALUE)))
 
 
@@ -83,14 +83,14 @@ def given_back(deserializer: Any, topic: str, data: bytes) -> Any:
 
 
 def piped(builder: sf.StreamsBuilder, topic: str, values: list[bytes], out: str) -> list[bytes]:
-    """What a topology makes of a topic's values."""
+    """The output of a topology for a topic's values."""
     with TopologyTestDriver(builder.build()) as driver:
         driver.input(topic, str, bytes).pipe_all([("k", value) for value in values])
         return driver.output(out, str, bytes).read_values_to_list()
 
 
 def run(kafka: KafkaTopics, name: str, state: Path, builder: sf.StreamsBuilder, counts: dict[str, int]) -> None:
-    """Until so many records are in these topics."""
+    """Run until these topics have this many records."""
     config = {"application.id": name, "bootstrap.servers": kafka.address, "state.dir": state, "lanes.count": 2}
     with sf.StoatFlow(builder.build(), config) as app:
         until_consumed(app)
@@ -130,7 +130,7 @@ def test_protobuf_between_confluents_serializers(
     assert last == ("a", order_class(amount=3 + 2**40, city=city(zip=5)))
     ours = {f"{one}-value" for one in (into, out, totals)} | {f"{package}/city.proto", f"{name}-{package}.Order"}
     assert {one for one in client.get_subjects() if name in one or package in one} == ours
-    # What Confluent's serializer registers is the same schema, with the same references.
+    # Confluent's serializer registers the same schema, with the same references.
     for topic, message in ((out, total_class), (totals, order_class)):
         data = written(ProtobufSerializer(message, client), topic, message())
         assert client.get_versions(f"{topic}-value") == [1]
@@ -228,7 +228,7 @@ def test_files_with_imports_and_texts_in_the_registry(
     number = client.register_schema(f"{name}-java-value", Schema(text, "PROTOBUF", references))
     of_java = b"\0" + number.to_bytes(4, "big") + data[5:]
     assert serde.deserialize(of_java) == {"city": {"zip": 5}}
-    # No schema, but a subject: it is the latest version, with what it imports.
+    # With a subject and no schema: its latest version, with its imports.
     latest = sf.Serdes.protobuf(registry=registry, subject=f"{name}-java-value")
     assert latest.message == f"{package}.Home"
     assert latest.serialize({"city": {"zip": 5}}) == of_java
@@ -249,7 +249,7 @@ def test_protobuf_is_registered_only_where_it_may_be(
 
     latest = sf.SchemaRegistry(server.url, use_latest=True)
     assert sf.Serdes.protobuf(of["Order"], registry=latest, subject=subject).serialize({}) == data
-    # At another place of its file, with other fields, or not there at all: then it is another schema.
+    # At another position in its file, with other fields, or missing: then it is another schema.
     field = descriptor_pb2.FieldDescriptorProto(name="more", number=9, type=3, label=1)
     moved, changed = (descriptor_pb2.FileDescriptorProto() for _ in range(2))
     for file in (moved, changed):
@@ -314,7 +314,7 @@ def test_json_schema_between_confluents_serializers(
     assert last == ("a", {"amount": 7})
     subjects = {one for one in client.get_subjects() if one.startswith(name)}
     assert subjects == {f"{one}-value" for one in (into, out, totals)} | {f"{name}-Order"}
-    # What Confluent's serializer registers is the same schema.
+    # Confluent's serializer registers the same schema.
     data = written(JSONSerializer(json.dumps(SUMMARY), client), out, {"paid": 3})
     assert client.get_versions(f"{out}-value") == [1]
     assert summary.for_topic(out).serialize({"paid": 3}) == data
@@ -327,7 +327,7 @@ def test_what_does_not_fit_the_schema(server: SchemaRegistryServer, client: Sche
     conf = {"validate": False}
     wrong = {"amount": -1}
     careless = written(JSONSerializer(text, client, conf=conf), f"{name}-in", wrong)
-    # Confluent's serializers refuse the same, both ways.
+    # Confluent's serializers reject the same values, both ways.
     with pytest.raises(Exception, match="less than the minimum"):
         written(JSONSerializer(text, client), f"{name}-in", wrong)
     with pytest.raises(Exception, match="less than the minimum"):
@@ -416,7 +416,7 @@ BLOCKS = [block.split("```")[0] for block in PAGE.split("```python no-run\n")[1:
 
 @pytest.mark.parametrize("number", range(3))
 def test_the_page_is_true(server: SchemaRegistryServer, number: int) -> None:
-    """All its blocks but that of credentials, which another test has."""
+    """All of its code blocks except credentials, which another test covers."""
     blocks = [block for block in BLOCKS if "http://localhost:8081" in block]
     assert (len(blocks), len(BLOCKS)) == (3, 4)
     exec(blocks[number].replace("http://localhost:8081", server.url), {})  # noqa: S102  # the page's own

@@ -1,4 +1,4 @@
-"""`stoatflow reset` on real Kafka: the word count starts over, and stops whoever still runs."""
+"""`stoatflow reset` on real Kafka: the word count starts over, and running instances are stopped."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_word_count_starts_over(kafka: KafkaTopics, name: str, tmp_path: Pat
         until_consumed(app)
         once = kafka.read(f"{name}-out")
         check_every_update(once, given)
-        # Looking stops nobody and changes nothing.
+        # A dry run stops nothing and changes nothing.
         assert reset(kafka, name, tmp_path, guarantee, "--dry-run") == 0
         assert changelog in kafka.topics()
         until_consumed(app)
@@ -73,7 +73,7 @@ def test_one_that_did_not_end_must_be_made_again(kafka: KafkaTopics, name: str, 
     kafka.write(f"{name}-in", given)
     consume(make(kafka.address, name, tmp_path))
     once = kafka.read(f"{name}-out")
-    # A file where a folder of the engine would be: it can't be removed, and the reset fails half way.
+    # A file in place of one of the engine's folders: it can't be removed, and the reset fails halfway.
     in_the_way = tmp_path / name / "rocksdb" / "ingest"
     in_the_way.write_text("", "utf-8")
     assert reset(kafka, name, tmp_path, "exactly_once_v2", "--yes") == 2
@@ -97,7 +97,7 @@ def test_who_runs_is_stopped(kafka: KafkaTopics, name: str, tmp_path: Path, guar
     try:
         running.start()
         until_consumed(running)
-        # It waits for the directory that the other one has open, and so for its end.
+        # It waits for the directory that the other instance holds, and so for its end.
         assert reset(kafka, name, tmp_path, guarantee, "--yes") == 0
         until(lambda: str(running.state) == "ERROR", "the running one stops")
         with pytest.raises(FencedError, match="took over"):
@@ -149,7 +149,7 @@ def test_what_a_release_has_left_goes(kafka: KafkaTopics, name: str, tmp_path: P
     assert other in kafka.topics(), "it may be another application's"
     assert kafka.committed(name, f"{name}-in") == committed, "nothing is read again"
 
-    # On the machine where the older release ran, its rows go too: should it return, it begins empty.
+    # On the older release's machine its rows are removed too: should it return, it starts empty.
     where[-1] = str(tmp_path)
     assert main(["reset", str(app), *where, "--orphans", "--yes"]) == 0
     more = lines(4, 100)

@@ -1,4 +1,4 @@
-"""Scheduled sources on a real broker: an application that reads nothing, or nothing that comes, and is killed."""
+"""Scheduled sources on a real broker: an application without input, or with a silent one, that is killed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ with app:
 
 
 def numbers(kafka: KafkaTopics, topic: str) -> list[int]:
-    """What stands in a topic of one partition."""
+    """The numbers in a topic of one partition."""
     return [int.from_bytes(row.value or b"", "big") for row in kafka.read(topic)]
 
 

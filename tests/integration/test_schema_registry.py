@@ -1,4 +1,4 @@
-"""Avro with a real schema registry: Confluent's serializers before and behind, and what happens while it is away."""
+"""Avro with a real schema registry: Confluent's serializers before and after, and what happens while it is down."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from stoatflow.testing import TopologyTestDriver
 pytestmark = pytest.mark.xdist_group("registry")
 
 HERE = "http://127.0.0.1:9"
-"""Nobody listens there."""
+"""Nothing listens there."""
 
 
 def record(name: str, *fields: tuple[Any, ...]) -> dict[str, Any]:
-    """A record; a third member of a field is its default."""
+    """A record schema; a third item of a field is its default."""
     made = [{"name": n, "type": of, **({"default": rest[0]} if rest else {})} for n, of, *rest in fields]
     return {"type": "record", "name": name, "namespace": "shop", "fields": made}
 
@@ -46,13 +46,13 @@ SUMMARY = record("Summary", ("paid", "long"), ("note", "string"))
 
 
 def encoded(client: SchemaRegistryClient, topic: str, schema: Any, value: Any, **conf: Any) -> bytes:
-    """What a producer with Confluent's serializer writes into a topic."""
+    """The bytes that a producer with Confluent's serializer writes into a topic."""
     serializer = AvroSerializer(client, json.dumps(schema), conf=conf or None)
     return bytes(serializer(value, SerializationContext(topic, MessageField.VALUE)))
 
 
 def piped(builder: sf.StreamsBuilder, topic: str, values: list[bytes], out: str) -> list[bytes]:
-    """What a topology makes of a topic's values."""
+    """The output of a topology for a topic's values."""
     with TopologyTestDriver(builder.build()) as driver:
         driver.input(topic, str, bytes).pipe_all([("k", value) for value in values])
         return driver.output(out, str, bytes).read_values_to_list()
@@ -218,13 +218,13 @@ def test_an_incompatible_schema_is_refused_at_the_start(
     assert "a new field needs a default" in raised.value.next_step
 
 
-# -- bad records, and a registry that is away
+# -- bad records, and a registry that is down
 
 
 def test_unknown_ids_and_unreadable_schemas_are_bad_records(
     client: SchemaRegistryClient, server: SchemaRegistryServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Longer than any machine takes for what follows.
+    # Longer than any machine takes for the rest of the test.
     monkeypatch.setattr("stoatflow.registry.UNKNOWN_FOR_S", 600.0)
     bad: list[str] = []
 
@@ -321,7 +321,7 @@ def test_an_answer_that_does_not_come_ends_the_question() -> None:
 
 
 def basic(user: str, password: str) -> str:
-    """What a client with these must send."""
+    """The header that a client with these credentials must send."""
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
@@ -355,7 +355,7 @@ def test_credentials_over_tls(server: SchemaRegistryServer, client: SchemaRegist
         wrong = sf.SchemaRegistry(gate.url, ca=files.ca, **{**user, "password": "gu355ed"})
         with pytest.raises(sf.AuthorizationError, match="401") as raised:
             wrong.schema(schema_id)
-        # What it answered has the header in it.
+        # The header is not in the error.
         assert basic("alice", "gu355ed").split()[1] not in str(raised.value)
         assert "Basic ***" in str(raised.value)
 

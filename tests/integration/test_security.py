@@ -1,4 +1,4 @@
-"""TLS, SASL and permissions: word count through each listener, and a sentence for each thing that is wrong."""
+"""TLS, SASL and permissions: a word count through each listener, and an error message for each thing that is wrong."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.xdist_group("secured")
 
 
 def settings(client: Mapping[str, str]) -> dict[str, str]:
-    """As `make` takes them: without the address, and with underscores."""
+    """In the form that `make` takes: without the address, and with underscores."""
     return {key.replace(".", "_"): value for key, value in client.items() if key != "bootstrap.servers"}
 
 
@@ -85,15 +85,15 @@ def with_certificate(client: Mapping[str, str], pair: KeyPair) -> dict[str, str]
 
 @dataclass(frozen=True)
 class Wrong:
-    """A client that is refused: what differs from one that is let in, and what the error must say."""
+    """A rejected client: how it differs from one that may connect, and what the error must say."""
 
     listener: str
     words: tuple[str, ...]
-    """All of them are in the error."""
+    """All of these words are in the error."""
     changed: Mapping[str, str] = field(default_factory=dict)
     """`@NAME` is a file of the certificates."""
     at: str = ""
-    """The listener that it goes to in place of its own."""
+    """The listener that it connects to instead of its own."""
     without: tuple[str, ...] = ()
 
 
@@ -119,7 +119,7 @@ WRONG = {
     "TLS against a plaintext listener": Wrong("SSL", ("during the TLS handshake", "security.protocol"), at="PLAINTEXT"),
     "plaintext against a TLS listener": Wrong("PLAINTEXT", ("TLS", "security.protocol"), at="SSL"),
     "SASL where there is none": Wrong("SASL_PLAINTEXT_SCRAM", ("SASL", "security.protocol"), at="PLAINTEXT"),
-    # The broker says nothing: it closes the connection.
+    # The broker doesn't answer: it closes the connection.
     "no SASL where it is asked for": Wrong(
         "PLAINTEXT", ("closed the connection", "SASL", "security.protocol"), at="SASL_PLAINTEXT_SCRAM"
     ),
@@ -130,7 +130,7 @@ WRONG = {
 
 
 def failure(app: sf.StoatFlow) -> sf.StoatFlowError:
-    """Start it and give the error that ends it, in time."""
+    """Start it and return the error that ends it, in time."""
     began = time.monotonic()
     app.start()
     try:

@@ -62,7 +62,7 @@ def test_the_first_signal_drains_and_commits(kafka: KafkaTopics, name: str, tmp_
         assert child.wait() == 0, child.told()
         assert child.lines[-1] == "after STOPPED"
         assert "Traceback" not in child.errors
-    # What is committed is whole: the output is exactly that of the lines before the committed offset.
+    # The committed result is complete: the output is exactly that of the lines before the committed offset.
     offset = kafka.committed(name, f"{name}-in")[0]
     assert offset > 0
     whole = [row.value.decode() for row in kafka.read(f"{name}-in") if row.value is not None and row.offset < offset]
@@ -71,7 +71,7 @@ def test_the_first_signal_drains_and_commits(kafka: KafkaTopics, name: str, tmp_
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 128 + signal.SIGTERM)])
 def test_the_second_signal_aborts(kafka: KafkaTopics, name: str, tmp_path: Path, number: int, code: int) -> None:
-    """Draining would take minutes; the second signal gives it up, and the next start is still exact."""
+    """Draining would take minutes; the second signal aborts it, and the next start is still exact."""
     kafka.create(f"{name}-in")
     kafka.create(f"{name}-out")
     given = lines(2, 300)
@@ -80,7 +80,7 @@ def test_the_second_signal_aborts(kafka: KafkaTopics, name: str, tmp_path: Path,
         child.until(lambda: '"RUNNING"' in "".join(child.lines[-1:]), "it runs")
         time.sleep(0.6)
         child.signal(number)
-        # Two signals at once would be one.
+        # Two signals at the same time would be one.
         child.until(lambda: '"STOPPING"' in "".join(child.lines[-1:]), "it drains")
         time.sleep(0.5)
         assert child.code is None, child.told()
@@ -88,7 +88,7 @@ def test_the_second_signal_aborts(kafka: KafkaTopics, name: str, tmp_path: Path,
         child.signal(number)
         ended = child.wait()
         assert ended in {code, 130}, child.told()
-        # Half a minute is what draining may take at most.
+        # Draining may take half a minute at most.
         assert time.monotonic() - began < 20.0
     with make(kafka.address, name, tmp_path) as again:
         until(lambda: kafka.committed(name, f"{name}-in") == {0: 300}, "the next start finishes it")
@@ -123,7 +123,7 @@ def test_run_off_the_main_thread(kafka: KafkaTopics, name: str, tmp_path: Path) 
 
 
 def test_inside_a_running_event_loop(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """`async with` leaves the loop free: it keeps ticking while the engine starts, works and closes."""
+    """`async with` doesn't block the loop: it keeps ticking while the engine starts, works and closes."""
     kafka.create(f"{name}-in")
     kafka.create(f"{name}-out")
     given: list[str] = []
@@ -142,7 +142,7 @@ def test_inside_a_running_event_loop(kafka: KafkaTopics, name: str, tmp_path: Pa
         ticking.cancel()
         assert str(app.state) == "STOPPED"
 
-    # Once may be the machine's doing, which other tests share; what blocks the loop does so each time.
+    # A single delay may be the machine's fault, since other tests share it; a blocked loop is delayed every time.
     for attempt in range(TRIES):
         more = lines(4 + 100 * attempt, 500)
         kafka.write(f"{name}-in", more)

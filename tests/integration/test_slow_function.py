@@ -1,4 +1,4 @@
-"""A function that takes its time: epochs stay shorter than the broker's patience with a transaction."""
+"""A slow function: epochs stay shorter than the broker's transaction timeout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark loads a real broker, and finds five faults in an output topic; one is a record of an aborted transaction."""
+"""Spark reads a real broker, and finds five faults in an output topic; one is a record of an aborted transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An application runs, goes on on Spark, and goes on again: its results are those of one that ran all the time."""
+"""An application runs, continues on Spark, and runs again: its results are those of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Shop:
         self.kafka, self.name, self.folder = kafka, name, folder
         self.written = 0
         self.twice = 0
-        """Records that Spark has written again."""
+        """Number of records that Spark has written again."""
         # A broker deletes old rows of windows.
         self.began = int(time.time() // 60) * MINUTE - 20 * MINUTE
-        # As Kafka's Java clients partition.
+        # With the partitioner of Kafka's Java clients.
         self.producer = Producer({"bootstrap.servers": cluster.bootstrap, "partitioner": "murmur2_random"})
         for topic in ("orders", "users", *(f"{sink}{of}" for sink in handover_app.SINKS for of in ("", "-alone"))):
             kafka.create(f"{name}-{topic}", 2)
@@ -58,7 +58,7 @@ class Shop:
         self.producer.flush()
 
     def orders(self, turn: int, count: int = 150) -> None:
-        """Write the orders of a turn; some are late, by what other turns have read."""
+        """Write the orders of a turn; some are late relative to earlier turns."""
         rng = random.Random(turn)
         for n in range(count):
             at = self.began + (self.written + n) * 1_000
@@ -69,24 +69,24 @@ class Shop:
         self.producer.flush()
 
     def run(self, suffix: str = "") -> None:
-        """Let the application process what there is."""
+        """Let the application process all input."""
         consume(sf.StoatFlow(handover_app.build(self.name, suffix), self.application(suffix)))
 
     def spark(self, *steps: str, master: str = "") -> str:
-        """Give what the commands say."""
+        """Returns the output of the commands."""
         with self.begun(*steps, master=master) as process:
             out, errors = process.communicate(timeout=400)
         assert process.returncode == 0, errors[-4000:]
         return out
 
     def begun(self, *steps: str, master: str = "") -> subprocess.Popen[str]:
-        """Begin commands."""
+        """Starts commands."""
         command = [sys.executable, str(PROGRAM), str(self.folder), *steps]
         env = {**os.environ, "HANDOVER": self.name, "SPARK_MASTER": master}
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
 
     def results(self, suffix: str = "") -> dict[str, dict[bytes | None, list[int]]]:
-        """Give the updates of each key, by topic."""
+        """Returns the updates of each key, by topic."""
         found: dict[str, dict[bytes | None, list[int]]] = {}
         for sink in handover_app.SINKS:
             updates = found.setdefault(sink, {})
@@ -104,16 +104,16 @@ class Shop:
         """Compare with the application that ran alone."""
         found, expected = self.results(), self.results("-alone")
         for sink in ("per-user", "per-minute", "final", "visits"):
-            # Each update once, in its order: nothing is lost, nothing is twice.
+            # Each update once, in order: nothing is lost, nothing is duplicated.
             assert found[sink] == expected[sink], sink
-        # Orders of two partitions meet there, in either order: as many updates, and the same at the end.
+        # Orders of two partitions meet there, in either order: the number of updates and the last ones are the same.
         regions, wanted = found["per-region"], expected["per-region"]
         assert {key: (len(updates), updates[-1]) for key, updates in regions.items()} == {
             key: (len(updates), updates[-1]) for key, updates in wanted.items()
         }
 
     def committed(self) -> dict[str, object]:
-        """Give all that a command may change on the broker."""
+        """Returns everything that a command may change on the broker."""
         topics = [f"{self.name}-{store}-changelog" for store in ("users", "per-user", "per-minute", "clocks")]
         group = {topic: self.kafka.committed(self.name, f"{self.name}-{topic}") for topic in ("orders", "users")}
         return {**group, **{topic: self.kafka.ends(topic) for topic in (*topics, f"{self.name}-offsets")}}
@@ -138,7 +138,7 @@ def test_an_application_goes_to_spark_and_comes_back(shop: Shop) -> None:
 
     shop.orders(1)
     shop.spark("there", "run", "look-back")
-    # Spark has the work.
+    # Spark has the work now.
     with pytest.raises(sf.IncompatibleStateError, match=r"handed over to Spark: .*; next: stoatflow hand-over from"):
         shop.run()
     shop.spark("back")

@@ -1,4 +1,4 @@
-"""One side has the work at any time: what a hand-over refuses, and how it goes on where it was interrupted."""
+"""One side has the work at any time: what a handover refuses, and how it continues after an interruption."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Words:
         return FromSpark(self.spark, self.topology, self.settings, self.folder / checkpoint)
 
     def query(self, checkpoint: str, output: Any = None, *, until_end: bool = True) -> TwinQuery:
-        """Begin a query, which writes to the topics if nothing else is said."""
+        """Start a query, which writes to the topics by default."""
         where = self.kafka.address
         folder = self.folder / checkpoint
         return run_stream(self.spark, self.topology, where, output or where, checkpoint=folder, until_end=until_end)
@@ -91,7 +91,7 @@ class Words:
             assert query.wait(120)
 
     def check(self) -> None:
-        """All updates are there, each once."""
+        """Checks that every update is there once."""
         rows = self.kafka.read(f"{self.name}-out")
         check_every_update(rows, self.lines)
         assert table(rows) == by_hand(self.lines)
@@ -113,7 +113,7 @@ def test_one_side_has_the_work(words: Words) -> None:
     with pytest.raises(sf.ConfigError, match=r"there is a query in .*/one already"):
         words.there("one")
 
-    # Before its first trigger all is as it was.
+    # Before its first trigger everything is unchanged.
     plan = words.back("one")
     assert "before its first trigger" in plan.describe()
     assert [store.changes for store in plan.stores] == [0]
@@ -126,7 +126,7 @@ def test_one_side_has_the_work(words: Words) -> None:
     words.engine()
     words.check()
 
-    # A query that runs while it is handed back doesn't go on.
+    # A query that is running while the work is handed back doesn't continue.
     words.there("two").make()
     words.write()
     with words.query("two", until_end=False) as query:
@@ -158,7 +158,7 @@ def test_what_was_interrupted_goes_on(words: Words, monkeypatch: pytest.MonkeyPa
     words.does_not_start()
     words.there("one").make()
 
-    # A trigger that has begun is ended first.
+    # A trigger that has begun is finished first.
     words.write()
     with words.query("one", fails) as query, pytest.raises(TwinError):
         query.wait(120)
@@ -256,7 +256,7 @@ def test_topics_are_made_as_the_engine_makes_them(kafka: KafkaTopics, name: str,
 
 
 def settings_of(kafka: KafkaTopics, topic: str) -> set[tuple[str, str | None]]:
-    """Give the settings of a topic that are not the broker's."""
+    """Returns the settings of a topic that differ from the broker's."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     admin = AdminClient({"bootstrap.servers": kafka.address})
     found = admin.describe_configs([resource])[resource].result(60)
@@ -266,7 +266,7 @@ def settings_of(kafka: KafkaTopics, topic: str) -> set[tuple[str, str | None]]:
 def test_keys_that_stand_elsewhere_are_refused(
     spark: SparkSession, kafka: KafkaTopics, name: str, tmp_path: Path
 ) -> None:
-    """As librdkafka puts them by itself: by crc32."""
+    """With librdkafka's default partitioner: crc32."""
     builder = sf.StreamsBuilder()
     stream = builder.stream(f"{name}-in", key=str, value=str)
     stream.group_by_key().windowed_by(sf.TimeWindows("1m", grace="10s")).count(store="per-minute")

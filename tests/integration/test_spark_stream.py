@@ -1,4 +1,4 @@
-"""The streaming twin of a word count is killed between a write and its commit, and goes on from the checkpoint."""
+"""The streaming twin of a word count is killed between a write and its commit, and continues from the checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINES = 600
 
 
 def run(cluster: KafkaBroker, name: str, checkpoint: Path, *last: str) -> subprocess.CompletedProcess[str]:
-    """Run the program in a group of its own, which it kills as a whole."""
+    """Run the program in its own process group, which it kills as a whole."""
     command = [sys.executable, str(PROGRAM), cluster.bootstrap, name, str(checkpoint), *last]
     return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, start_new_session=True)
 

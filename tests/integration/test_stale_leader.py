@@ -1,4 +1,4 @@
-"""A broker that missed an election still acts as the leader: a start doesn't trust the ends of logs that it reports."""
+"""A broker that missed an election still acts as the leader: a start doesn't trust the log ends that it reports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def leads(parted: PartitionedCluster, node: int, changelog: str) -> bool:
 def test_a_start_asks_a_leader_that_is_none_any_more(
     parted: PartitionedCluster, name: str, tmp_path: Path, guarantee: str
 ) -> None:
-    """It alone is in the list. The second of three runs was without it, and the third has no local state."""
+    """Only that broker is in the bootstrap list. The second of three runs is without it; the third has no state."""
     # The first node is asked before others.
     stale = parted.nodes[0]
     name = next(each for n in range(50) if leads(parted, stale, f"{(each := f'{name}-{n}')}-counts-changelog"))

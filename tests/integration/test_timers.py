@@ -1,4 +1,4 @@
-"""Timers on a real broker: one that is due in days is kept, although a broker takes no record of the future."""
+"""Timers on a real broker: one that is due in days is kept, although a broker accepts no records of the future."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DAYS_MS = 3 * 86_400_000
 
 
 class Alarm(sf.ContextualProcessor[str, str, str, int]):
-    """Registers a timer that is due in days, and one that is due at once."""
+    """Registers a timer that is due in days, and one that is due immediately."""
 
     def init(self, context: Any) -> None:
         super().init(context)

@@ -56,7 +56,7 @@ def test_small_segments_are_refused(strict: KafkaBroker, name: str, tmp_path: Pa
     assert settings["cleanup.policy"] == "compact"
     assert settings["message.timestamp.type"] == "LogAppendTime"
     assert int(settings[SEGMENT_BYTES]) > LEAST
-    # Another machine.
+    # Simulates another machine.
     kafka.write(f"{name}-in", more := lines(2, 50))
     consume(make(strict.bootstrap, name, tmp_path / "elsewhere", kafka_client=client))
     check_every_update(kafka.read(f"{name}-out"), given + more)

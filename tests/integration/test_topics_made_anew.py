@@ -1,4 +1,4 @@
-"""A topic is deleted and made anew under a running application."""
+"""A topic is deleted and created again under a running application."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def counts(kafka: KafkaTopics, name: str) -> list[int]:
 
 
 def make_anew(kafka: KafkaTopics, topic: str, config: dict[str, str]) -> None:
-    """As quickly as it goes: who looks at names only may not see it."""
+    """As quickly as possible: a client that looks only at names may not notice."""
     kafka.delete([topic])
     began = time.monotonic()
     while True:
@@ -53,7 +53,7 @@ def make_anew(kafka: KafkaTopics, topic: str, config: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_source(kafka: KafkaTopics, name: str, tmp_path: Path, client: str) -> None:
-    """It ends, and so does each start, until somebody decides."""
+    """The application ends, and so does each new start, until an operator decides."""
     source = f"{name}-in"
     for topic in (source, f"{name}-out"):
         kafka.create(topic)
@@ -77,7 +77,7 @@ def test_a_source(kafka: KafkaTopics, name: str, tmp_path: Path, client: str) ->
 
 
 def test_a_changelog(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """It ends, and no start takes the new topic for the old one, with local state or without."""
+    """It ends, and no start mistakes the new topic for the old one, with local state or without."""
     changelog = f"{name}-counts-changelog"
     for topic in (f"{name}-in", f"{name}-out"):
         kafka.create(topic)
@@ -103,7 +103,7 @@ def test_a_changelog(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
 
 
 def test_a_sink(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """What was in it is gone with it; all that comes later is in the new one."""
+    """Its records are lost with it; all later ones are in the new topic."""
     for topic in (f"{name}-in", f"{name}-out"):
         kafka.create(topic)
     with counting(kafka, name, tmp_path) as app:

@@ -1,4 +1,4 @@
-"""Which transactional ids an application writes with, as the broker's own log says it."""
+"""The transactional ids that an application writes with, according to the broker's log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORDS = 6
 
 
 def producers(kafka: KafkaTopics, topic: str) -> list[tuple[int, bool]]:
-    """Who wrote each batch of records of the first partition, and whether in a transaction."""
+    """The producer of each batch in the first partition, and whether it is transactional."""
     host, port = kafka.address.rsplit(":", 1)
     found = batches(wire.fetch(host, int(port), topic, 0, 0))
     return [(b.producer, bool(b.attributes & TRANSACTIONAL)) for b in found if not b.attributes & CONTROL]
@@ -43,7 +43,7 @@ def test_transactions_go_through_two_ids_in_turn(
     found = producers(kafka, f"{name}-out")
     assert len(found) == RECORDS
     assert {in_transaction for _, in_transaction in found} == {guarantee == "exactly_once_v2"}
-    # A commit without records may come between two of them: then one id has two in a row.
+    # A commit without records may come between two of them: then one id appears twice in a row.
     assert len({producer for producer, _ in found}) == ids
 
 

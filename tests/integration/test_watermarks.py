@@ -1,4 +1,4 @@
-"""Watermarks on a real broker: windows over partitions out of step, with kills, each given once and whole."""
+"""Watermarks on a real broker: windows over unequal partitions, with kills, each emitted once and complete."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ app.run()
 
 
 def window_counts(kafka: KafkaTopics, topic: str) -> Counter[tuple[bytes, int, int]]:
-    """Key, start of the window and count, with how often they are there."""
+    """Key, window start and count, with their number of occurrences."""
     rows = ((row.key or b"", row.value or b"") for row in kafka.read(topic))
     return Counter((key[:-8], struct.unpack(">q", key[-8:])[0], struct.unpack(">q", value)[0]) for key, value in rows)
 
 
 def test_windows_close_once_and_whole_over_kills(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """By the least of all partitions: one of them is minutes behind the others, and nothing of it is late."""
+    """By the minimum of all partitions: one of them is minutes behind the others, and none of its records is late."""
     for topic, partitions in (("in", PARTITIONS), ("suppressed", 2), ("closed", 2)):
         kafka.create(f"{name}-{topic}", partitions)
     chance = random.Random(11)
@@ -65,8 +65,7 @@ def test_windows_close_once_and_whole_over_kills(kafka: KafkaTopics, name: str, 
                 producer.produce(f"{name}-in", b"x", b"last", partition, timestamp=START + 3_600_000)
         assert producer.flush(PATIENCE_S) == 0
         read = f"{name}-in"
-        # Asked before it starts: one that is quick has committed all there is before it is asked
-        # for a second time.
+        # Read before it starts: a fast application has committed everything before a second look.
         before = kafka.committed(name, read, "read_uncommitted")
         with Process(["-c", APPLICATION, kafka.address, name, tmp_path / "state", 1 + kill % 4]) as child:
             ends = kafka.ends(read)

@@ -1,4 +1,4 @@
-"""Windows on a real broker: as in the test driver, across restarts, with lost state, with one lane and several."""
+"""Windows on a real broker: as in the test driver, across restarts, with lost state, with one lane and with several."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def time_limit(grouped: sf.KGroupedStream[str, str]) -> object:
     return counts.suppress(sf.Suppressed.until_time_limit("15s"), name="held").to_stream()
 
 
-# By time limit several lanes let go at the commit, so how often depends on the commits.
+# With a time limit, several lanes emit at the commit, so the number of updates depends on the commits.
 CASES = [
     (tumbling, 4), (hopping_suppressed, 1), (hopping_suppressed, 4), (on_window_close, 1), (on_window_close, 4),
     (sliding, 1), (sessions, 1), (sessions, 4), (sessions_on_window_close, 4), (time_limit, 1),
@@ -73,7 +73,7 @@ CASES = [
 def test_like_the_test_driver(
     kafka: KafkaTopics, name: str, tmp_path: Path, kind: Callable[[sf.KGroupedStream[str, str]], object], lanes: int
 ) -> None:
-    # What is late for several lanes depends on the commit: there nothing is.
+    # With several lanes, which records are late depends on the commit, so there are none.
     given = records(7, late=(0,) if lanes > 1 else (0, 0, 0, 4_000, 12_000))
 
     def build() -> sf.Topology:

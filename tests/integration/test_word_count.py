@@ -1,4 +1,4 @@
-"""Word count on real Kafka: the same table for every number of lanes, every update once, state that comes back."""
+"""Word count on real Kafka: the same table for every number of lanes, every update once, state that is restored."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_cache_emits_the_last_update_per_commit(kafka: KafkaTopics, name: str,
 
 
 def test_all_commits_of_a_run_are_transactions(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """The markers of transactions take offsets: an output without any would not be exactly once."""
+    """Transaction markers take offsets: an output without any would not be exactly once."""
     given_lines(kafka, name, seed=7, count=200)
     consume(make(kafka.address, name, tmp_path))
     rows = kafka.read(f"{name}-out")

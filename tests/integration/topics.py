@@ -1,8 +1,7 @@
-"""Writing and reading topics beside the engine, on real Kafka and on the embedded broker.
+"""Writes and reads topics beside the engine, on real Kafka and on the embedded broker.
 
-Takes rows, gives rows. Reads `read_committed` up to the end as it is now, with a deadline.
-Never uses the engine's own clients: Kafka is read through another library, so that a mistake of the engine's
-clients can't hide itself.
+Takes rows, returns rows. Reads `read_committed` up to the current end, with a deadline. Never uses the engine's own
+clients: Kafka is read through another library, so that a mistake of the engine's clients can't hide itself.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from stoatflow.embedded import EmbeddedBroker
 
 PATIENCE_S = 60.0
 MARKERS_S = 10.0
-"""How long a broker may take to write the markers of a transaction that it has called committed."""
+"""How long a broker may take to write the markers of a transaction that it has acknowledged as committed."""
 _NOT_YET = (
     KafkaError._TRANSPORT,
     KafkaError.NOT_COORDINATOR,
@@ -44,7 +43,7 @@ class Row(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...] = ()
-    """On Kafka."""
+    """Only on Kafka."""
 
 
 class Topics(Protocol):
@@ -52,15 +51,15 @@ class Topics(Protocol):
 
     @property
     def address(self) -> str:
-        """What `bootstrap.servers` is set to."""
+        """The value of `bootstrap.servers`."""
         ...
 
     def create(self, topic: str, partitions: int = 1) -> None:
-        """Make a topic."""
+        """Create a topic."""
         ...
 
     def write(self, topic: str, values: Iterable[str], key: str | None = None) -> None:
-        """Append values; without a key they go round the partitions."""
+        """Append values; without a key they are distributed round-robin."""
         ...
 
     def read(self, topic: str) -> list[Row]:
@@ -68,7 +67,7 @@ class Topics(Protocol):
         ...
 
     def count(self, topic: str) -> int:
-        """How many records are committed."""
+        """The number of committed records."""
         ...
 
 
@@ -86,15 +85,15 @@ class KafkaTopics:
         return self._bootstrap
 
     def create(self, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Make a topic and wait until it can be written."""
+        """Create a topic and wait until it can be written."""
         made = self._admin.create_topics([NewTopic(topic, partitions, self._replicas, config=dict(config or {}))])
         made[topic].result(PATIENCE_S)
         deadline = time.monotonic() + PATIENCE_S
         while True:
             found = self._admin.list_topics(topic, PATIENCE_S).topics[topic].partitions
             led = len(found) == partitions and all(p.leader >= 0 for p in found.values())
-            # After a delete and a create, a broker lists the new topic before it has closed the old
-            # log. Records written until then go into the old log, and are deleted with it.
+            # After a delete and a create, a broker lists the new topic before it has closed the old log. Records
+            # written until then go into the old log, and are deleted with it.
             if led and not (topic in self._deleted and any(self.ends(topic).values())):
                 return
             assert time.monotonic() < deadline, f"{topic} has no leaders"
@@ -111,8 +110,8 @@ class KafkaTopics:
         return set(self._admin.list_topics(timeout=PATIENCE_S).topics)
 
     def write(self, topic: str, values: Iterable[str], key: str | None = None) -> None:
-        """Append values; without a key they go round the partitions."""
-        # Idempotent: a batch that is sent again because a broker went away would be there twice.
+        """Append values; without a key they are distributed round-robin."""
+        # Idempotent: a batch that is sent again after a broker went away would otherwise be there twice.
         producer = Producer(
             {"bootstrap.servers": self._bootstrap, "linger.ms": 5, "enable.idempotence": True, "log_level": 0}
         )
@@ -132,7 +131,7 @@ class KafkaTopics:
         assert producer.flush(PATIENCE_S) == 0
 
     def delete(self, topics: Iterable[str]) -> None:
-        """Delete those that are there, and wait until they are gone."""
+        """Delete the existing ones of these topics, and wait until they are gone."""
         gone = [topic for topic in topics if topic in self.topics()]
         self._deleted.update(gone)
         for done in self._admin.delete_topics(gone).values() if gone else ():
@@ -158,15 +157,15 @@ class KafkaTopics:
             done.result(PATIENCE_S)
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Add partitions until there are so many."""
+        """Add partitions up to this number."""
         self._admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(PATIENCE_S)
 
     def partitions(self, topic: str) -> int:
-        """How many partitions it has."""
+        """The number of partitions."""
         return len(self._admin.list_topics(topic, PATIENCE_S).topics[topic].partitions)
 
     def read(self, topic: str, isolation: str = "read_committed") -> list[Row]:
-        """Everything that such a reader sees, in the order of each partition."""
+        """Everything that a reader of this isolation sees, in the order of each partition."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self._bootstrap,
@@ -174,14 +173,14 @@ class KafkaTopics:
                 "isolation.level": isolation,
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
-                "fetch.wait.max.ms": 20,  # else each end of a partition costs half a second
+                "fetch.wait.max.ms": 20,  # otherwise each end of a partition costs half a second
                 "log_level": 0,
             }
         )
         try:
             open_partitions = set(range(self.partitions(topic)))
-            # A broker acknowledges a commit before its markers are in every partition: until then the
-            # end that a committed reader is told lies before records that are committed already.
+            # A broker acknowledges a commit before its markers are in every partition: until then the end offset for
+            # a committed reader is before records that are committed already.
             ends, settled = self.ends(topic), time.monotonic() + MARKERS_S
             consumer.assign([TopicPartition(topic, p, 0) for p in open_partitions])
             rows: list[Row] = []
@@ -190,7 +189,7 @@ class KafkaTopics:
             while open_partitions:
                 assert time.monotonic() < deadline, f"nothing more of {topic} for {PATIENCE_S} s, read {len(rows)}"
                 messages = consumer.consume(10_000, 0.05)
-                if messages:  # it is patient with what comes, however much that is
+                if messages:  # as long as records arrive, keep reading
                     deadline = time.monotonic() + PATIENCE_S
                 for message in messages:
                     partition, offset = message.partition(), message.offset()
@@ -205,8 +204,8 @@ class KafkaTopics:
                         waiting.add(partition)
                 if waiting and time.monotonic() > settled:
                     visible = self.ends(topic, isolation)
-                    # What stands there belongs to an open transaction. Else a new leader doesn't
-                    # know the end yet.
+                    # The remaining records belong to an open transaction; otherwise a new leader doesn't know the end
+                    # yet.
                     open_partitions -= {p for p in waiting if visible[p] < ends[p]}
                     settled = time.monotonic() + 1.0
             return sorted(rows, key=lambda row: (row.partition, row.offset))
@@ -214,11 +213,11 @@ class KafkaTopics:
             consumer.close()
 
     def count(self, topic: str) -> int:
-        """How many records are committed: offsets would count the markers of transactions too."""
+        """The number of committed records, without transaction markers, which offsets would include."""
         return len(self.read(topic))
 
     def ends(self, topic: str, isolation: str = "read_uncommitted") -> dict[int, int]:
-        """Where the next record of each partition will stand, in a transaction that is not over too."""
+        """The end offset of each partition, including open transactions."""
         consumer = Consumer(
             {"bootstrap.servers": self._bootstrap, "group.id": "reader", "isolation.level": isolation, "log_level": 0}
         )
@@ -228,8 +227,8 @@ class KafkaTopics:
             consumer.close()
 
     def committed(self, group: str, topic: str, isolation: str = "read_committed") -> dict[int, int]:
-        """The offsets that a group has committed: `read_uncommitted` does not wait for a transaction that is open."""
-        # As a member of the group would ask: librdkafka's admin call crashes while a coordinator is loading.
+        """The offsets that a group has committed: `read_uncommitted` does not wait for an open transaction."""
+        # As a member of the group would: librdkafka's admin call crashes while a coordinator is loading.
         asked = [TopicPartition(topic, p) for p in range(self.partitions(topic))]
         consumer = Consumer(
             {"bootstrap.servers": self._bootstrap, "group.id": group, "isolation.level": isolation, "log_level": 0}
@@ -240,7 +239,7 @@ class KafkaTopics:
                 try:
                     return {entry.partition: entry.offset for entry in consumer.committed(asked, PATIENCE_S)}
                 except KafkaException as error:  # noqa: PERF203 (asked again a few times, not in a hot loop)
-                    # A broker that has just started says "not coordinator" until it is one.
+                    # A broker that has just started answers "not coordinator" until it is one.
                     if time.monotonic() > deadline or error.args[0].code() not in _NOT_YET:
                         raise
                     time.sleep(0.1)
@@ -249,7 +248,7 @@ class KafkaTopics:
 
 
 class EmbeddedTopics:
-    """Topics in a directory. It is opened for each call only: the engine's process needs it alone."""
+    """Topics in a directory. It is opened only for each call, because the engine's process needs exclusive access."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -260,12 +259,12 @@ class EmbeddedTopics:
         return f"embedded:{self._path}"
 
     def create(self, topic: str, partitions: int = 1) -> None:
-        """Make a topic."""
+        """Create a topic."""
         with EmbeddedBroker(self._path) as broker:
             broker.create_topic(topic, partitions)
 
     def write(self, topic: str, values: Iterable[str], key: str | None = None) -> None:
-        """Append values; without a key they go round the partitions."""
+        """Append values; without a key they are distributed round-robin."""
         with EmbeddedBroker(self._path) as broker:
             partitions = broker.topics()[topic]
             broker.produce_many(
@@ -282,12 +281,12 @@ class EmbeddedTopics:
             return [Row(r.partition, r.offset, r.key, r.value) for r in broker.read(topic)]
 
     def count(self, topic: str) -> int:
-        """How many records are committed."""
+        """The number of committed records."""
         with EmbeddedBroker(self._path) as broker:
             return sum(broker.end_offsets(topic).values())
 
     def size(self) -> int:
-        """Bytes on disk: how far a run that holds the directory has come."""
+        """Bytes on disk: the progress of a run that holds the directory."""
         total = 0
         for path in self._path.rglob("*"):
             with suppress(FileNotFoundError):  # files come and go
@@ -296,7 +295,7 @@ class EmbeddedTopics:
 
 
 def _is_known(address: str, topics: list[str]) -> bool:
-    """Does this broker know one of them? Each learns of a change in its own time."""
+    """Whether this broker knows one of them; each broker learns of a change asynchronously."""
     host, port = address.rsplit(":", 1)
     return any(found.error != wire.UNKNOWN_TOPIC for found in wire.metadata(host, int(port), topics).topics.values())
 
@@ -306,7 +305,7 @@ def _bytes(part: bytes | str | None) -> bytes | None:
 
 
 def _end(consumer: Consumer, place: TopicPartition) -> int:
-    """Where a partition ends. On a busy machine a client may not know yet that a new topic has it."""
+    """The end offset of a partition. On a busy machine a client may not know yet that a new topic has it."""
     deadline = time.monotonic() + PATIENCE_S
     while (end := _known_end(consumer, place)) is None:
         assert time.monotonic() < deadline, f"nobody knows {place.topic}-{place.partition} after {PATIENCE_S} s"
@@ -318,8 +317,7 @@ def _known_end(consumer: Consumer, place: TopicPartition) -> int | None:
     try:
         return consumer.get_watermark_offsets(place, PATIENCE_S)[1]
     except KafkaException as failed:
-        # Just made, on the move to another broker, or led by one that was held up and is no leader
-        # for a moment.
+        # Just created, moving to another broker, or led by a broker that was held up and is briefly no leader.
         if failed.args[0].code() in (
             KafkaError._UNKNOWN_PARTITION,
             KafkaError._TRANSPORT,

@@ -1,9 +1,9 @@
-"""An application with a total for each customer in a store, of Avro or of Protobuf, as a process of its own.
+"""An application with a total for each customer in a store, as Avro or Protobuf, in its own process.
 
-`python totals.py ADDRESS NAME STATE FORMAT IDS LANES HOLD`: reads orders from `NAME-in`, adds each to the total of its
-customer and writes every total to `NAME-out`. IDS are those of a registry for key, order and total: `3,4,5`; all three
-are framed as Confluent does, in the changelog too. Says `RUNNING` when it is. After HOLD calls, if that isn't 0,
-the next one says `HELD` and never ends: whoever wants to kill it in the middle of its work has all the time.
+`python totals.py ADDRESS NAME STATE FORMAT IDS LANES HOLD`: reads orders from `NAME-in`, adds each to the total of
+its customer and writes every total to `NAME-out`. IDS are those of a registry for key, order and total: `3,4,5`;
+all three have Confluent's framing, in the changelog too. Prints `RUNNING` when it runs. After HOLD calls, if that
+isn't 0, the next one prints `HELD` and never ends, so that there is all the time to kill it during its work.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def serdes(kind: str, ids: tuple[int, ...]) -> tuple[sf.Serde[Any], ...]:
 
 
 def added(order: Any, total: Any) -> dict[str, Any]:
-    """What changes in a total whatever the format."""
+    """The change of a total by an order, whatever the format."""
     level = order["level"]
     return {
         "orders": total["orders"] + 1,
@@ -47,7 +47,7 @@ def added(order: Any, total: Any) -> dict[str, Any]:
 
 
 def avro_added(order: Any, total: Any) -> dict[str, Any]:
-    """With decimals, which functions get as texts."""
+    """With decimals, which functions get as strings."""
     return {**added(order, total), "spent": Decimal(total["spent"]) + Decimal(order["total"])}
 
 
@@ -70,7 +70,7 @@ def topology(name: str, kind: str, ids: tuple[int, ...], hold: int) -> sf.Topolo
 
     def held(_: Any, value: Any, so_far: Any) -> Any:
         if next(calls) > hold > 0:
-            sys.stdout.write("HELD\n")  # whole: several lanes may be held
+            sys.stdout.write("HELD\n")  # in one write, because several lanes may be held
             sys.stdout.flush()
             time.sleep(3_600)
         return so_far | add(value, so_far)
@@ -90,7 +90,7 @@ def main(address: str, name: str, state: str, kind: str, ids: str, lanes: str, h
         "state.dir": state,
         "lanes.count": int(lanes),
         "statestore.cache.max.bytes": 0,
-        # So few records, that most of those before the call which is held are committed.
+        # So few records in flight that most of those before the held call are committed.
         "in.flight.max.bytes": "64KiB",
         "commit.min.interval.ms": 1,
     }

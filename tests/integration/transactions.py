@@ -1,7 +1,7 @@
-"""Where the transactions of a partition are, by its batches as the broker keeps them.
+"""The offsets of the transactions in a partition, from its batches on the broker.
 
-Takes batches; gives the offsets of what each committed transaction has written. The gaps that a reader sees don't say
-it: the marker of one transaction may stand among the records of the next.
+Takes batches; returns the offsets of the records that each committed transaction has written. The gaps that a
+reader sees don't suffice: the marker of one transaction may be among the records of the next.
 """
 
 from __future__ import annotations
@@ -14,22 +14,25 @@ from typing import NamedTuple
 from broker import wire
 
 HEAD = struct.Struct(">qiibIhiqqqhii")
-"""Of a batch: offset, length, epoch of the leader, format, checksum, attributes, last offset from the first, first and
-last time, producer, its epoch, first sequence number, number of records."""
+"""Header of a record batch.
+
+Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first and last timestamp, producer id,
+its epoch, base sequence, number of records.
+"""
 BEHIND_LENGTH = 12
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 COMMIT = 1
 
 
 class Transaction(NamedTuple):
-    """What a committed one has written to the partition."""
+    """The records of a committed transaction in the partition."""
 
     first: int
     last: int
 
 
 class Batch(NamedTuple):
-    """What matters of one here."""
+    """The relevant fields of a batch."""
 
     first: int
     last: int
@@ -41,7 +44,7 @@ class Batch(NamedTuple):
 
 
 def batches(data: bytes) -> Iterator[Batch]:
-    """Those that are whole."""
+    """The complete batches."""
     at = 0
     while at + HEAD.size <= len(data):
         offset, length, _, version, _, attributes, last, _, _, producer, epoch, *_ = HEAD.unpack_from(data, at)
@@ -54,7 +57,7 @@ def batches(data: bytes) -> Iterator[Batch]:
 
 
 def batches_of(bootstrap: str, topic: str, partition: int = 0) -> list[Batch]:
-    """All of a partition, those of open transactions and markers too."""
+    """All batches of a partition, including open transactions and markers."""
     host, port = bootstrap.rsplit(":", 1)
     found: list[Batch] = []
     while some := [
@@ -68,14 +71,14 @@ def batches_of(bootstrap: str, topic: str, partition: int = 0) -> list[Batch]:
 
 
 def is_commit(marker: bytes) -> bool:
-    """Does this control record commit? Its key is two numbers of two bytes, behind five of one byte."""
+    """Whether this control record is a commit. Its key is two 16-bit numbers, after five one-byte fields."""
     version, kind = struct.unpack_from(">hh", marker, 5)
     assert version == 0, f"a marker of version {version}"
     return bool(kind == COMMIT)
 
 
 def committed(read: Callable[[int], bytes]) -> list[Transaction]:
-    """In the order of their first records; `read` gives batches from an offset on."""
+    """In the order of their first records; `read` returns batches from an offset on."""
     found: list[Transaction] = []
     under_way: dict[int, Transaction] = {}
     at = 0
@@ -95,11 +98,11 @@ def committed(read: Callable[[int], bytes]) -> list[Transaction]:
 
 
 def committed_on(bootstrap: str, topic: str) -> list[Transaction]:
-    """Those of a topic with one partition."""
+    """The committed transactions of a topic with one partition."""
     host, port = bootstrap.rsplit(":", 1)
     return committed(lambda offset: wire.fetch(host, int(port), topic, 0, offset))
 
 
 def mixed(transactions: list[Transaction]) -> list[tuple[Transaction, Transaction]]:
-    """Those of which one has begun before the other one's last record."""
+    """Pairs of which one has begun before the other one's last record."""
     return [(one, other) for one, other in pairwise(transactions) if other.first <= one.last]

@@ -1,6 +1,7 @@
-"""A case on the engine beside what Kafka Streams has made of it, and where the two are known to differ.
+"""A case on the engine compared with Kafka Streams' result, and the known differences.
 
-Takes: a case, what an `Oracle` gave for it. Never: allows a difference that docs/adr/0007 doesn't name.
+Takes: a case, and the result of an `Oracle` for it.
+Never: allows a difference that docs/adr/0007 doesn't name.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ EXCHANGES = ("group_by", "map", "flat_map", "select_key", "process", "repartitio
 
 
 def engine_does(case: Case, wanted: dict[str, Any]) -> None:
-    """Run it on the engine, and compare with what Kafka Streams has made of it."""
-    # Read and looked up is what the real one has.
+    """Run it on the engine, and compare with Kafka Streams' result."""
+    # The topics and lookups that are read are those of the real Kafka Streams.
     asked = replace(case, data=case.data | {name: wanted[name] for name in _RESULTS})
     topology = runner.build(asked)
     found = vars(runner.run(asked, topology))
@@ -28,12 +29,12 @@ def engine_does(case: Case, wanted: dict[str, Any]) -> None:
 
 
 def described(text: str) -> str:
-    """Without the names of classes: a function that chooses topics has none that both sides know."""
+    """Without class names: a function that chooses topics has none that both sides know."""
     return re.sub(r"extractor class: .*\)", "extractor)", text)
 
 
 def same(got: dict[str, Any], wanted: dict[str, Any], *, ordered: bool = True) -> None:
-    """The same records, in the same order, and the same rows in all stores, with the same times."""
+    """The same records, in the same order, and the same rows in all stores, with the same timestamps."""
     assert set(got["outputs"]) == set(wanted["outputs"])
     for topic, records in wanted["outputs"].items():
         lines, right = runner.lines(got["outputs"][topic]), runner.lines(records)
@@ -45,9 +46,10 @@ def same(got: dict[str, Any], wanted: dict[str, Any], *, ordered: bool = True) -
 
 
 def meets_itself_behind_an_exchange(case: Case) -> bool:
-    """Both sides of a join are of one topic, and one is a join of tables, or a cogroup, behind an exchange.
+    """Whether both sides of a join are of one topic, and one is a table join or a cogroup after an exchange.
 
-    In the engine that one's part without an exchange waits with the others: the other side meets it as it was before.
+    In the engine, the part of that side without an exchange waits with the others, so the other side meets its old
+    value.
     """
     topics: dict[str, set[str]] = {}
     exchanged: set[str] = set()
@@ -69,7 +71,7 @@ def meets_itself_behind_an_exchange(case: Case) -> bool:
 
 
 def forgets_a_tombstone(case: Case) -> bool:
-    """A versioned row is deleted at its own time: Kafka Streams takes older ones as the newest then."""
+    """A versioned row is deleted at its own timestamp: Kafka Streams then takes older versions as the newest."""
     if not any("versioned_history_ms" in step.get("materialized", ()) for step in case.steps()):
         return False
     events = [event for event in case.data["inputs"] if "topic" in event]
@@ -78,4 +80,4 @@ def forgets_a_tombstone(case: Case) -> bool:
 
 
 KNOWN = (meets_itself_behind_an_exchange, forgets_a_tombstone)
-"""Where the engine does something else; each may only leave."""
+"""Known differences; entries may only be removed."""

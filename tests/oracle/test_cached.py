@@ -1,8 +1,8 @@
-"""Each recorded topology with record caching, which is the default of both: the engine must do what Kafka Streams does.
+"""Each recorded topology with record caching, the default of both: the engine must do what Kafka Streams does.
 
-The vectors are recorded without a cache, to have every update. With one, both commit after each input, and what is
-held until then comes out: the last update of a key, with its headers. Kafka Streams' test driver commits too after each
-record that comes through an internal topic; of these updates too the last one of each key is compared.
+The vectors are recorded without a cache, to have every update. With one, both commit after each input, and emit the
+updates held until then: the last one of each key, with its headers. Kafka Streams' test driver also commits after
+each record from an internal topic; of these updates too, the last one of each key is compared.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ DIFFERS = {
     "session_reduce_no_grace": "rows beyond the retention are found until the cache is written (docs/adr/0007, 24)",
     "on_window_close_default_retention": "the same",
 }
-"""Each may only leave."""
+"""Entries may only be removed."""
 
 
 def last_of_each(records: Records) -> Records:
-    """Of each input the last update of each key, in their order."""
+    """The last update of each key for each input, in order."""
     last: dict[str, int] = {}
     for at, record in enumerate(records):
         last[json.dumps([record["i"], record["key"], record.get("window")])] = at
@@ -40,19 +40,19 @@ def last_of_each(records: Records) -> Records:
 
 
 def has_topics_within(case: Case) -> bool:
-    """Has Kafka Streams internal topics?"""
+    """Whether Kafka Streams has internal topics."""
     return any(step["op"] in EXCHANGES or "fk_fn" in step for step in case.steps())
 
 
 def same_rows(got: list[Any], wanted: list[Any], name: str) -> None:
-    """Of windows Kafka Streams shows those too that have expired, until the cache is written to the store again."""
+    """Kafka Streams also shows expired windows, until the cache is written to the store again."""
     ours, theirs = runner.lines(got), runner.lines(wanted)
     windowed = any(isinstance(row[1], dict) and len(row) == 3 for row in wanted)
     assert ours == ([row for row in theirs if row in ours] if windowed else theirs), name
 
 
 def engine_does_cached(case: Case, wanted: dict[str, Any]) -> None:
-    """Run it on the engine, and compare with what Kafka Streams has made of it."""
+    """Run it on the engine, and compare with Kafka Streams' result."""
     asked = replace(case, data=case.data | {name: wanted[name] for name in ("outputs", "stores", "store_timestamps")})
     found = vars(runner.run(asked, runner.build(asked)))
     for topic, records in wanted["outputs"].items():

@@ -1,7 +1,7 @@
-"""Recorded topologies with a change or two that nobody recorded: the engine must do what Kafka Streams does.
+"""Recorded topologies with one or two changes that were not recorded: the engine must do what Kafka Streams does.
 
-A store loses its name, a filter keeps what it left out, a join becomes another kind of join, windows become shorter or
-longer. Inputs are those of `test_new_inputs`. What Kafka Streams refuses to build or to run is left out.
+A store loses its name, a filter is inverted, a join becomes another kind of join, windows become shorter or longer.
+Inputs are those of `test_new_inputs`. Topologies that Kafka Streams refuses to build or to run are skipped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SPANS_MS = (1, 2, 5, 10)
 
 def without_name_of_store(step: Step, dice: random.Random) -> bool:
     kept = step.get("materialized", {})
-    # Versions need the name of their store, here and there.
+    # Versioned stores need a name, in both systems.
     return "versioned_history_ms" not in kept and kept.pop("store", None) is not None
 
 
@@ -63,10 +63,9 @@ CHANGES: tuple[Callable[[Step, random.Random], bool], ...] = (
 
 
 def changed(case: Case, dice: random.Random) -> list[Step] | None:
-    """The steps with one or two changes, or nothing where none was found in some tries."""
+    """The steps with one or two changes, or None if no change was found in some tries."""
     steps: list[Step] = copy.deepcopy(case.data["topology"])
-    # Of what is kept for as long as it is open, a store that is read as a whole shows one window
-    # less (docs/adr/0007).
+    # If retention equals the time a window is open, a scan of the store shows one window less (docs/adr/0007).
     on_close = any(step["op"] == "emit_strategy" for step in steps)
     ways = [way for way in CHANGES if not (on_close and way is other_spans)]
     made = sum(dice.choice(ways)(dice.choice(steps), dice) for _ in range(8 * dice.choice((1, 2))) if ways)

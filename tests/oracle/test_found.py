@@ -1,4 +1,4 @@
-"""Small topologies in which the engine once did something else than Kafka Streams, found by reading both."""
+"""Small topologies in which the engine once differed from Kafka Streams, found by reading both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OUT: Json = {"id": "out", "op": "to", "topic": "out", **TEXT}
 def outputs(
     oracle: Oracle, steps: list[Json], inputs: list[tuple[str, str, str | None, int]], cache: int = 0
 ) -> list[str]:
-    """Run it on both, which give the same; the values that came out."""
+    """Run it on both, which must agree; return the output values."""
     names = ("topic", "key", "value", "timestamp")
     config = {"cache_max_bytes": cache, "emit_interval_ms": 0}
     data: Json = {"name": "found", "area": "found", "config": config, "topics": TOPICS, "topology": steps}

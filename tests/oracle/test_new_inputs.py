@@ -1,7 +1,7 @@
-"""Each recorded topology with inputs that nobody recorded: the engine must do what Kafka Streams does.
+"""Each recorded topology with inputs that were not recorded: the engine must do what Kafka Streams does.
 
-The inputs are made of those that were recorded: other orders, other pairs of key and value, other distances in time,
-equal ones and records out of order among them. `STOATFLOW_TEST_RANDOM_EXAMPLES` makes more of them, others each time.
+The inputs are made from the recorded ones: other orders, other pairs of key and value, other distances in time,
+including equal and out-of-order timestamps. `STOATFLOW_TEST_RANDOM_EXAMPLES` makes more of them, others each time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OFF_MS = (0, 0, 1, -1, 2, -2, 5)
 
 
 def topologies() -> Iterator[Any]:
-    """Each recorded topology once, with the inputs of all its runs; not those that wait (`not_yet.txt`)."""
+    """Each recorded topology once, with the inputs of all its runs; except those in `not_yet.txt`."""
     lines = (runner.HERE / "not_yet.txt").read_text("utf-8").splitlines()
     waiting = {line.partition(":")[0] for line in lines if not line.startswith("#")}
     for place, runs in groupby(runner.cases(), key=lambda case: case.place):
@@ -38,7 +38,7 @@ def topologies() -> Iterator[Any]:
 
 
 class Mixer:
-    """Draws inputs of what was recorded."""
+    """Draws inputs from recorded ones."""
 
     def __init__(self, recorded: list[dict[str, Any]], seed: str) -> None:
         self._dice = random.Random(seed)  # noqa: S311  # no secret

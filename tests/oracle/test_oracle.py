@@ -1,7 +1,7 @@
-"""The real Kafka Streams beside ours: what was recorded is what it does, and it does what engine and interpreter do.
+"""The real Kafka Streams beside ours: it repeats the recorded results, and agrees with engine and interpreter.
 
-Needs Java and Maven, and so is no part of the steps that need neither. `STOATFLOW_TEST_RANDOM_EXAMPLES=5000` searches
-longer, with new cases each time; without it, the same cases run every time.
+Needs Java and Maven, and so is no part of the steps that need neither. `STOATFLOW_TEST_RANDOM_EXAMPLES=5000`
+searches longer, with new cases each time; without it, the same cases run every time.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from semantics import one_task_cases as random_cases
 from semantics.interpreter import interpret
 from semantics.moves import all_moves
 
-# What fails is told as it was drawn: each try to make it smaller takes an engine and a Kafka Streams.
+# Failures are reported as drawn: each attempt to shrink one takes an engine and a Kafka Streams.
 searching = settings(random_cases.searching(300), phases=(Phase.explicit, Phase.generate))
-# Windows of so many records are ours alone.
+# Count windows exist only here.
 MOVES = frozenset(all_moves()) - {"count_window"}
 
 
@@ -38,7 +38,7 @@ def test_what_was_recorded_is_what_kafka_streams_does(case: Case, oracle: Oracle
 
 
 def all_three(case: Case, oracle: Oracle) -> None:
-    """One input per commit and one lane: nothing may differ (docs/adr/0006), but what is known to."""
+    """One input per commit and one lane: nothing may differ (docs/adr/0006), except known differences."""
     assume(not any(known(case) for known in KNOWN))
     nothing_differs(case, oracle)
 
@@ -56,7 +56,7 @@ def test_kafka_streams_does_what_engine_and_interpreter_do(case: Case, oracle: O
     all_three(case, oracle)
 
 
-# The draws above leave some moves out, whatever their number: each one is made in a few cases of its own.
+# The draws above miss some moves, whatever their number: each one is made in a few cases of its own.
 @pytest.mark.parametrize("move", sorted(MOVES))
 @settings(searching, max_examples=max(8, searching.max_examples // 40))
 @given(data=st.data())
@@ -67,7 +67,7 @@ def test_kafka_streams_does_each_operator_as_engine_and_interpreter_do(
 
 
 def test_tables_that_look_into_each_other_by_foreign_keys(oracle: Oracle) -> None:
-    """Each join lifts the other's table to its stage: without an end, if nothing stops it."""
+    """Each join lifts the other's table to its stage: endlessly, if nothing stops it."""
     texts = {"key_serde": "string", "value_serde": "string"}
     steps = [
         {"id": "left", "op": "table", "topic": "in1", **texts, "materialized": {"store": "lefts", **texts}},

@@ -1,6 +1,7 @@
-"""`stoatflow prove`, in front of a topology in Java that a real Kafka Streams runs.
+"""`stoatflow prove` with a Java topology that a real Kafka Streams runs.
 
-Ports of it: one that is right, and ones with a slip each. The slip must be named, with the fewest inputs that show it.
+Ports of it: a right one, and ones with a mistake each. The mistake must be named, with the fewest inputs that show
+it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ CONFIG = {
 
 @pytest.fixture(scope="module")
 def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What comes after --java: the compiled topology, and Kafka Streams."""
+    """The value of --java: the compiled topology, and Kafka Streams."""
     folder = tmp_path_factory.mktemp("classes")
     subprocess.run([str(find_javac()), *QUICK, "-cp", class_path(), "-d", str(folder), str(SOURCE)], check=True)
     libraries = class_path().rpartition(os.pathsep)[2]
@@ -92,7 +93,7 @@ def port(
         f'{{"user": "{"null" if user is None else user}", "amount": {amount}}}'
     ),
 ) -> sf.Topology:
-    """The port, with what the tests change."""
+    """The port, with the changes of the tests."""
     builder = sf.StreamsBuilder()
     users = builder.table("users", key=str, value=str, store="users")
     payments = builder.stream("payments", key=str, value=int)
@@ -135,7 +136,7 @@ def test_a_port_that_is_right_is_equal(java: KafkaStreams) -> None:
     assert proof.stores.keys() == {"totals", "users", "seen"}
     assert min(proof.stores.values()) > 2
     assert "EQUAL" in text
-    # Both divide by zero at 42: each of these inputs is left out, and told.
+    # Both divide by zero at 42: each of these inputs is skipped, and reported.
     assert {one.java.name for one in proof.failed} == {"java.lang.ArithmeticException"}
     assert {one.python.name for one in proof.failed} == {"ZeroDivisionError"}
     assert "left out, because both sides fail with it" in text
@@ -181,7 +182,7 @@ def test_stores_of_each_kind_and_internal_topics(java: KafkaStreams) -> None:
 
 
 def test_what_is_decided_to_be_different_is_told_with_its_page(java: KafkaStreams) -> None:
-    # A row of no bytes on the right of a foreign-key join, which Kafka Streams takes for null.
+    # An empty value on the right of a foreign-key join, which Kafka Streams takes for null.
     proof = proven_kinds(java, ["Ulm", ""])
     assert proof.difference is not None
     assert proof.difference.place == "where"
@@ -199,7 +200,7 @@ def test_sessions_that_kafka_streams_loses_are_given_out_here(java: KafkaStreams
     counts.to_stream(lambda session, count: session.key).to("closed", key=str, value=int)
     python = Ours(builder.build(), "app.py", settings_of_ours(sf.Settings(environ={})))
     ann, bob = (InputRecord("payments", key, (1).to_bytes(8, "big"), 0) for key in (b"ann", b"bob"))
-    # Two minutes and a bit close ann's session; four have dropped the segment that it is in.
+    # A bit more than two minutes close ann's session; after four its segment is dropped.
     soon, late = replace(bob, timestamp=120_001), replace(bob, timestamp=240_000)
     assert prove(Both(java, python), [ann, soon], most_runs=9).difference is None
     proof = prove(Both(java, python), [ann, late], most_runs=9)
@@ -228,7 +229,7 @@ def test_the_one_stream_time_of_kafka_streams_test_driver_is_told(java: KafkaStr
     assert proof.difference.java.value == (50).to_bytes(8, "big")
     assert proof.difference.python.value == (20).to_bytes(8, "big")
     assert any("all sub-topologies as one task" in known for known in proof.known)
-    # In one sub-topology there is one time.
+    # A sub-topology has one stream time.
     same = [payment, replace(payment, timestamp=10), user]
     assert prove(Both(java, python), same, most_runs=9).difference is None
 
@@ -411,7 +412,7 @@ def test_the_command_writes_json_and_keeps_the_inputs(
     classes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, _, libraries = classes.partition(os.pathsep)
-    # As Spring Boot packs it, which Java itself can't look into.
+    # As packed by Spring Boot, which Java's class path can't read.
     boot = tmp_path / "app.jar"
     with zipfile.ZipFile(boot, "w") as jar:
         for file in Path(folder).rglob("*.class"):
@@ -424,7 +425,7 @@ def test_the_command_writes_json_and_keeps_the_inputs(
         "builder = sf.StreamsBuilder()\n"
         "builder.stream('payments', key=str, value=int).filter(sf.value < 100).to('elsewhere', key=str, value=int)\n"
     )
-    # Nothing can be kept there: Java runs our program from its source.
+    # The cache can't be written: Java runs our program from its source.
     monkeypatch.setenv("XDG_CACHE_HOME", str(boot))
     kept = tmp_path / "kept.jsonl"
     command = ["prove", str(tmp_path / "app.py"), "--java", str(boot), "--java", os.pathsep.join(others)]

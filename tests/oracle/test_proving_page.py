@@ -1,6 +1,6 @@
-"""The page on proving a port: its Java is compiled, its ports are written, its commands say what stands there.
+"""The page on proving a port: its Java is compiled, its ports are written, its commands print what the page says.
 
-Kafka Streams comes from Maven, as the page says, into a cache of the test's own.
+Kafka Streams comes from Maven, as the page says, into the test's own cache.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def jar(source: str, folder: Path) -> None:
 
 
 def plain(text: str) -> str:
-    """Without what is of this machine, and of this version."""
+    """Without the parts that depend on machine or version."""
     return re.sub(r"Java \d+[\d.]*", "Java 17", re.sub(r"StoatFlow \d[\w.]*", "StoatFlow 0", text)).rstrip("\n")
 
 

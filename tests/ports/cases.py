@@ -1,8 +1,8 @@
-"""A program of another library and its port: where they are, what they read, and what they gave.
+"""Programs of other libraries and their ports: their folders, their inputs, and the recorded outputs.
 
-Takes: the folders `<library>/<program>/` beside this file. `original.py` is the program, `ported.py` the same in
-StoatFlow, `inputs.json` what both read, `outputs.json` what the original gave, and in which version.
-Never: runs an original (`originals.py` does).
+Takes: the folders `<library>/<program>/` next to this file. `original.py` is the program, `ported.py` the same in
+StoatFlow, `inputs.json` the input of both, `outputs.json` the original's output, with the library's version. Never:
+runs an original (`originals.py` does).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FOLDER = Path(__file__).resolve().parent
 LIBRARIES = ("bytewax", "faust", "quix")
 
 Row = list[Any]
-"""Key, value, and a timestamp where the library gives one."""
+"""Key, value, and a timestamp if the library writes one."""
 Outputs = dict[str, list[Row]]
 """By topic, in order."""
 
@@ -40,7 +40,7 @@ class Case:
 
     @property
     def inputs(self) -> list[dict[str, Any]]:
-        """Records, each with its topic, and steps of the wall clock (`advance`), which the driver takes only."""
+        """Records, each with its topic, and steps of the wall clock (`advance`), which only the test driver applies."""
         found: list[dict[str, Any]] = json.loads((self.folder / "inputs.json").read_text("utf-8"))
         return found
 
@@ -50,17 +50,17 @@ class Case:
 
     @property
     def recorded(self) -> dict[str, Any]:
-        """`version` of the library, and its `outputs`."""
+        """The `version` of the library, and the `outputs` of the original."""
         found: dict[str, Any] = json.loads((self.folder / "outputs.json").read_text("utf-8"))
         return found
 
     @property
     def ported(self) -> dict[str, Any]:
-        """What the port says: `topology`, and where it gives something else `DIFFERENCE` and `HERE`."""
+        """The variables of the port: `topology`, and if its output differs, `DIFFERENCE` and `HERE`."""
         return runpy.run_path(str(self.folder / "ported.py"))
 
     def record(self, version: str, outputs: Outputs) -> None:
-        """Write down what the original gave, a row to a line."""
+        """Write the original's outputs to the file, one row per line."""
         topics = ",\n".join(f"    {json.dumps(topic)}: [{_lines(rows)}]" for topic, rows in sorted(outputs.items()))
         text = f'{{\n  "version": {json.dumps(version)},\n  "outputs": {{\n{topics}\n  }}\n}}\n'
         (self.folder / "outputs.json").write_text(text, "utf-8")
@@ -72,20 +72,20 @@ def _lines(rows: Iterable[Row]) -> str:
 
 
 def every(library: str | None = None) -> list[Case]:
-    """All of a library, or of all."""
+    """All cases of a library, or of all libraries."""
     libraries = LIBRARIES if library is None else (library,)
     return [Case(one, path.parent.name) for one in libraries for path in sorted((FOLDER / one).glob("*/original.py"))]
 
 
 def encode(data: Any) -> bytes | None:
-    """How inputs are written: texts as they are, anything else as JSON."""
+    """Serialize an input: strings as they are, anything else as JSON."""
     if data is None or isinstance(data, bytes):
         return data
     return (data if isinstance(data, str) else json.dumps(data, separators=(",", ":"))).encode()
 
 
 def decode(data: bytes | None) -> Any:
-    """What outputs say."""
+    """Deserialize an output."""
     if data is None:
         return None
     try:
@@ -95,12 +95,12 @@ def decode(data: bytes | None) -> Any:
 
 
 def text(key: bytes | None) -> str | None:
-    """Keys are texts."""
+    """Keys are strings."""
     return None if key is None else key.decode()
 
 
 def ours(case: Case, lanes: int = 1, *, timestamps: bool = False) -> Outputs:
-    """What the port gives."""
+    """The port's outputs."""
     topology: sf.Topology = case.ported["topology"]()
     with TopologyTestDriver(topology, lanes=lanes) as driver:
         inputs = {topic: driver.input(topic) for topic in dict.fromkeys(one["topic"] for one in case.records)}
@@ -120,7 +120,7 @@ def ours(case: Case, lanes: int = 1, *, timestamps: bool = False) -> Outputs:
 
 
 def by_key(outputs: Outputs) -> dict[str, dict[str, list[Any]]]:
-    """What a key gave, in order. Between keys no order holds, in none of the libraries."""
+    """The results of each key, in order. None of the libraries guarantees an order between keys."""
     found: dict[str, dict[str, list[Any]]] = {}
     for topic, rows in outputs.items():
         keys = defaultdict[str, list[Any]](list)

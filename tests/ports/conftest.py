@@ -1,4 +1,4 @@
-"""A real broker for the originals that need one. The ports need none, so nothing is imported before it is asked for."""
+"""A real broker for the originals that need one. The ports need none, so its modules are imported only on demand."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-# What starts a broker and reads topics is beside the tests that need one; it is no package.
+# The modules that start a broker and read topics are next to the tests that need them; they are no package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 
 if TYPE_CHECKING:
     from topics import KafkaTopics
 
-# Whoever ends the tests has their broker and workers ended too, as with Ctrl-C.
+# SIGTERM stops the broker and the workers too, as Ctrl-C does.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 

@@ -1,7 +1,7 @@
-"""An environment for each of the other libraries, outside the clone, with the version that was recorded.
+"""An environment for each of the other libraries, outside the repository, with the recorded version.
 
-Takes: an interpreter from 3.10 to 3.12 (Bytewax has no wheels for later ones), and PyPI the first time.
-Gives: the interpreter of an environment below the cache folder. A second call finds it, and installs nothing.
+Takes: an interpreter from 3.10 to 3.12 (Bytewax has no wheels for later ones), and PyPI the first time. Returns:
+the interpreter of an environment in the cache folder. A second call finds it, and installs nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FITTING = "import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))
 
 
 def interpreter(library: str) -> Path:
-    """Give the Python of an environment that has the library; make it if it isn't there."""
+    """Return the Python of an environment that has the library; create it if it doesn't exist."""
     requirement = REQUIREMENTS[library]
     folder = cache_dir() / "ports" / requirement.replace("==", "-")
     python, done = folder / "bin" / "python", folder / "installed"

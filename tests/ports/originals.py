@@ -1,7 +1,7 @@
-"""Runs the program of another library, and gives what it wrote.
+"""Runs the program of another library, and returns its output.
 
-Takes: a case; for Faust and Quix Streams the topics of a real broker. Gives: the library's version, and its outputs.
-Owns: the process of the library, and the topics, which are deleted at the end. Never: compares.
+Takes: a case; for Faust and Quix Streams the topics of a real broker. Returns: the library's version, and its
+outputs. Owns: the library's process, and the topics, which are deleted at the end. Never: compares.
 """
 
 from __future__ import annotations
@@ -23,39 +23,38 @@ from ports.environments import interpreter
 
 _RUN_S = 120.0
 _QUIET_S = 5.0
-"""So long nothing is written by a Faust worker that has worked off its input."""
+"""A Faust worker that has processed its input has finished after this time without output."""
 
 
 @contextmanager
 def broker() -> Iterator[KafkaTopics]:
     """Topics of a real broker."""
     settings = {
-        # Topics are deleted after each program, and come again under the same names.
+        # Topics are deleted after each program, and created again with the same names.
         "log.segment.delete.delay.ms": "1000",
         # The records are years old.
         "log.retention.ms": "-1",
     }
     with KafkaBroker(settings=settings) as running:
         yield KafkaTopics(running.bootstrap)
-        # Nobody needs what it holds.
+        # Its data is not needed any more.
         running.kill()
 
 
 def run(case: Case, kafka: KafkaTopics | None) -> tuple[str, Outputs]:
-    """Run it to the end of its inputs."""
+    """Run the program to the end of its inputs."""
     if case.library == "bytewax":
         return _bytewax(case)
     assert kafka is not None
     with topics(case, kafka) as name:
         write(case, kafka)
         version = process(case, kafka, name)
-        # A worker of Faust gives its results the time at which it writes them: they are other ones
-        # in each run.
+        # A Faust worker sets the time of writing as the timestamp of its results, which differs in each run.
         return version, written(case, kafka, name, timestamps=case.library == "quix")
 
 
 def process(case: Case, kafka: KafkaTopics, name: str) -> str:
-    """Let it work off what is in its topics, as the consumer group of that name; give the library's version."""
+    """Let it process its topics to the end, as the consumer group with this name; return the library's version."""
     with tempfile.TemporaryDirectory() as state:
         if case.library == "quix":
             return str(_said(_command(case, kafka.address, name, state))["version"])
@@ -68,7 +67,7 @@ def _command(case: Case, *arguments: str) -> list[str]:
 
 
 def _said(command: list[str]) -> dict[str, object]:
-    """What a runner says in its last line."""
+    """Run a command, and parse the last line of its output."""
     ended = subprocess.run(command, capture_output=True, text=True, timeout=_RUN_S, check=False)
     assert ended.returncode == 0, f"{command}\n{ended.stdout}\n{ended.stderr}"
     said: dict[str, object] = json.loads(ended.stdout.splitlines()[-1])
@@ -92,7 +91,7 @@ def _faust(case: Case, kafka: KafkaTopics, name: str, data: Path) -> str:
 
 
 def _end(worker: subprocess.Popen[bytes]) -> None:
-    """In order if it can: some wait for half a minute, one that has crashed for ever. All it gives is there already."""
+    """Gracefully if possible: some wait half a minute, a crashed one forever. Its output is already complete."""
     worker.terminate()
     try:
         worker.wait(5.0)
@@ -101,7 +100,7 @@ def _end(worker: subprocess.Popen[bytes]) -> None:
 
 
 def _await_end(worker: subprocess.Popen[bytes], kafka: KafkaTopics, name: str, said: Path) -> None:
-    """Wait until the worker has committed all that it reads, and writes nothing more."""
+    """Wait until the worker has committed all of its input, and writes nothing more."""
     deadline, before, since = time.monotonic() + _RUN_S, None, time.monotonic()
     while before is None or time.monotonic() - since < _QUIET_S:
         assert worker.poll() is None, f"the worker has ended:\n{said.read_text('utf-8')}"
@@ -118,9 +117,9 @@ def _await_end(worker: subprocess.Popen[bytes], kafka: KafkaTopics, name: str, s
 
 @contextmanager
 def topics(case: Case, kafka: KafkaTopics) -> Iterator[str]:
-    """What it reads, and what it writes to, which Faust doesn't make; in the end all topics are deleted.
+    """Create the input and output topics (Faust doesn't create outputs); in the end all topics are deleted.
 
-    Gives a name for the application.
+    Yields a name for the application.
     """
     for topic in {record["topic"] for record in case.records} | {*ours(case)}:
         kafka.create(topic)
@@ -131,7 +130,7 @@ def topics(case: Case, kafka: KafkaTopics) -> Iterator[str]:
 
 
 def write(case: Case, kafka: KafkaTopics) -> None:
-    """Write its inputs, in this order between topics as well."""
+    """Write the case's inputs one by one, which also keeps the order between topics."""
     producer = Producer({"bootstrap.servers": kafka.address, "acks": "all", "log_level": 0})
     for one in case.records:
         producer.produce(one["topic"], encode(one["value"]), encode(one.get("key")), timestamp=one["timestamp"])
@@ -139,7 +138,7 @@ def write(case: Case, kafka: KafkaTopics) -> None:
 
 
 def written(case: Case, kafka: KafkaTopics, name: str, *, timestamps: bool) -> Outputs:
-    """What is in the topics that are neither inputs nor the library's own."""
+    """The records of the topics that are neither inputs nor internal topics of the library."""
     inputs = {record["topic"] for record in case.records}
     outputs: Outputs = {}
     for topic in kafka.topics():
@@ -150,7 +149,7 @@ def written(case: Case, kafka: KafkaTopics, name: str, *, timestamps: bool) -> O
 
 
 def _rows(kafka: KafkaTopics, topic: str) -> list[Row]:
-    """Key, value and timestamp of what is in a topic, in its order."""
+    """Key, value and timestamp of a topic's records, in order."""
     ends, deadline = kafka.ends(topic), time.monotonic() + PATIENCE_S
     assert list(ends) == [0], f"{topic} has more than one partition"
     settings = {
@@ -169,7 +168,7 @@ def _rows(kafka: KafkaTopics, topic: str) -> list[Row]:
             for message in consumer.consume(10_000, 0.05):
                 if message.error() is None:
                     rows.append([text(message.key()), decode(message.value()), message.timestamp()[1]])
-                elif (message.offset() or 0) >= ends[0]:  # the end of the partition, behind marks of transactions
+                elif (message.offset() or 0) >= ends[0]:  # the end of the partition, after transaction markers
                     return rows
     finally:
         consumer.close()

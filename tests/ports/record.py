@@ -1,4 +1,4 @@
-"""Runs originals, and writes down what they give: `python tests/ports/record.py [LIBRARY[/PROGRAM]]...`."""
+"""Runs originals, and records their outputs: `python tests/ports/record.py [LIBRARY[/PROGRAM]]...`."""
 
 from __future__ import annotations
 

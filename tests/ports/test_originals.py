@@ -1,4 +1,4 @@
-"""The originals again, in environments that have their libraries: what was recorded is what they give."""
+"""Runs the originals again, in environments with their libraries: their outputs are as recorded."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_port_without_stores_goes_on_where_the_original_stopped(case: Case, ka
         where = ["--application-id", name, "--bootstrap", kafka.address, "--state-dir", str(tmp_path)]
         command = ["import-offsets", str(app), "--from-group", group, *where, "--yes"]
         deadline = time.monotonic() + 120
-        # A worker that did not leave its group is missed only after its session.
+        # A worker that did not leave its group is removed only after its session timeout.
         while (code := main(command)) == 4 and time.monotonic() < deadline:
             time.sleep(1)
         assert code == 0
@@ -73,12 +73,12 @@ def test_a_port_without_stores_goes_on_where_the_original_stopped(case: Case, ka
         with sf.StoatFlow(case.ported["topology"](), settings) as running:
             running.wait_until(caught_up=True, timeout="60s")
         after = originals.written(case, kafka, group, timestamps=False)
-        # What was written twice is there twice: once by the original, once by the port.
+        # Each row is there twice: written once by the original and once by the port.
         assert by_key(after) == by_key({topic: rows + rows for topic, rows in before.items()})
 
 
 def test_faust_has_no_joins_of_tables() -> None:
-    # So says the guide.
+    # As the guide says.
     program = "import faust; faust.App('one', broker='kafka://none').Table('table').join()"
     ended = subprocess.run([str(interpreter("faust")), "-c", program], capture_output=True, text=True, check=False)
     assert "NotImplementedError" in ended.stderr

@@ -1,6 +1,6 @@
-"""The ports beside what was recorded of the originals: the same results, but for differences that are said.
+"""The ports against the recorded outputs of the originals: the same results, except for documented differences.
 
-A port that gives something else says so: `DIFFERENCE` in words, and what it gives in `HERE`, or `LAST` if the last
+A port with other outputs documents them: `DIFFERENCE` in words, and its outputs in `HERE`, or `LAST` if the last
 result of each key is the same. `TIMESTAMPS` says why its results have other times than those of the original.
 """
 

@@ -14,7 +14,7 @@ from stoatflow import EmbeddedBroker, StoatFlow
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
-    """Its topic has three partitions."""
+    """A broker whose topic has three partitions."""
     with EmbeddedBroker(tmp_path / "broker") as made:
         made.create_topic("in", 3)
         yield made

@@ -65,7 +65,7 @@ def test_tls_and_certificates_of_clients(broker: EmbeddedBroker, tmp_path: Path)
         assert url is not None
         assert url.startswith("https://127.0.0.1:")
         trusting = ssl.create_default_context(cafile=str(own.ca))
-        # A probe has neither token nor certificate.
+        # A health check has neither token nor certificate.
         assert ask(url, "/health/live", tls=trusting).status == 200
         assert ask(url, "/stores", tls=trusting).status == 401
         assert ask(url, "/stores", tls=trusting, token=TOKEN).status == 200
@@ -175,7 +175,7 @@ def test_it_is_still_there(guarded: StoatFlow) -> None:
 
 
 def sent(url: str | None, raw: bytes, *, ends: bool = False) -> bytes:
-    """All that comes back for these bytes; `ends`: no more will follow."""
+    """Everything returned for these bytes; `ends` closes the sending side."""
     to = urlsplit(str(url))
     with socket.create_connection((str(to.hostname), int(to.port or 0)), timeout=60) as stream:
         answer = b""

@@ -109,7 +109,7 @@ def test_errors_are_kept_by_cause(broker: EmbeddedBroker, make: Make) -> None:
 
 
 def test_errors_survive_a_restart(broker: EmbeddedBroker, make: Make) -> None:
-    """Of an application with local state."""
+    """In an application with local state."""
 
     def totals() -> sf.Topology:
         builder = sf.StreamsBuilder()
@@ -191,7 +191,7 @@ def test_pauses_under_load_lose_nothing(broker: EmbeddedBroker, make: Make) -> N
         for begin in range(0, count, 500):
             put(broker, *range(begin, begin + 500))
             done.wait(0.01)
-            # Not all of it before it was paused often enough, however slow the machine is.
+            # Pause often enough before all input is processed, however slow the machine is.
             until(lambda begin=begin: pauses >= 5 * begin // count)  # type: ignore[misc]
         done.set()
 
@@ -203,7 +203,7 @@ def test_pauses_under_load_lose_nothing(broker: EmbeddedBroker, make: Make) -> N
             app.pause()
             until(lambda: app.state is State.PAUSED)
             known = len(out(broker))
-            # All that was read is committed: offsets and output agree, and neither moves.
+            # Everything that was read is committed: offsets and output agree, and neither moves.
             assert not app.wait(0.02)
             committed = sum(row["committed"] for row in ask(app.admin_url, "/offsets").json()["partitions"])
             assert (len(out(broker)), committed) == (known, known)
@@ -258,7 +258,7 @@ def test_clocks_go_on_while_it_is_paused(broker: EmbeddedBroker, make: Make) -> 
 
 
 def test_a_window_straight_behind_its_source_shares_its_stage(broker: EmbeddedBroker, make: Make) -> None:
-    """What a stage boundary costs is paid only where a handler may leave out what moves the window's time."""
+    """A stage boundary is only added if a handler may drop records that advance the window's time."""
 
     def stages(**settings: object) -> int:
         builder = sf.StreamsBuilder()

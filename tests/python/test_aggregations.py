@@ -1,4 +1,4 @@
-"""Native aggregations against functions that do the same: every grouping, kind of window and restart."""
+"""Native aggregations compared with equivalent functions: every grouping, kind of window and restart."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ def grouped(builder: sf.StreamsBuilder, windows: Any, on_close: bool = False) ->
 
 
 def topology(native: sf.Aggregation[Any], windows: Any, on_close: bool = False) -> sf.Topology:
-    """The aggregation, and beside it a list of all values, of which the result can be told."""
+    """The aggregation, and beside it a list of all values, which reveals the expected result."""
     builder = sf.StreamsBuilder()
     group = grouped(builder, windows, on_close)
-    # What closes must still be there.
+    # A window must still be retained when it closes.
     retention = "1h" if on_close and not isinstance(windows, sf.CountWindows) else None
     kept = sf.Materialized("native", retention=retention)
     group.aggregate(native, store=kept).to_stream().to("native", value=JSON)
@@ -151,10 +151,10 @@ def test_what_functions_would_give(measure: tuple[Any, Any], windows: Any) -> No
         given = 0
         for at, (key, value, timestamp) in enumerate(records(7)):
             if windows is not None and native._kind in ONE_OF_MANY and reference([value]) is None:
-                continue  # the least of nothing is nothing, and opens no window
+                continue  # the minimum of no values is null, and opens no window
             source.pipe(key, value, timestamp=timestamp)
             if at in (20, 40):
-                # What was in memory comes out of the store.
+                # State that was in memory is restored from the store.
                 driver.crash()
                 driver.restart()
             given += agree(driver, windows, reference)
@@ -175,7 +175,7 @@ def test_in_batches(windows: Any, lanes: int) -> None:
             native, lists = outputs(driver, "native", windows), outputs(driver, "lists", windows)
             expected = [(key, None if values is None else several(values), at) for key, values, at in lists]
             of_key: Callable[[Any], Any] = lambda row: repr(row[0] if windows is None else row[0].key)  # noqa: E731
-            # Of one key in order; between keys there is none.
+            # In order for each key; between keys there is no order.
             assert sorted(native, key=of_key) == sorted(expected, key=of_key)
 
 

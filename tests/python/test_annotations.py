@@ -1,4 +1,4 @@
-"""The return annotation of a function says the serde of what it gives, where nothing else does."""
+"""The return annotation of a function determines the serde of its result, where nothing else does."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_an_aggregate_and_a_regrouped_table() -> None:
         return ms % 2, ms
 
     table.group_by(by_size).count(store="sizes").to_stream().to("out")
-    # As in Kafka Streams the first update takes what the initializer gave away from its group.
+    # As in Kafka Streams, the first update retracts the initializer's value from its group.
     assert run(builder, key=int) == [(0, None), (1, 1), (0, 1), (1, 1)]
 
 
@@ -175,7 +175,7 @@ def test_what_is_said_elsewhere_goes_first() -> None:
     stream.map_values(spent).to("out", value=str)
     with pytest.raises(Exception, match="str"):
         run(builder)
-    # A default of the application stands, as in Kafka Streams: an annotation is for where there was an error.
+    # A default of the application wins, as in Kafka Streams: annotations only help where there was an error.
     builder = sf.StreamsBuilder()
     builder.stream("clicks", key=str, value=dict).map_values(page_of).to("out")
     config = {"default.value.serde": sf.Serdes.json()}

@@ -1,4 +1,4 @@
-"""`any_lanes`: the same answer with any number of lanes, and a test that fails where there is none."""
+"""`any_lanes`: the same result with any number of lanes, and a test that fails if there is none."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def in_order(stream: sf.KStream[str, int]) -> None:
 def test_a_lane_that_sleeps_at_random_changes_nothing(
     shape: Callable[[sf.KStream[str, int]], None], slow_above: bool
 ) -> None:
-    """In the function that makes the new key, or in another branch beside it."""
+    """In the function that changes the key, or in another branch beside it."""
     chance = random.Random(7)  # noqa: S311  # the same each time
     slow: set[int] = set()
 
@@ -126,7 +126,7 @@ def test_a_lane_that_sleeps_at_random_changes_nothing(
     if not slow_above:
         clicks.foreach(sleep_in_one_lane)
     shape(clicks.select_key(new_key, name="page").repartition(key=str, value=int, name="pages"))
-    # Perfectly ordered: with no grace, whatever one lane has done before another one would make records late.
+    # Perfectly ordered: without grace, a lane that is ahead of another would make records late.
     inputs = [("clicks", f"user-{at % 40}", at, MINUTE + 3 * at) for at in range(1_200)]
     inputs.append(("clicks", "end", 0, 10 * MINUTE))
     assert len(any_lanes(builder.build(), inputs, lanes=(1, 4, 16))["out"]) > 100

@@ -46,7 +46,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def later(action: Callable[[], Any], app: StoatFlow) -> threading.Thread:
-    """Act as soon as the application runs."""
+    """Run the action as soon as the application runs."""
 
     def wait_and_act() -> None:
         until(lambda: app.state is State.RUNNING)
@@ -192,7 +192,7 @@ def test_a_second_signal_aborts(
 
     broker.produce("in", b"k", b"v", timestamp=1)
     app = make(hang)
-    # On a slow machine the function comes back too late for it: that would end the process of the tests.
+    # On a slow machine the function returns too late, and that would end the process of the tests.
     monkeypatch.setattr(leaving, "end_process", interrupted)
     monkeypatch.setattr(leaving, "_last_resort", lambda _app: nullcontext())
     abandon = app.abandon
@@ -298,7 +298,7 @@ def test_asyncio(make: Callable[..., StoatFlow], broker: EmbeddedBroker) -> None
         ticks = 0
         async with make() as app:
             broker.produce("in", b"k", b"v", timestamp=1)
-            # At least once: on a slow machine the application is done before anybody looks.
+            # At least once: on a slow machine the application may be done before the first check.
             while ticks == 0 or sum(broker.end_offsets("out").values()) < 1:
                 ticks += 1
                 await asyncio.sleep(0.01)

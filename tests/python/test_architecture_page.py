@@ -1,4 +1,4 @@
-"""The pages that lead through the source name files and functions that exist."""
+"""The files and functions named on the pages about the source exist."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {"docs/explain/architecture.md": 80, "CONTRIBUTING.md": 15}
-# `Type::function`, `function` in `crate/src/file.rs`; a line break may stand between the words.
+# `Type::function`, `function` in `crate/src/file.rs`; words may be separated by a line break.
 NAMED = re.compile(r"((?:`[\w:]+`,\s+)*`[\w:]+`)\s+in\s+`([\w/]+\.(?:rs|py))`")
 FILE = re.compile(r"`((?:crates|python|tests|docs|scripts|[a-z-]+/src)/[\w/.-]*\w)`")
 
@@ -20,7 +20,7 @@ def text(page: str) -> str:
 
 
 def found(path: str) -> Path:
-    """Where a path leads: from the root, or from the folder of the crates."""
+    """The file of a path: from the root, or from the folder of the crates."""
     return next((base / path for base in (ROOT, ROOT / "crates") if (base / path).exists()), ROOT / path)
 
 
@@ -32,7 +32,7 @@ def functions(page: str) -> list[tuple[str, str]]:
 
 
 def declared(name: str, source: str) -> bool:
-    """Does the source declare a function (and name its type)?"""
+    """Whether the source declares a function (and names its type)."""
     kind, _, function = name.rpartition("::")
     return bool(re.search(rf"\b(?:fn|def) {function}\b", source)) and (not kind or kind in source)
 
@@ -49,7 +49,7 @@ CRATES = sorted(each.parent for each in (ROOT / "crates").glob("*/Cargo.toml"))
 
 @pytest.mark.parametrize("crate", CRATES, ids=lambda crate: crate.name)
 def test_each_crate_says_where_to_start(crate: Path) -> None:
-    """Its README names files of its own sources, of another crate, or from the root; a folder ends with a slash."""
+    """Its README names files of its own sources, of another crate, or from the root; folders end with a slash."""
     readme = f"crates/{crate.name}/README.md"
     named = re.findall(r"`([\w./-]+(?:\.(?:rs|py|pyi|toml|md)|/))`", text(readme))
     places = (crate / "src", crate, ROOT, ROOT / "crates")

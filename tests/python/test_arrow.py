@@ -1,4 +1,4 @@
-"""`map_batches`: batches of columns to a Python function and back, through the engine."""
+"""`map_batches`: columnar batches to a Python function and back, through the engine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def topology(fn: Callable[[Any], Any], *, value: Any = dict, out: Any = dict, **
 def run(
     fn: Callable[[Any], Any], values: list[Any], *, value: Any = dict, out: Any = dict, lanes: int = 1, **options: Any
 ) -> list[Any]:
-    """Values of the results, of records with the keys 0, 1, 2... in one epoch."""
+    """Values of the results, for records with the keys 0, 1, 2... in one epoch."""
     with TopologyTestDriver(topology(fn, value=value, out=out, **options), lanes=lanes) as driver:
         with driver.epoch():
             driver.input("in", str, value).pipe_all([(str(at), value) for at, value in enumerate(values)])
@@ -331,7 +331,7 @@ assert "pyarrow" not in sys.modules
 
 
 def test_a_running_application() -> None:
-    """Threads, lanes, real commits: nothing is lost, nothing stands twice, keys keep their order."""
+    """Threads, lanes, real commits: nothing is lost or duplicated, and keys keep their order."""
     lock = threading.Lock()
     sizes: list[int] = []
 
@@ -361,7 +361,7 @@ def test_a_running_application() -> None:
 
 @pytest.mark.parametrize("whole", [lambda batch: batch, lambda batch: pa.Table.from_batches([batch])])
 def test_a_column_that_is_not_what_it_says_fails_its_batch(whole: Callable[[Any], Any]) -> None:
-    """A view of bytes as text is made without looking at them; nobody may read them as text then."""
+    """A text view of bytes is created without checking them, so nothing may read them as text."""
 
     def bend(batch: pa.RecordBatch) -> Any:
         text = batch["value"].view(pa.string())

@@ -1,4 +1,4 @@
-"""Fields that are bytes, of Avro and Protobuf, as columns of batches: to a function and back."""
+"""Bytes fields of Avro and Protobuf as columns of batches: to a function and back."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ FORMATS = [
 
 
 def run(stream: Any, out: Any, driver_in: Any) -> list[Any]:
-    """What comes to the sink of two documents in one batch."""
+    """The sink's records for two documents in one batch."""
     builder = sf.StreamsBuilder()
     stream(builder.stream("in", key=str, value=driver_in)).to("out", value=out)
     with TopologyTestDriver(builder.build()) as driver:

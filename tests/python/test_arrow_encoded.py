@@ -1,4 +1,4 @@
-"""Batches of encoded values: of Avro and Protobuf as their bytes, to a function and back."""
+"""Batches of encoded values: Avro and Protobuf as bytes, to a function and back."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ FRAMED = {"framing": "confluent", "schema_id": 7}
 
 
 def run(fn: Callable[[Any], Any], value: Any, out: Any, *, read: Any = bytes, **options: Any) -> list[Any]:
-    """What becomes of two payments and a null in one batch."""
+    """The result for two payments and a null in one batch."""
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=value).filter(sf.value["cents"].is_null() | (sf.value["cents"] > 0))
     stream.map_batches(fn, schema=BINARY, **options).to("out", value=out)

@@ -23,7 +23,7 @@ Build = Callable[[sf.KStream[str, str]], "sf.KStream[Any, Any]"]
 
 
 def driver_of(topology: sf.Topology, **how: Any) -> TopologyTestDriver:
-    """Without names for the stores of calls that outlive a commit: here none does."""
+    """Without names for the stores of parked calls, since no call outlives a commit here."""
     return TopologyTestDriver(topology, {"ensure.explicit.naming": False}, **how)
 
 
@@ -40,7 +40,7 @@ def run(build: Build, *records: tuple[str | None, str], lanes: int = 1, **driver
 
 
 async def slow_upper(value: str) -> str:
-    """The later letters are faster."""
+    """Later letters of the alphabet are faster."""
     await asyncio.sleep((ord("z") - ord(value[0])) / 2000)
     return value.upper()
 
@@ -201,7 +201,7 @@ with TopologyTestDriver(builder.build(), {"ensure.explicit.naming": False}) as d
 
 
 def test_branches_that_meet_again_wait_for_room_without_the_interpreter() -> None:
-    """In a process of its own: with the interpreter in its hands it would stand still for ever."""
+    """In its own process: if it kept the interpreter, it would hang forever."""
     done = subprocess.run([sys.executable, "-c", MEETING], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "100\n", done.stderr
 
@@ -239,7 +239,7 @@ def test_retries_end_and_some_errors_are_not_worth_one() -> None:
 
 
 def test_attributes_of_the_function_are_not_taken_for_limits() -> None:
-    """Libraries for retries leave such attributes behind."""
+    """Retry libraries leave such attributes on functions."""
 
     async def fetch(value: str) -> str:
         """Fetches."""
@@ -352,7 +352,7 @@ def test_one_that_ends_the_process_stops_the_application_whatever_a_handler_says
             with pytest.raises(sf.ProcessingError, match=f"raised {kind.__name__}: 3.*can't end the process") as caught:
                 driver.input("in", str, str).pipe_all([("k", "a"), ("k", "b")])
             assert type(caught.value.__cause__) is kind
-        # The loop goes on, for whoever else is on it.
+        # The loop continues for its other users.
         other.input("other", str, str).pipe("k", "v")
         assert other.output("others", str, str).read_values_to_list() == ["V"]
 
@@ -443,12 +443,12 @@ def test_a_run_that_is_aborted_cancels_nothing_of_another_one() -> None:
 
 
 def test_a_call_that_reaches_a_loop_in_its_last_moment_leaves_nothing_behind() -> None:
-    """What is never begun there is never made: nobody would await it."""
+    """A call that never begins creates no coroutine, which nobody would await."""
     loop = EventLoop()
     ending, made = threading.Event(), []
 
     async def call() -> None:
-        """Would be begun."""
+        """The coroutine that must not be created."""
 
     def make() -> Coroutine[Any, Any, None]:
         made.append(1)
@@ -459,7 +459,7 @@ def test_a_call_that_reaches_a_loop_in_its_last_moment_leaves_nothing_behind() -
         raise SystemExit
 
     loop.acquire()
-    # The loop leaves with what is in front of the call in its queue.
+    # The loop stops after the callbacks that are queued before the call.
     loop.soon(last)
     future = loop.run(make)
     ending.set()

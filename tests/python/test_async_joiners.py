@@ -15,7 +15,7 @@ WINDOW = sf.JoinWindows("1s", grace="1s")
 
 
 class Service:
-    """Joins slowly, and knows what was under way at the same time."""
+    """Joins slowly, and records the calls in progress at the same time."""
 
     def __init__(self) -> None:
         self.running: list[str] = []
@@ -29,7 +29,7 @@ class Service:
         self.running.append(key)
         self.begun.append(left)
         self.most = max(self.most, len(self.running))
-        # Later letters are faster: results must not come out in the order in which calls end.
+        # Later letters are faster: results must not be in the order in which calls end.
         await asyncio.sleep((ord("z") - ord(key[0])) / 2000)
         self.running.remove(key)
         return f"{left}+{right}"
@@ -82,7 +82,7 @@ def test_keys_are_joined_side_by_side_and_in_their_order(join: Join, lanes: int)
     assert {key: [value for k, value in given if k == key] for key in "amsz"} == wanted
     assert not service.overlaps
     if lanes == 1:
-        # Rows keep their places, whichever call ends first.
+        # Rows keep their order, whichever call ends first.
         assert [value for _, value in given] == [f"{key}{n}+{key.upper()}" for n in range(3) for key in "amsz"]
         assert service.most == 4
 
@@ -118,7 +118,7 @@ def test_a_row_that_fails_is_left_out_and_its_key_goes_on() -> None:
 
 @pytest.mark.parametrize("handler", [None, sf.log_and_continue()])
 def test_rows_of_a_table_that_is_itself_a_join_are_joined_side_by_side(handler: Any) -> None:
-    """Also where a handler decides about each of them."""
+    """Also if a handler decides about each of them."""
     service = Service()
 
     async def pair(key: str, left: str, right: str) -> str:
@@ -157,7 +157,7 @@ def test_what_it_raises_names_it() -> None:
 
 
 def test_branches_to_one_topic_do_not_hold_the_interpreter_while_calls_are_awaited() -> None:
-    """There records go down one by one, with the interpreter attached for all of them."""
+    """There records are processed one by one, with the interpreter attached for all of them."""
     service = Service()
     builder = sf.StreamsBuilder()
     table = builder.table("right", key=str, value=str, store="t")

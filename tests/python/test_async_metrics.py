@@ -1,4 +1,4 @@
-"""What the admin port says of async calls: under way, parked, failed, timed out, retried. On a running engine."""
+"""Metrics of async calls at the admin port: in progress, parked, failed, timed out, retried. On a running engine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def get(url: str) -> str:
 
 
 def metrics(app: sf.StoatFlow, node: str) -> dict[str, float]:
-    """Those of async calls of a node."""
+    """The metrics of a node's async calls."""
     found = {}
     for line in get(f"{app.admin_url}metrics").splitlines():
         if line.startswith("stoatflow_async_calls_") and f'node="{node}"' in line:
@@ -80,7 +80,7 @@ def test_calls_under_way_parked_retried_and_timed_out(tmp_path: Path) -> None:
                 "under_way": 3, "parked": 3, "failed_total": 0, "timed_out_total": 0, "retried_total": 0,
             }  # fmt: skip
             until(lambda: metrics(app, "unsteady").get("timed_out_total") == 1, "the slow one has timed out")
-            # Its result is given, and its row deleted, in the epoch after it has come.
+            # Its result is emitted, and its row deleted, in the epoch after its arrival.
             until(lambda: metrics(app, "unsteady")["parked"] == 0, "the others are given")
             # Both fail once; the slow one then times out, and gets another result.
             assert metrics(app, "unsteady") == {
@@ -127,7 +127,7 @@ def test_the_key_that_holds_others_up_is_named(tmp_path: Path) -> None:
                 return dict(function.get("oldest_call", {}))
 
             until(lambda: oldest().get("for_ms", 0) > 50, "the slow one runs")
-            # It may run before its lane has come to those behind it.
+            # It may run before its lane has reached the records behind it.
             until(lambda: (oldest()["key"], oldest()["behind"]) == ("ann", 2), "two wait behind it")
             line = next(x for x in get(f"{app.admin_url}metrics").splitlines() if "async_oldest_call_seconds{" in x)
             assert float(line.rpartition(" ")[2]) >= 0.05
@@ -172,7 +172,7 @@ def test_calls_that_a_lane_waits_for(tmp_path: Path) -> None:
         broker.produce_many("in", [(None, b"a", b"good", 1), (None, b"b", b"bad", 1), (None, b"c", b"good", 1)])
         config = {"application.id": "app", "state.dir": str(tmp_path / "state"), "lanes.count": 1}
         with sf.StoatFlow(builder.build(), config, broker=broker) as app:
-            # Its lane waits for the first one, and makes the others after it.
+            # Its lane waits for the first call, and starts the others after it.
             until(lambda: metrics(app, "held").get("under_way") == 1, "the first one is under way")
             assert metrics(app, "held")["parked"] == 0
             until(lambda: bool(loops), "it has begun")

@@ -1,4 +1,4 @@
-"""Async functions on the embedded broker: calls that outlive commits and runs, ends that do not wait, replay."""
+"""Async functions on the embedded broker: calls that outlive commits and runs, stops without waiting, replay."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def app_of(builder: sf.StreamsBuilder, broker: EmbeddedBroker, tmp_path: Path, *
 
 @contextmanager
 def broker_at(path: Path, partitions: int = 1) -> Iterator[EmbeddedBroker]:
-    """With the topics of `make`; what comes out is read from one partition."""
+    """A broker with the topics of `make`; the output has one partition."""
     with EmbeddedBroker(str(path)) as broker:
         broker.create_topic("in", partitions)
         broker.create_topic("out", 1)
@@ -92,7 +92,7 @@ def broker_at(path: Path, partitions: int = 1) -> Iterator[EmbeddedBroker]:
 
 
 def taking(seconds: float, begun: list[str], concurrency: int) -> Any:
-    """A function whose calls take so long, and may outlive their epoch; values go to `begun` when a call begins."""
+    """A function whose calls take this long, and may outlive their epoch; `begun` gets the value of each call."""
 
     async def work(value: str) -> str:
         begun.append(value)
@@ -103,7 +103,7 @@ def taking(seconds: float, begun: list[str], concurrency: int) -> Any:
 
 
 def test_calls_that_outlive_commits_and_runs_are_parked_and_given_once(tmp_path: Path) -> None:
-    """Runs are stopped again and again while calls are under way; each record comes out once, in its key's order."""
+    """Runs are stopped again and again during calls; each record's result appears once, in order of its key."""
     begun: list[str] = []
 
     with broker_at(tmp_path / "broker", 2) as broker:
@@ -125,7 +125,7 @@ def test_calls_that_outlive_commits_and_runs_are_parked_and_given_once(tmp_path:
 
 
 class Order:
-    """A value of the user's own."""
+    """A class of the user."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -159,7 +159,7 @@ def doubled_in_place(seen: list[Any], hold: float) -> Any:
 
 @pytest.mark.parametrize("kind", [Order, dict])
 def test_a_call_begins_again_with_what_it_got_and_not_with_what_it_made_of_it(kind: type, tmp_path: Path) -> None:
-    """A value that the call changes in place is parked as it came; a dict comes back as a dict."""
+    """A value that the call changes in place is parked in its original form; a dict stays a dict."""
     seen: list[Any] = []
     with EmbeddedBroker(str(tmp_path / "broker")) as broker:
         broker.create_topic("in", 1)
@@ -214,9 +214,9 @@ def test_a_schedule_stops_while_its_calls_have_no_room(tmp_path: Path) -> None:
 
             wait_for(lambda: parked(app) >= 20)
             at_first = under_way()
-            # Those of the ticks that were due by then: on a slow machine more than one.
+            # The calls of the ticks that were due by then: on a slow machine more than one.
             assert at_first <= 20 * (2 + (time.monotonic() - started) / 0.05)
-            # Some seconds, in each of which a barrier would let in what a second of ticks brings.
+            # Several seconds, in each of which a barrier would start the calls of a second of ticks.
             time.sleep(3.5)
             assert under_way() == at_first
             hold.set()
@@ -242,7 +242,7 @@ def test_an_idle_engine_gives_what_is_answered_after_its_epoch(tmp_path: Path) -
 
 
 def test_a_handler_that_retries_with_a_pause_keeps_no_other_record_waiting(tmp_path: Path) -> None:
-    """Each of them waits two seconds, all at the same time, and the lane goes on meanwhile."""
+    """Each of them waits two seconds, all at the same time, while the lane continues."""
     failed: set[str] = set()
     good_is_out = threading.Event()
 
@@ -251,7 +251,7 @@ def test_a_handler_that_retries_with_a_pause_keeps_no_other_record_waiting(tmp_p
             if value not in failed:
                 failed.add(value)
                 raise ConnectionError("away")
-            # On a slow machine the pause may be over before anybody has written the good one.
+            # On a slow machine the pause may be over before the good one is written.
             while not good_is_out.is_set():  # noqa: ASYNC110  # another thread sets it
                 await asyncio.sleep(0.02)
         return value
@@ -315,7 +315,7 @@ def test_a_close_does_not_wait_for_calls_that_hang(tmp_path: Path) -> None:
 
 
 def test_neither_a_commit_nor_a_close_waits_for_room_among_slow_calls(tmp_path: Path) -> None:
-    """What finds no room is parked, and nothing more is read then: what is parked does not grow."""
+    """Calls without room are parked, and then nothing more is read, so the number of parked calls doesn't grow."""
     begun: list[str] = []
 
     with broker_at(tmp_path / "broker") as broker:
@@ -327,8 +327,8 @@ def test_neither_a_commit_nor_a_close_waits_for_room_among_slow_calls(tmp_path: 
             fill(broker, second)
             time.sleep(2.5)
             assert app.lag() == 20
-            # Before it closes: lanes end one by one, and what the first gives up may be the turn of
-            # another's call.
+            # Before it closes: lanes end one by one, and a call that the first one cancels may free another one's
+            # turn.
             assert len(begun) == 1
             asked = time.monotonic()
             # Less than a shutdown may take.

@@ -1,4 +1,4 @@
-"""One step for all lanes: `compute` and its kin, and sections with `context.locks`."""
+"""Atomic across lanes: `compute` and related methods, and sections with `context.locks`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Step = Callable[[Any, Any], Any]
 
 
 def play(store: sf.StoreBuilder[Any, Any], *steps: Step, crash: bool = False, lanes: int = 2) -> list[Any]:
-    """Run a step of (store, context) per record, an epoch each; give what the steps gave, and the store."""
+    """Run a step of (store, context) per record, an epoch each; returns the results of the steps, and the store."""
     given: list[Any] = []
 
     class Plays(sf.ContextualProcessor[str, str, str, str]):
@@ -81,7 +81,7 @@ def test_a_store_with_times() -> None:
 
 
 def test_what_was_computed_is_written_down_as_the_value_that_it_was() -> None:
-    """A value that is changed in place behind the call stays what it was in the store."""
+    """A value that is changed in place after the call is unchanged in the store."""
 
     def adds(store: Any, _: Any) -> Any:
         made = store.compute("a", lambda _k, v: [*(v or []), 1])
@@ -106,7 +106,7 @@ def test_a_function_that_raises_changes_nothing() -> None:
 
 
 def refused(step: Step, *, needs: str) -> None:
-    """A step that must end the record with an error that says what to do."""
+    """A step that must fail its record with an error that says what to do."""
     with pytest.raises(sf.StoatFlowError) as caught:
         play(NUMBERS, step)
     assert needs in str(caught.value), caught.value
@@ -190,7 +190,7 @@ def test_a_table_can_only_be_read() -> None:
 
 
 def test_stages_that_share_a_store_are_refused() -> None:
-    """A transformer of a table may be in another stage than a processor, and then in another epoch."""
+    """A transformer of a table may be in another stage than a processor, and so in another epoch."""
 
     class Adds(sf.ContextualProcessor[str, int, str, int]):
         def process(self, record: Record[str, int]) -> None:
@@ -250,7 +250,7 @@ def application(broker: EmbeddedBroker, topology: sf.Topology, folder: Path, lan
 
 
 def balances(broker: EmbeddedBroker, topic: str = "app-accounts-changelog") -> dict[str, int]:
-    """Where the accounts ended, by their changelog."""
+    """The final balances of the accounts, from their changelog."""
     rows = {row.key: row.value for row in broker.read(topic)}
     return {(key or b"").decode(): int.from_bytes(value or b"", "big", signed=True) for key, value in rows.items()}
 
@@ -260,7 +260,7 @@ RECORDS = 6_000
 
 
 def added(had: int | None, amount: int) -> int:
-    """Give way to other lanes between reading and writing."""
+    """Yield to other lanes between reading and writing."""
     time.sleep(0)
     return (had or 0) + amount
 
@@ -328,7 +328,7 @@ def test_who_waits_too_long_is_told_who_holds_the_lock(broker: EmbeddedBroker, t
             except sf.StoatFlowError as error:
                 errors.append(str(error))
             told.set()
-            # Now it becomes free.
+            # Now the lock becomes free.
             store.merge("ann", 1, max)
 
     builder = sf.StreamsBuilder()
@@ -347,7 +347,7 @@ def test_who_waits_too_long_is_told_who_holds_the_lock(broker: EmbeddedBroker, t
 
 
 def test_locks_taken_in_any_order_never_wait_for_each_other(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    """Transfers in both directions between three accounts, in all lanes: the sum stays nothing."""
+    """Transfers in both directions between three accounts, in all lanes: the sum stays zero."""
 
     class Moves(sf.ContextualProcessor[str, int, str, int]):
         def init(self, context: Any) -> None:

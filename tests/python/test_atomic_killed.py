@@ -1,7 +1,7 @@
-"""A bank in the wheel: transfers between accounts that all lanes share, and a real SIGKILL in between.
+"""A bank: transfers between accounts that all lanes share, and a real SIGKILL in between.
 
 Each record moves money with locks on both accounts, and a timer moves some more by `merge`. After the kills every
-balance is what the input says, and together they are nothing.
+balance matches the input, and their sum is zero.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ PLACES = ["lane.barrier", "lane.seal", "commit.before-commit", "commit.before-ap
 
 
 def start(folder: Path, lanes: int, failpoints: str = "", sleep: float = 0) -> subprocess.Popen[str]:
-    """Begin a life of the application."""
+    """Start a life of the application."""
     environ = os.environ | {
         "STOATFLOW_FAILPOINTS": failpoints,
         "STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB",
@@ -74,7 +74,7 @@ def start(folder: Path, lanes: int, failpoints: str = "", sleep: float = 0) -> s
 
 
 def ended(life: subprocess.Popen[str]) -> tuple[int, str]:
-    """Wait for the end: exit code and what it said."""
+    """Wait for the end: exit code and output."""
     _, errors = life.communicate(timeout=60)
     return life.returncode, errors
 
@@ -95,7 +95,7 @@ def hold_what_the_input_says(folder: Path, records: int) -> None:
     for n in range(records):
         wanted[f"a{n % 5}"] -= n
         wanted[f"a{(n + 1 + n % 4) % 5}"] += n
-        # The last timers of each partition wait for a time that does not come.
+        # The last timers of each partition wait for a time that is never reached.
         if n + 3 <= last[written[n]]:
             wanted[f"a{n % 3}"] -= 1
             wanted[f"a{3 + n % 2}"] += 1

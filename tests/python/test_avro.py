@@ -1,4 +1,4 @@
-"""The Avro serde against `fastavro`, byte for byte, and what it refuses."""
+"""The Avro serde compared with `fastavro`, byte for byte, and what it rejects."""
 
 from __future__ import annotations
 

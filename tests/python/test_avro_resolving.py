@@ -1,4 +1,4 @@
-"""What another schema wrote, read as the serde's own: by Avro's rules, as `fastavro` does it."""
+"""Data of another schema, read with the serde's own: by Avro's rules, as `fastavro` does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GIVEN = "6fa459ea-ee8a-3ca4-894e-db77e160355e"
 
 
 def one(kind: Any, name: str = "x", **more: Any) -> dict[str, Any]:
-    """A record with one field."""
+    """A record schema with one field."""
     return {"type": "record", "name": "R", "fields": [{"name": name, "type": kind, **more}]}
 
 
@@ -27,7 +27,7 @@ def word(*symbols: str, **more: Any) -> dict[str, Any]:
 
 
 def mapped(kind: Any) -> dict[str, Any]:
-    """Lists by name."""
+    """A map schema."""
     return {"type": "map", "values": {"type": "array", "items": kind}}
 
 
@@ -35,13 +35,13 @@ def resolved(writer: dict[str, Any], reader: dict[str, Any], value: Any) -> Any:
     old = sf.Serdes.avro(writer, framing="confluent", schema_id=1)
     new = sf.Serdes.avro(reader, framing="confluent", schema_id=2, writer_schemas={1: writer})
     found = new.deserialize(old.serialize(value))
-    # It is what is written from then on.
+    # From then on it is written in the new schema.
     assert new.deserialize(new.serialize(found)) == found
     return found
 
 
 def by_fastavro(writer: dict[str, Any], reader: dict[str, Any], value: Any) -> Any:
-    """The same, decimals and times as the serde has them."""
+    """The result of fastavro, with decimals and times in the serde's form."""
     data = sf.Serdes.avro(writer).serialize(value)
     found = fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(writer), fastavro.parse_schema(reader))
     again = io.BytesIO()
@@ -65,7 +65,7 @@ def test_decimals_of_any_length(kind: Any, price: str) -> None:
         ({"type": "fixed", "name": "F", "size": 2}, "\u00ff\u0001", b"\xff\x01"),
         ({"type": "map", "values": "bytes"}, {"a": "\u0080"}, {"a": b"\x80"}),
         (one("bytes") | {"name": "Inner"}, {"x": "\u00e9"}, {"x": b"\xe9"}),
-        # Of decimals too, a default is the bytes of the number.
+        # The default of a decimal, too, is the bytes of the number.
         (DECIMAL, "\u00ff", "-0.01"),
         (DECIMAL, "\u0000", "0.00"),
         (FIXED, "\u0000\u0000\u0001\u0000", "2.56"),
@@ -82,21 +82,21 @@ def test_defaults_of_bytes_and_decimals(kind: Any, default: Any, wanted: Any) ->
 @pytest.mark.parametrize(
     ("writer", "reader", "value", "wanted"),
     [
-        # A logical type comes, and goes.
+        # A logical type is added, and removed.
         (MILLIS, "long", 5, 5),
         ("long", MILLIS, 5, 5),
         (UUID, "string", GIVEN, GIVEN),
         ("string", UUID, GIVEN, GIVEN),
         (DECIMAL, "bytes", "1.50", b"\x00\x96"),
         ("bytes", DECIMAL, b"\x00\x96", "1.50"),
-        # Wider numbers, texts and bytes.
+        # Promotions of numbers, strings and bytes.
         ("int", "long", -5, -5),
         ("int", "double", 5, 5.0),
         ("long", "float", 2**40, 2.0**40),
         ("float", "double", 0.5, 0.5),
         ("string", "bytes", "é", b"\xc3\xa9"),
         ("bytes", "string", b"\xc3\xa9", "é"),
-        # Words and branches.
+        # Enums and unions.
         (word("A", "B", "C"), word("C", "A"), "C", "C"),
         (word("A", "B", "C"), word("C", "A", default="A"), "B", "A"),
         ("int", ["null", "string", "long"], 5, 5),
@@ -104,7 +104,7 @@ def test_defaults_of_bytes_and_decimals(kind: Any, default: Any, wanted: Any) ->
         (["string", "int", "null"], ["null", "double", "string"], 5, 5.0),
         (["string", "int", "null"], ["null", "double", "string"], None, None),
         ("int", ["double", "int"], 5, 5),
-        # Within others.
+        # Nested types.
         (mapped("int"), mapped(["null", "long"]), {"k": [1, 2], "l": []}, {"k": [1, 2], "l": []}),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Topologies with Avro: expressions and functions, stores, keys, handlers, what the check at build time says."""
+"""Topologies with Avro: expressions and functions, stores, keys, handlers, checks at build time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AVRO = sf.Serdes.avro(USER)
 
 
 def users(*given: dict[str, Any], lanes: int = 1, value: Any = None, out: Any = None) -> Callable[..., list[Any]]:
-    """Give what a shape makes of these users."""
+    """The results of a shape for these users."""
 
     def run(shape: Callable[[sf.KStream[Any, Any]], sf.KStream[Any, Any]], **handlers: Any) -> list[Any]:
         builder = sf.StreamsBuilder()
@@ -59,13 +59,13 @@ BOB = user(1, "bob", level="HIGH")
     ],
 )
 def test_expressions_read_fields(expression: Any, wanted: list[Any]) -> None:
-    # A null value would be a tombstone: it goes into an object.
+    # A null value would be a tombstone, so it is put into an object.
     run = users(ANN, BOB, out=sf.Serdes.json())
     assert run(lambda s: s.map_values(sf.obj(x=expression))) == [{"x": one} for one in wanted]
 
 
 def test_types_flow_from_the_schema() -> None:
-    """Without a serde for the sink: the schema says what a field is written with."""
+    """Without a serde for the sink: the schema determines how a field is written."""
     builder = sf.StreamsBuilder()
     source = builder.stream("in", key=str, value=AVRO)
     source.map_values(sf.value["name"]).to("names")
@@ -85,7 +85,7 @@ def test_types_flow_from_the_schema() -> None:
 
 
 def test_what_is_not_read_goes_through_as_it_came() -> None:
-    # Two runs of elements, which our own writer would make one of.
+    # Two blocks of elements, where our own writer would write one.
     odd = b"\x03\x04\x02\x04\x02\x06\x00"
     schema = {"type": "array", "items": "long"}
     longs, plain = sf.Serdes.avro(schema), sf.Serdes.avro(schema, decode="dict")

@@ -1,4 +1,4 @@
-"""Views of Avro: what a plain dict of the record is, in every respect but that they never change."""
+"""Avro views: like a plain dict of the record in every respect, except that they are immutable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def view_of(value: Any, serde: Any = AVRO) -> Any:
 
 
 def same(seen: object, plain: object) -> bool:
-    """Are they equal, also in type and in order? What is nested is a view."""
+    """Whether they are equal, including types and order. Nested values are views."""
     if isinstance(plain, dict):
         return (
             type(seen) is JsonObject
@@ -54,7 +54,7 @@ def test_a_view_is_what_a_plain_value_is(case: tuple[Any, Any], asked: int) -> N
     data = written(schema, value)
     view, value = serde.view(data), read(schema, data)
     names = list(value) if isinstance(value, dict) else list(range(len(value)))
-    for at in range(asked if names else 0):  # the first are looked for, later ones come from a list, then from a dict
+    for at in range(asked if names else 0):  # the first lookups search in place, later ones use a list, then a dict
         name = names[-1 - at % len(names)]
         assert same(view[name], value[name])
     assert same(view, value)
@@ -215,7 +215,7 @@ PARTS = {
         {"name": "last", "type": "int"},
     ],
 }
-# Two runs of elements where our writer makes one, and small numbers in the branch of large ones.
+# Two blocks of elements where our writer would write one, and small numbers in the branch of large ones.
 LONGS, EITHER, INNER, MAP = b"\x03\x04\x02\x04\x02\x06\x00", b"\x02\x0a", b"\x02\x0c", b"\x02\x02k\x02\x0e\x00"
 
 
@@ -227,7 +227,7 @@ def test_what_is_not_changed_is_copied_byte_for_byte() -> None:
     assert serde.serialize(view) == rest + b"\x02"
     assert serde.serialize(view | {"last": 2}) == rest + b"\x04"
     assert serde.serialize({"last": 2} | view) == rest + b"\x02"
-    # A number in a dict is a number; what is nested stays a view.
+    # A number in a dict is a number; nested values stay views.
     spread = serde.serialize({**view, "last": 2})
     assert spread == LONGS + b"\x00\x0a" + INNER + MAP + b"\x04"
     assert serde.serialize(view.to_dict()) != serde.serialize(view)

@@ -1,4 +1,4 @@
-"""Where functions get views of Avro, and what becomes of those that come back."""
+"""Where functions receive Avro views, and what becomes of views that they return."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ AVRO, PLAIN = sf.Serdes.avro(USER), sf.Serdes.avro(USER, decode="dict")
 SCORE = sf.Serdes.avro({"type": "record", "name": "Score", "fields": [{"name": "score", "type": "double"}]})
 ANN = user(7, "ann", mail="a@b", tags=["x", "y"], scores={"a": 1.5, "b": -2.0}, photo=b"\x00\xff", boss=user(1, "bob"))
 BOB = user(1, "bob")
-# Two runs of elements, which our own writer would make one of: who keeps them, has copied.
+# Two blocks of elements, where our own writer would write one: if they are kept, the bytes were copied.
 TAGS = {"type": "record", "name": "T", "fields": [{"name": "tags", "type": {"type": "array", "items": "string"}}]}
 ODD = b"\x02\x02x\x02\x02y\x00"
 
 
 def run(make: Any, *values: Any, value: Any = AVRO, out: Any = AVRO) -> list[Any]:
-    """What is written to `out`."""
+    """The records in `out`."""
     builder = sf.StreamsBuilder()
     make(builder.stream("in", key=str, value=value)).to("out", key=str, value=out)
     with TopologyTestDriver(builder.build()) as driver:
@@ -327,7 +327,7 @@ def test_arrow_batches_have_columns_of_fields() -> None:
     stream = builder.stream("in", key=str, value=AVRO)
     stream.map_batches(shout, schema=schema).to("out", value=AVRO)
     stream.foreach_batch(seen.append, schema=schema)
-    # JSON has no bytes: what is in no column of them goes there.
+    # JSON has no bytes, so only columns without them are written as JSON.
     stream.map_batches(lambda batch: batch.select(["scores", "level"])).to("all", value=sf.Serdes.json())
     with TopologyTestDriver(builder.build()) as driver:
         with driver.epoch():
@@ -386,7 +386,7 @@ def test_stores_of_avro_are_shown_as_arrow() -> None:
         table.validate(full=True)
         assert table["name"].to_pylist() == ["ann", "bob"]
         assert table["tags"].to_pylist() == [["x", "y"], []]
-        # A map is a struct of all names that were seen.
+        # A map is a struct with all names that occur.
         assert table["scores"].to_pylist() == [{"a": 1.5, "b": -2.0}, {"a": None, "b": None}]
         assert table["photo"].to_pylist() == [b"\x00\xff", b""]
         narrow = driver.to_arrow("users", schema=pa.schema([("id", pa.int32())]))
@@ -402,7 +402,7 @@ def test_the_doctor_proposes_expressions_for_functions_of_avro() -> None:
     stream = builder.stream("in", key=str, value=AVRO)
     stream.filter(lambda k, v: v["id"] > 5).to("a")
     stream.map_values(lambda v: {"name": v["name"], "first": v["tags"][0]}).to("b", value=sf.Serdes.json())
-    # All of the record would become JSON: the function copies what it doesn't change.
+    # The whole record would become JSON, so the function copies fields that it doesn't change.
     stream.map_values(lambda v: v | {"id": 8}).to("c", value=AVRO)
     stream.map_values(lambda v: {**v, **v["boss"]}).to("whole", value=AVRO)
     stream.map_values(lambda v: {**v["scores"], **v["boss"]}).to("parts", value=sf.Serdes.json())

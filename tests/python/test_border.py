@@ -1,4 +1,4 @@
-"""Both halves of the package say the same: kinds of nodes and errors, settings, expressions, the stub."""
+"""Both halves of the package agree: kinds of nodes and errors, settings, expressions, the stub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`stoatflow bundle`: all of it, no secret, no data, whatever hangs."""
+"""`stoatflow bundle`: everything in it, no secret, no data, whatever hangs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OF_MACHINE = {"versions.json", "machine.json", "environment.json", "process.json
 
 
 class Archive:
-    """What is in a zip file."""
+    """The contents of a zip file."""
 
     def __init__(self, path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
@@ -62,7 +62,7 @@ class Archive:
 
 
 def bundle(folder: Path, *arguments: str | None, interval: str = "0") -> Archive:
-    """Make one. A slow machine has all the time that it needs, unless the test says how much."""
+    """Create a bundle. A slow machine has all the time that it needs, unless the test sets a limit."""
     given = [str(each) for each in arguments]
     given += [] if "--timeout" in given else ["--timeout", "60"]
     assert main(["bundle", *given, "-o", str(folder / "made.zip"), "--interval", interval]) == 0
@@ -88,7 +88,7 @@ def works_off(app: StoatFlow) -> None:
     assert app.error is None
 
 
-# What is in it ---------------------------------------------------------------------------------------------
+# Contents --------------------------------------------------------------------------------------------------
 
 
 def test_all_of_it_and_no_data(
@@ -147,7 +147,7 @@ def test_only_its_owner_reads_it_and_nothing_else_is_left(
         assert (told["missing"], set(told["files"])) == ([], ANSWERS | OF_MACHINE | {"SUMMARY.md"})
         assert main(["bundle", url, "-o", str(folder / "none" / "made.zip")]) == 2
         assert f"there is no folder {folder / 'none'}" in capsys.readouterr().err
-    # It can't be renamed to where a folder stands: what was written is taken away.
+    # It can't be renamed to an existing folder: the written file is removed.
     with pytest.raises(IsADirectoryError):
         write(folder, "inside", [], {})
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
@@ -166,8 +166,8 @@ def test_rates_are_of_the_time_between(broker: EmbeddedBroker, make: Make, tmp_p
         writer.start()
         try:
             until(lambda: app.metrics()["records_committed"] > 0)
-            # A thousand in a second, unless the machine is slow: then few come, or those of some
-            # seconds at once.
+            # A thousand per second, unless the machine is slow: then there are few, or those of some seconds
+            # together.
             for _ in range(10):
                 made = bundle(tmp_path, app.admin_url, interval="1")
                 (rate,) = re.findall(r"records read ([\d.]+)/s", made.summary)
@@ -212,7 +212,7 @@ VARIABLES = {
 
 @contextmanager
 def running(folder: Path, variables: dict[str, str], *arguments: str) -> Iterator[str]:
-    """`stoatflow run` on an embedded broker; gives its address. The log is `log.txt`."""
+    """`stoatflow run` on an embedded broker; yields its address. The log is `log.txt`."""
     with EmbeddedBroker(folder / "topics") as broker:
         broker.create_topic("in")
         broker.create_topic("out")
@@ -268,7 +268,7 @@ def test_the_address_may_hold_the_token(broker: EmbeddedBroker, make: Make, tmp_
         assert TOKEN not in made.everything()
 
 
-# Whatever it does ------------------------------------------------------------------------------------------
+# Misbehaving applications ----------------------------------------------------------------------------------
 
 
 def test_while_a_function_hangs(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_while_it_restores(broker: EmbeddedBroker, make: Make, tmp_path: Path) -
 
 
 class Before(BaseHTTPRequestHandler):
-    """Stands before a real port; some paths it doesn't answer, others it answers itself."""
+    """In front of a real port; doesn't answer some paths, and answers others itself."""
 
     url = ""
     silent: tuple[str, ...] = ()
@@ -342,14 +342,14 @@ class Before(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def before(
     url: str | None, silent: tuple[str, ...] = (), own: dict[str, bytes] | None = None, drips: str = ""
 ) -> Iterator[str]:
-    """An address before that of an application."""
+    """The address of a proxy in front of an application."""
     given = {"url": url, "silent": silent, "own": own or {}, "drips": drips, "goes_on": threading.Event()}
     handler = type("Handler", (Before,), given)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -431,7 +431,7 @@ def test_an_answer_that_is_too_large_is_cut_and_said(broker: EmbeddedBroker, mak
     assert len(made.texts["stores.json"]) == KEEP_MOST < entry["bytes"]
 
 
-# Where it can't be reached ---------------------------------------------------------------------------------
+# Unreachable applications ----------------------------------------------------------------------------------
 
 
 def test_who_is_not_reached_is_told_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

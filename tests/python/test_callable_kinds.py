@@ -1,4 +1,4 @@
-"""Whatever can be called is called with its arguments in order: functions, methods, classes, objects, builtins."""
+"""Any callable is called with its arguments in order: functions, methods, classes, objects, builtins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INPUT = [("k", "a"), ("k", "b")]
 
 
 class Suffix:
-    """Methods of all kinds, an object that is called, and a class whose making is a call."""
+    """Methods of all kinds, a callable object, and a class whose constructor is the call."""
 
     def __init__(self, value: str) -> None:
         self.value = value

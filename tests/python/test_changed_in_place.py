@@ -1,4 +1,4 @@
-"""With `decode="dict"` a processor may change what it was given in place and forward it, in every role."""
+"""With `decode="dict"` a processor may change its input in place and forward it, in every role."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Changes(sf.ContextualProcessor[Any, Any, Any, Any]):
 
 
 class ChangesFixed(sf.ContextualFixedKeyProcessor[Any, Any, Any]):
-    """Changes the value, where keys stay."""
+    """Changes the value, with fixed keys."""
 
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:
         change(record.value)
@@ -49,7 +49,7 @@ class ChangesKey(sf.ContextualProcessor[Any, Any, Any, Any]):
 
 
 class ChangesKeyFixed(sf.ContextualFixedKeyProcessor[Any, Any, Any]):
-    """Changes the key, where keys stay."""
+    """Changes the key, with fixed keys."""
 
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:
         change(record.key)

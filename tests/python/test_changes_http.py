@@ -1,4 +1,4 @@
-"""Stores that are followed over HTTP: `/changes` of the admin port."""
+"""Following stores over HTTP: `/changes` of the admin port."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stoatflow import EmbeddedBroker
 
 
 class Event(NamedTuple):
-    """What was sent."""
+    """An event of the stream."""
 
     name: str
     data: Any
@@ -32,7 +32,7 @@ class Event(NamedTuple):
 
 @contextmanager
 def follow(url: str | None, path: str, token: str | None = None) -> Iterator[Iterator[Event]]:
-    """Events as they come; with the head of the answer first."""
+    """Events as they arrive; the first one is the head of the response."""
     to = urlsplit(url or "")
     connection = http.client.HTTPConnection(str(to.hostname), to.port, timeout=60)
     try:
@@ -57,7 +57,7 @@ def events(answer: http.client.HTTPResponse) -> Iterator[Event]:
 
 
 def put(broker: EmbeddedBroker, *records: tuple[str, int | None, int]) -> None:
-    """Key, value (`None` deletes), time."""
+    """Records of key, value (`None` deletes) and timestamp."""
     encoded = ((key, None if value is None else value.to_bytes(8, "big"), at) for key, value, at in records)
     broker.produce_many("in", ((None, key.encode(), value, at) for key, value, at in encoded))
 
@@ -100,7 +100,7 @@ def test_rows_then_changes_then_the_end(broker: EmbeddedBroker, make: Make) -> N
             schema = {"$ref": "urn:api#/components/schemas/Changes"}
             for event in (first, second):
                 jsonschema.Draft202012Validator(schema, registry=registry).validate(event.data)
-        # What was committed comes before the end.
+        # Committed rows precede the end.
         assert [(event.name, event.data.get("rows", [{}])[0].get("key")) for event in all_of_them] == [
             ("changes", "b"),
             ("end", None),

@@ -1,4 +1,4 @@
-"""The guard before a function of librdkafka (crates/client-guard) is linked in, and leaves no row as it was."""
+"""The guard in front of a librdkafka function (crates/client-guard) is linked in, and initializes each row."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_rows_that_nobody_fills_in_are_those_of_no_partition() -> None:
     native = importlib.import_module("stoatflow._native").__file__
     assert native is not None
     guarded = ctypes.CDLL(native).__getattr__("__wrap_rd_kafkap_leader_discovery_set_topic")
-    # As a block that somebody has used before: negative numbers, one of which is a broker's.
+    # Like reused memory: negative numbers, one of which is a broker id.
     garbage = ctypes.create_string_buffer(b"\xfe\xff\xff\xff" * 1024, 4096)
     room = Room(size=4096, buffer=ctypes.addressof(garbage))
     topics, internal = (Topic * 1)(), ctypes.create_string_buffer(256)

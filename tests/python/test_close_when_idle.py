@@ -51,16 +51,16 @@ def test_windows_close_when_nothing_comes(
             source.pipe(key, 1, timestamp=at)
         driver.advance("29s")
         assert read(driver) == []
-        # A record begins the wait anew.
+        # A record restarts the wait.
         source.pipe("c", 1, timestamp=15_000)
         driver.advance("29s")
         assert read(driver) == []
         driver.advance("1s")
-        # Stream time is 50 s now: the window is open still.
+        # Stream time is 50 s now: the window is still open.
         assert read(driver) == []
         driver.advance("30s")
         assert read(driver) == [("a", 0, 2), ("b", 0, 1), ("c", 0, 1)]
-        # What comes for it now is late; the next window is as any other.
+        # Further records of the window are late; the next window is normal.
         source.pipe("a", 1, timestamp=30_000)
         source.pipe("a", 1, timestamp=90_000)
         driver.advance("10m")
@@ -163,7 +163,7 @@ def with_late(windows: Windows, late: sf.LatePolicy | None, **source: object) ->
 def test_what_comes_for_a_window_that_idleness_closed_goes_where_late_records_go(
     windows: Windows, semantics: str, lanes: int
 ) -> None:
-    """The watermark stays where it was, so the source doesn't know that it is late."""
+    """The watermark is unchanged, so the source doesn't know that the record is late."""
     topology = with_late(windows, sf.DLQ("late"))
     with TopologyTestDriver(topology, {"time.semantics": semantics}, lanes=lanes) as driver:
         source = driver.input("in", str, int)
@@ -180,7 +180,7 @@ def test_what_comes_for_a_window_that_idleness_closed_goes_where_late_records_go
         assert "older than the watermark" in told["message"]
         counted = {key for key, _ in driver.output("out", str, int).read_key_values_to_list()}
         assert counted == {"a", "b"}
-        # What the watermark has passed the source itself sends there, once.
+        # Records older than the watermark are sent there by the source itself, once.
         source.pipe("a", 5, timestamp=30_000)
         assert driver.output("late", str, int).read_values_to_list() == [5]
 
@@ -188,7 +188,7 @@ def test_what_comes_for_a_window_that_idleness_closed_goes_where_late_records_go
 @pytest.mark.parametrize("late", [None, "grace", "drop", sf.DecideLate(lambda record, watermark: sf.DLQ("late"))])
 @pytest.mark.parametrize("semantics", SEMANTICS)
 def test_without_a_topic_for_late_records_it_is_dropped_and_counted(late: sf.LatePolicy, semantics: str) -> None:
-    """A function is for records as they were read, and is not asked."""
+    """A policy function is for records as they were read, so it is not called."""
     with TopologyTestDriver(with_late(TUMBLING, late), {"time.semantics": semantics}) as driver:
         source = driver.input("in", str, int)
         source.pipe("a", 1, timestamp=20_000)

@@ -1,4 +1,4 @@
-"""Cogrouped streams with a cache: one store, so one update per key and commit, whichever stream it came from."""
+"""Cogrouped streams with a cache: one store, so one update per key and commit, whichever stream it is from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows of so many records of a key: results, what is kept, lanes, restarts, what is refused."""
+"""Windows of a number of records per key: results, retention, lanes, restarts, what is rejected."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_every_record_is_in_one_window_of_its_key(together: bool) -> None:
             ("a", 3, 6, [4, 5, 6]),
             ("a", 6, 9, [7]),
         ]
-        # The first window of a was forgotten when the second was full.
+        # The first window of a was dropped when the second was full.
         assert kept(driver) == [("a", 3, [4, 5, 6]), ("a", 6, [7]), ("b", 0, [9, 8])]
 
 

@@ -1,4 +1,4 @@
-"""`/dead-letters` of the admin port: the last letters of a running application, as they were committed."""
+"""`/dead-letters` of the admin port: the latest letters of a running application, as they were committed."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_letter_of_an_epoch_that_failed_is_shown_once(broker: sf.EmbeddedBroke
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=bytes)
     checked = stream.map_values(refuse, name="refuse", on_error=sf.DLQ("bad"))
-    # No handler: what it raises goes back to the last commit, and the letter before it comes again.
+    # No handler: its exception rolls back to the last commit, and the letter before it is written again.
     checked.map_values(sometimes, name="sometimes").to("out", key=str, value=bytes)
     app = make(builder.build(), **{"lanes.count": 1})
     app.set_uncaught_exception_handler(lambda _error: "REPLACE_THREAD")
@@ -183,7 +183,7 @@ def test_only_who_has_the_token_sees_data(broker: sf.EmbeddedBroker, make: Make)
 
 
 def test_the_doctor_says_what_is_wrong_and_when_nothing_is(broker: sf.EmbeddedBroker, make: Make) -> None:
-    # Of the machine that the test runs on.
+    # These findings depend on the test machine.
     elsewhere = {"disk_nearly_full", "files_nearly_out", "slow_commit"}
 
     def findings(app: sf.StoatFlow) -> list[dict[str, str]]:

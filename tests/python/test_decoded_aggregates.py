@@ -1,4 +1,4 @@
-"""What a function sees of an aggregate whose serde is Python code: one kind, in the first call and in every other."""
+"""A function whose aggregate has a serde in Python always receives the same type, from the first call on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SESSIONS = sf.SessionWindows.of_inactivity_gap_with_no_grace("10s")
 
 
 class Total(NamedTuple):
-    """What the serde below gives; it takes dicts too."""
+    """The result of the serde below, which also accepts dicts."""
 
     seconds: int
 
@@ -31,7 +31,7 @@ class TotalSerde(sf.Serde[Any]):
 
 
 class JsonSerde(sf.Serde[Any]):
-    """Gives lists where tuples were."""
+    """Returns lists where tuples were."""
 
     def serialize(self, value: Any) -> bytes:
         return json.dumps(value).encode()
@@ -110,7 +110,7 @@ def test_an_aggregate_is_of_one_kind_in_every_call(
     assert values[-1] == 15
     assert len(seen) >= 4
     assert set(seen) == {kind}
-    # The first value of a reduction goes on as it came.
+    # The first value of a reduction is passed on unchanged.
     assert set(given[operation == "reduce" :]) == {kind}
 
 

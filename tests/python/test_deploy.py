@@ -1,4 +1,4 @@
-"""The files of deploy/ are valid, and their commands do what they say against an application that runs."""
+"""The files of deploy/ are valid, and their commands work on a running application."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def run(command: list[str], port: str) -> int:
-    """Run a health check of a file on another port; give its exit code."""
+    """Run a file's health check on another port; returns its exit code."""
     assert command[0] == "python"
     assert any(":8080/" in word for word in command)
     moved = [sys.executable, *(word.replace(":8080/", f":{port}/") for word in command[1:])]
@@ -128,7 +128,7 @@ def test_systemd_does_not_start_what_was_fenced() -> None:
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     tool = shutil.which("systemd-analyze")
-    if tool is None:  # the test above has read the unit; systemd's own word is asked where systemd is
+    if tool is None:  # the test above has read the unit; where there is systemd, it checks the unit too
         return
     copy = tmp_path / UNIT.name
     copy.write_text(UNIT.read_text("utf-8").replace("/opt/word-counts/venv/bin/stoatflow", "/bin/true"), "utf-8")

@@ -1,4 +1,4 @@
-"""`stoatflow diff`: what it says of a change is what a run of the old topology and one of the new one do."""
+"""`stoatflow diff`: its report about a change matches a run of the old topology and one of the new one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NARROW = sf.Serdes.json_schema({"type": "object", "required": ["x"]})
 
 
 class Case(NamedTuple):
-    """A change of the store `c`, what is said of it, and what it holds after the new start."""
+    """A change of the store `c`, the expected report, and its contents after the new start."""
 
     name: str
     old: Build
@@ -443,7 +443,7 @@ def test_inputs_that_come_and_go(place: Place) -> None:
     assert place.life(of("in", "in2")) == {"c": {"a": 2, "b": 1, "z": 1}}
     place.life(of("in"))
     place.write("in2", b"z", 1)
-    # It goes on where it was, and counts nothing twice.
+    # It continues where it was, and counts nothing twice.
     assert place.life(of("in", "in2")) == {"c": {"a": 2, "b": 1, "z": 2}}
 
 
@@ -478,7 +478,7 @@ def test_another_application_reads_from_the_beginning(place: Place) -> None:
     place.life(count())
     place.write("in", b"a", 5)
     assert place.life(count())["c"] == GOES_ON
-    # Nothing is new, and all of it is counted again.
+    # No topic is new, and all of it is counted again.
     assert place.life(count(), **{"application.id": "app-2"})["c"] == GOES_ON
 
 

@@ -1,4 +1,4 @@
-"""`stoatflow diff` on the command line: files, settings, exit codes, what is printed."""
+"""`stoatflow diff` on the command line: files, settings, exit codes, output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`stoatflow dlq` on an embedded broker: what an application gave up is listed, shown, and sent back once."""
+"""`stoatflow dlq` on an embedded broker: dead letters are listed, shown, and replayed once."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def mended(order: Any) -> int:
 
 
 class Shop:
-    """An application with a mistake, on a broker."""
+    """An application with a bug, on a broker."""
 
     def __init__(self, folder: Path, broker: EmbeddedBroker) -> None:
         self._folder, self.broker = folder, broker
@@ -79,7 +79,7 @@ class Shop:
         return self.client.read(topic, partition, begin, end).next(10_000)
 
     def write(self, *records: tuple[str, bytes | None, list[Header]]) -> None:
-        """Topic, value, headers."""
+        """Records of topic, value and headers."""
         writer = self.client.writer("by hand")
         writer.begin()
         writer.send([(topic, 0, b"k", value, NOON, headers) for topic, value, headers in records])
@@ -93,7 +93,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 
 def listed(shop: Shop, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, dict[str, Any]]:
-    """By exception."""
+    """The listing by exception."""
     capsys.readouterr()
     assert shop.dlq("list", "bad", "--json", *arguments) == 0
     return {str(cause["exception"]): cause for cause in json.loads(capsys.readouterr().out)["causes"]}
@@ -126,7 +126,7 @@ def test_from_the_first_look_to_the_end(shop: Shop, capsys: pytest.CaptureFixtur
     told = [dict(row[4]).get("__stoatflow.replay.topic") for row in shop.read("totals")]
     assert told == [None, b"bad", b"bad"], "outputs have the headers of their input"
 
-    # The second replay knows, and so does the list.
+    # The second replay sees the marks, and so does the list.
     assert shop.dlq("replay", "bad", "--yes", "--node", "total") == 0
     said = capsys.readouterr().out
     assert "left out, replayed before (--again takes them too): 2\n" in said
@@ -190,10 +190,10 @@ def test_a_look_changes_nothing(
     assert capsys.readouterr().out.endswith("\nnothing was changed (--dry-run)\n")
     assert shop.dlq("replay", "bad", "--dry-run", "--json") == 0
     assert json.loads(capsys.readouterr().out)["sent"] == 3
-    # Nobody can be asked.
+    # There is no terminal to ask for confirmation.
     assert shop.dlq("replay", "bad") == 2
     assert "Next: add --yes to do it" in capsys.readouterr().err
-    # Somebody is asked, and says no.
+    # The confirmation is refused.
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(builtins, "input", lambda question: "no")
     assert shop.dlq("replay", "bad") == 1
@@ -205,7 +205,7 @@ def test_a_look_changes_nothing(
 
 
 def test_letters_that_have_nothing_to_send(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a record that is gone nothing is known; a timer came from nowhere."""
+    """A record that was deleted can't be fetched, and a timer has no record."""
     source = [(name.replace("__streams", "__stoatflow"), value) for name, value in STREAMS]
     shop.write(
         ("bad", None, [*source, ("__stoatflow.errors.gone", b"true")]),
@@ -254,7 +254,7 @@ def test_errors_say_what_to_do(shop: Shop, tmp_path: Path, capsys: pytest.Captur
     assert not nowhere.exists(), "a look makes no folder"
     assert "bootstrap.servers" in said("list", "bad")
 
-    # Where it came from is gone, or has become smaller: nothing is sent, of others neither.
+    # Its source topic is gone, or has fewer partitions: nothing is sent, not even other letters.
     sent = [(name, b"2" if name.endswith("partition") else value) for name, value in STREAMS]
     gone = [(name, b"left" if name.endswith("topic") else value) for name, value in STREAMS]
     shop.write(("bad", b"fine", STREAMS), ("bad", b"partition", sent))
@@ -270,12 +270,12 @@ def test_errors_say_what_to_do(shop: Shop, tmp_path: Path, capsys: pytest.Captur
 
 
 def test_what_another_replay_does_at_the_last_moment_is_seen(shop: Shop) -> None:
-    """Marks are read when nobody else can write them any more."""
+    """Marks are read when no other replay can write them any more."""
     shop.work(as_bought)
     first = Replay(shop.client, DeadLetterTopic(shop.client, "bad"), Selection())
 
     class Late:
-        """Between the start of a replay and its writer the first one does it all."""
+        """Between the start of a replay and its writer, another one replays everything."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(shop.client, name)

@@ -1,4 +1,4 @@
-"""The pure parts of `stoatflow dlq`: letters by their headers, selections, marks, and what is written for readers."""
+"""The pure parts of `stoatflow dlq`: letters by their headers, selections, marks, and output for readers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_letter_of_kafka_streams() -> None:
 
 
 def test_a_letter_with_both_kinds_of_headers() -> None:
-    """`errors.dead.letter.queue.headers=kafka-streams` says the same twice."""
+    """With `errors.dead.letter.queue.headers=kafka-streams` the same facts are in two kinds of headers."""
     both = letter([("trace", b"1"), OURS[0], *STREAMS, *OURS[1:]])
     assert both == letter([("trace", b"1"), *OURS])
     assert letter([*STREAMS, OURS[0], *STREAMS, *OURS[1:]]).headers == tuple(STREAMS), "its record was a letter too"
@@ -90,7 +90,7 @@ def test_a_record_without_such_headers_is_no_letter() -> None:
 
 @pytest.mark.parametrize(("inner", "outer"), [(OURS, OURS), (STREAMS, OURS), (OURS, STREAMS)])
 def test_a_letter_that_was_read_and_failed_again(inner: list[Header], outer: list[Header]) -> None:
-    """What it was when it was read stays as it was, also its headers of the first failure."""
+    """The letter's own form is unchanged, including the headers of the first failure."""
     last = [(name, b"letters" if name.endswith(".topic") else value) for name, value in outer]
     found = letter([("trace", b"1"), *inner, *last])
     assert found.headers == (("trace", b"1"), *inner)
@@ -109,7 +109,7 @@ def test_how_often_a_record_was_replayed() -> None:
 
 
 def test_the_name_of_a_cause_stays() -> None:
-    # It stands in people's shell histories and tickets.
+    # The id is in users' shell histories and tickets, so it must not change.
     assert letter(OURS).cause.id == letter([("other", b""), *OURS], (1, 9), 7).cause.id == "79364f54"
     assert letter(STREAMS).cause.id != letter(OURS).cause.id
 

@@ -1,10 +1,10 @@
-"""What the pages say is true: their code runs, their links lead somewhere, their tables are the engine's.
+"""The pages are true: their code runs, their links have targets, and their tables match the engine.
 
-Blocks of one page share their names and run in one process of their own, in an empty folder. A block marked
+Blocks of one page share their names and run in one separate process, in an empty folder. A block marked
 `python no-run` needs a reason in a comment of the page just above it. A block with `title="app.py"` is a file: it is
-written there for those behind it. A block marked `console run` is a transcript: its commands run in their place among
-the others, and say what stands there, in `/home/ann` for the folder. (Lines that mark a place in a traceback are left
-out: each version of Python has its own.) The commands of a block marked `sh run` must end well.
+written to that file for later blocks. A block marked `console run` is a transcript: its commands run in order with the
+other blocks, and must print the output shown, where `/home/ann` stands for the folder. (Marker lines in tracebacks are
+left out: they differ between versions of Python.) The commands of a block marked `sh run` must succeed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 
 class Block(NamedTuple):
-    """A block of code of a page."""
+    """A code block of a page."""
 
     line: int
     marker: str
@@ -95,14 +95,14 @@ def _commands(page, line, text):
 
 
 def statement(page: Path, block: Block) -> str:
-    """What runs a block."""
+    """The statement that runs a block."""
     if block.marker == "console run":
         return f"_transcript({name(page)!r}, {block.line}, {block.code!r})"
     if block.marker == "sh run":
         return f"_commands({name(page)!r}, {block.line}, {block.code!r})"
     if file := FILE.fullmatch(block.marker):
         return f"open({file[1]!r}, 'w', encoding='utf-8').write({block.code!r} + chr(10))"
-    # The line of the page stands in the traceback.
+    # Tracebacks show the line of the page.
     return f"exec(compile({chr(10) * block.line + block.code!r}, {name(page)!r}, 'exec'))"
 
 

@@ -1,8 +1,8 @@
-"""Every public name and method has an example in its docstring, and it gives what stands there.
+"""Every public name and method has an example in its docstring, with the right output.
 
-Examples are doctests. They begin where `import stoatflow as sf` and `from stoatflow.testing import
-MockProcessorContext, TopologyTestDriver` end, run in an empty folder of their own, and share nothing. Where they ask
-the schema registry at localhost:8081, `tests/registry.py` answers.
+Examples are doctests. They start after `import stoatflow as sf` and `from stoatflow.testing import
+MockProcessorContext, TopologyTestDriver`, run in their own empty folder, and share nothing. Requests to the schema
+registry at localhost:8081 are answered by `tests/registry.py`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import pytest
 
 import stoatflow as sf
 from registry import Registry
-from stoatflow import spark, sql, testing
+from stoatflow import opentelemetry, spark, sql, testing
 from stoatflow._runtime.registry_http import Answer, Connection
 from stoatflow.testing import MockProcessorContext, TopologyTestDriver
 
-PUBLIC = (sf, testing, sql, spark)
-"""Modules whose names users import. What two of them have stands with the first."""
+PUBLIC = (sf, testing, sql, spark, opentelemetry)
+"""Public modules. A name that two of them share belongs to the first."""
 LONGEST = 10
-"""Lines of an example, without what it prints."""
+"""Maximum lines of an example, without its output."""
 PLAN = "the form in which the engine gets it"
 CLASS = "the example of its class has it"
 OWN = "the application calls it, and nobody else"
@@ -58,7 +58,7 @@ WITHOUT = {
     "UnknownOutcomeError": "it takes a broker that goes away while it commits",
     "testing.TopologyTestDriver.serde": PLAN,
 }
-"""What has none, and why."""
+"""Names without an example, and why."""
 
 
 def public(module: ModuleType) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def methods(cls: type) -> dict[str, Any]:
 
 
 def documented() -> dict[str, Any]:
-    """Each public name and each method; what several classes share stands with the first."""
+    """Each public name and each method; a method that several classes share belongs to the first."""
     things: dict[str, Any] = {}
     for module in PUBLIC:
         for name, thing in public(module).items():
@@ -124,7 +124,7 @@ def test_what_needs_none_has_none() -> None:
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is empty, for each example."""
+    """An empty registry for each example."""
     answering = Registry()
 
     def request(self: Connection, _method: str, url: str, path: str, data: bytes | None, _within_s: float) -> Answer:
@@ -136,7 +136,6 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", [name for name in DOCUMENTED if has_example(name)])
 def test_the_example_gives_what_it_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("STOATFLOW_STATE_DIR", str(tmp_path / "state"))
     test = example_of(name)
     lines = sum(len(example.source.splitlines()) for example in test.examples)
     assert lines <= LONGEST, f"{lines} lines are too many to be read in help()"

@@ -37,7 +37,7 @@ FINE = "settings, open files, state directory, other instances on this machine, 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """With an application, its settings, and its topics."""
+    """A folder with an application, its settings, and its topics."""
     monkeypatch.chdir(tmp_path)
     Path("app.py").write_text(APP)
     configure()
@@ -56,7 +56,7 @@ def configure(**more: object) -> None:
 
 
 def found(capsys: pytest.CaptureFixture[str], app: str = "app.py") -> list[dict[str, Any]]:
-    """What is said of all but functions."""
+    """All findings except those about functions."""
     assert main(["doctor", app, "--config", "app.json", "--live", "--json"]) == 0
     findings: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     return findings
@@ -110,7 +110,7 @@ def test_no_broker_and_one_replica_of_several(
 
 
 def found_with_400_files(app: str = "app.py") -> list[dict[str, Any]]:
-    """In a process of its own: this one may have more of them open."""
+    """In its own process, because this one may have more files open."""
     command = [sys.executable, "-m", "stoatflow", "doctor", app, "--config", "app.json", "--live", "--json"]
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limited = f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (400, {hard}))"

@@ -1,6 +1,6 @@
-"""What lanes do at the end of a commit, when stream time is agreed on, is known behind a restart: it is not done again.
+"""Work of lanes at the end of a commit, once they agree on stream time, is not repeated after a restart.
 
-Lane 0 keeps the times of all lanes with the commit. What the others do behind that agreement belongs to it too.
+Lane 0 stores the times of all lanes with the commit. The work of other lanes after that agreement belongs to it too.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def test_windows_that_idleness_closed_come_once_over_crashes(lanes: int, setting
 
 @pytest.mark.parametrize("lanes", LANES)
 def test_windows_that_a_start_gives_are_given_by_that_start_alone(lanes: int) -> None:
-    """A record closes a window before the next pass is allowed. The next start makes the pass, without a record."""
+    """A record closes a window before the next pass is due. The next start makes the pass, without a record."""
     topology = on_close(sf.TimeWindows("10s", grace="0s"))
     with TopologyTestDriver(topology, {PASSES: 600_000}, lanes=lanes) as driver:
         output = driver.output("out", str, int)
@@ -61,7 +61,7 @@ def test_windows_that_a_start_gives_are_given_by_that_start_alone(lanes: int) ->
 
 
 class Raises(sf.ContextualProcessor[str, int, str, int]):
-    """A timer asks for a watermark."""
+    """A timer that requests a watermark."""
 
     def init(self, context: sf.ProcessorContext[str, int]) -> None:
         super().init(context)
@@ -76,7 +76,7 @@ class Raises(sf.ContextualProcessor[str, int, str, int]):
 
 @pytest.mark.parametrize("key", KEYS)
 def test_a_watermark_that_a_timer_asks_for_is_not_lost_with_its_timer(key: str) -> None:
-    """The timer is gone with the commit, so the request must be in it."""
+    """The timer is deleted with the commit, so the request must be part of it."""
     builder = sf.StreamsBuilder()
     builder.add_state_store(sf.Stores.timers("timers", key=str))
     source = builder.stream("in", key=str, value=int, watermark=sf.Watermark.bounded("20s"))

@@ -1,4 +1,4 @@
-"""Records that are left out are told to the log: the first of each cause at once, and all of them in a few lines."""
+"""Dropped records are logged: the first of each cause immediately, and all of them in a few lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORDS = 20_000
 
 
 class Kept(logging.Handler):
-    """Keeps warnings as they come."""
+    """Keeps warnings in order."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -41,7 +41,7 @@ def warnings() -> Iterator[list[logging.LogRecord]]:
 
 
 def run(tmp_path: Path, builder: sf.StreamsBuilder, records: list[tuple[bytes | None, bytes, int]]) -> Counter[str]:
-    """Run until all is read; give what was left out, by reason."""
+    """Run until everything is read; returns the dropped records by reason."""
     with sf.EmbeddedBroker() as broker:
         broker.create_topic("in", 2)
         broker.create_topic("out")
@@ -56,7 +56,7 @@ def run(tmp_path: Path, builder: sf.StreamsBuilder, records: list[tuple[bytes | 
 
 
 def told(warnings: list[logging.LogRecord]) -> Counter[str]:
-    """How many records the lines speak of, by reason."""
+    """The number of records mentioned in the lines, by reason."""
     found: Counter[str] = Counter()
     for line in list(warnings):
         if "reason" in (fields := line.__dict__["fields"]):
@@ -93,7 +93,7 @@ def test_what_operators_leave_out_is_told(tmp_path: Path, warnings: list[logging
     assert found["null_key"] >= 2
     assert found["duplicate"] > 1_000
     expected = Counter({reason: count for reason, count in found.items() if reason != "duplicate"})
-    # Duplicates are what deduplicate is there for.
+    # Dropping duplicates is the purpose of deduplicate.
     until(lambda: told(warnings) == expected)
     assert len(warnings) < 10
     assert any("stoatflow explain late" in line.getMessage() for line in warnings)

@@ -82,7 +82,7 @@ def test_every_operator_with_functions() -> None:
         "value": "json",
         "materialized": {"store": "t"},
     }
-    # One function, used twice, is one entry of the table.
+    # A function that is used twice is one entry of the table.
     assert nodes[1]["function"] == nodes[2]["function"] == {"udf": 0}
     names = made["functions"]
     assert names[0].endswith(f"test_dsl.py:{keep.__code__.co_firstlineno} keep")

@@ -16,7 +16,7 @@ NONE = "0s"
 
 
 def nodes(builder: sf.StreamsBuilder) -> list[dict[str, Any]]:
-    """The calls as they cross the border, before anything is checked there."""
+    """The calls as they are sent to the engine, before any check there."""
     found: list[dict[str, Any]] = json.loads(encode(builder._plan.snapshot()).json)["nodes"]
     return [{name: value for name, value in node.items() if name != "line"} for node in found]
 

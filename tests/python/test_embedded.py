@@ -108,3 +108,63 @@ def test_the_end_of_the_process_removes_a_temporary_directory(tmp_path: Path) ->
     assert Path(path).parent == tmp_path
     assert seen_after_the_fork == "True"
     assert not list(tmp_path.glob("stoatflow-embedded-*"))
+
+
+def counting(name: str = "counting") -> tuple[sf.Topology, dict[str, object]]:
+    builder = sf.StreamsBuilder()
+    builder.stream("words", key=str, value=str).group_by_key().count(store="counts")
+    return builder.build(), {"application.id": name}
+
+
+def counts(broker: EmbeddedBroker | None, **settings: object) -> dict[str, int]:
+    topology, config = counting()
+    with sf.StoatFlow(topology, {**config, **settings}, broker=broker) as app:
+        app.wait_until(caught_up=True)
+        return dict(app.store("counts").all())
+
+
+def test_a_second_run_on_new_temporary_topics_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STOATFLOW_STATE_DIR", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for _ in range(2):
+        with EmbeddedBroker() as broker:
+            broker.create_topic("words")
+            broker.produce("words", "a", "1")
+            assert counts(broker) == {"a": 1}
+            assert (Path(broker.path) / "state" / "counting").is_dir()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_state_is_beside_the_topics_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STOATFLOW_STATE_DIR", raising=False)
+    with EmbeddedBroker(tmp_path / "topics") as broker:
+        broker.create_topic("words")
+        broker.produce("words", "a", "1")
+        assert counts(broker) == {"a": 1}
+    # By its address alone, and from the state that is there.
+    assert counts(None, bootstrap_servers=f"embedded:{tmp_path / 'topics'}") == {"a": 1}
+    assert (tmp_path / "topics" / "state" / "counting").is_dir()
+    with EmbeddedBroker(tmp_path / "topics") as broker:
+        assert "counting-counts-changelog" in broker.topics()
+
+
+def test_the_state_of_an_application_on_no_folder_is_temporary_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STOATFLOW_STATE_DIR", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    builder = sf.StreamsBuilder()
+    builder.scheduled("beats", every="10ms").group_by_key().count(store="counts")
+    config = {"application.id": "beating", "bootstrap.servers": "embedded:"}
+    for _ in range(2):
+        with sf.StoatFlow(builder.build(), config) as app:
+            app.wait_until("RUNNING")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_directory_that_is_set_is_kept_to(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path / "topics") as broker:
+        broker.create_topic("words")
+        assert counts(broker, state_dir=tmp_path / "elsewhere") == {}
+    assert (tmp_path / "elsewhere" / "counting").is_dir()
+    assert not (tmp_path / "topics" / "state").exists()

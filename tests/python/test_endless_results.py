@@ -1,4 +1,4 @@
-"""A function that never stops giving results fails for its record, and takes no memory without end."""
+"""A function that never stops returning results fails for its record, and doesn't fill the memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import stoatflow as sf
 from stoatflow.testing import TopologyTestDriver
 
-# An async function has a store for calls that outlive a commit: it needs no name here.
+# An async function has a store for parked calls; it needs no name here.
 CONFIG = {"ensure.explicit.naming": False}
 Build = Callable[[sf.KStream[Any, Any]], sf.KStream[Any, Any]]
 MOST = 1_000_000
@@ -30,7 +30,7 @@ async def endless_async(value: str) -> Iterable[str]:
 
 
 class Forwards(sf.ContextualProcessor[str, str, str, str]):
-    """Forwards each word; one of them for ever."""
+    """Forwards each word; one of them endlessly."""
 
     def process(self, record: sf.Record[str, str]) -> None:
         for word in endless(record.value):

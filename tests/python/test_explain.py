@@ -1,4 +1,4 @@
-"""`stoatflow explain` and the line that leads to it: every name of the engine's tables, offline, and what is alike."""
+"""`stoatflow explain` and the log line that leads to it: all names of the engine's tables, offline, similar names."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_without_a_name_it_lists_every_row_of_the_tables(capsys: pytest.CaptureF
 
 
 def test_it_needs_no_network_and_imports_little() -> None:
-    # Whoever connects fails: there are no sockets.
+    # There are no sockets, so every connection fails.
     program = (
         "import socket, sys\n"
         "def refuse(*_, **__): raise OSError('no network')\n"
@@ -122,7 +122,7 @@ def test_causes_name_settings_metrics_and_commands_that_there_are() -> None:
     said = " ".join(each for causes in CAUSES.values() for each in (*causes.usual, *causes.see))
     names = set(re.findall(r"`((?:[a-z]+\.)+[a-z]+|stoatflow_\w+)(?:=\w+)?`", said))
     assert len(names) > 10
-    assert names - known == {"isolation.level"}  # Kafka's, of its client
+    assert names - known == {"isolation.level"}  # Kafka's own, of its client
     for command in set(re.findall(r"`stoatflow (\w+)", said)):
         with pytest.raises(SystemExit) as ended:
             main([command, "--help"])
@@ -145,7 +145,7 @@ def test_every_command_says_errors_alike() -> None:
 
 
 def test_what_is_counted_is_what_the_table_says() -> None:
-    """Every family of a running application is in the table, with the engine's own text and type."""
+    """Every metric family of a running application is in the table, with the engine's own text and type."""
     measured = runpy.run_path(str(ROOT / "scripts" / "measured.py"))
     table = {name: (kind, text) for name, kind, text in measured["metrics"]()}
     builder = sf.StreamsBuilder()

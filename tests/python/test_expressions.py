@@ -1,4 +1,4 @@
-"""Expressions: the JSON that `plan/src/expression.rs` reads, what they look like, what they refuse."""
+"""Expressions: the JSON that `plan/src/expression.rs` reads, their repr, what they reject."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import stoatflow as sf
 from stoatflow.testing import TopologyTestDriver
 
 v, k = sf.value, sf.key
-any_value: Any = v  # what type checkers would refuse already
+any_value: Any = v  # type checkers would reject this
 any_sf: Any = sf
 V: dict[str, Any] = {"op": "value"}
 
@@ -206,7 +206,7 @@ def test_each_part_knows_its_line() -> None:
     assert plan["line"] == f"tests/python/test_expressions.py:{line + 2}"
     inner: Any = plan["args"]
     assert inner[0]["args"][0]["line"] == f"tests/python/test_expressions.py:{line}"
-    # What was written in the same line is not told again.
+    # Names that were written in the same line are not repeated.
     assert inner[0]["args"][0]["args"][0]["args"][0] == {"op": "get", "args": [V], "name": "price"}
 
 
@@ -223,7 +223,7 @@ def test_the_reference_has_every_function() -> None:
     told = set(re.findall(r"(?:\.|sf\.)(\w+)\(", page))
     classes: list[Any] = [sf.Expression, type(v.str), type(v.list), type(v.dt)]
     offered = {name for each in classes for name in vars(each) if not name.startswith("_")}
-    # `x ** y` is told, and so are the brackets; the rest is for the plan.
+    # `x ** y` is listed, and so are the brackets; the others are for the plan.
     offered -= {"pow", "str", "list", "dt", "to_json", "to_plan", "reads", "is_literal", "is_pair"}
     assert offered - told == set()
 
@@ -243,7 +243,7 @@ def test_a_deep_expression_works_and_one_that_is_too_deep_says_so_where_it_is_wr
     assert total.reads(v)
     lines: sf.Expression = v["n"].cast(int)
     for _ in range(48):
-        # Each in a line of its own: that makes the plan deepest.
+        # Each on its own line: that makes the plan deepest.
         lines = lines + 1
         lines = -lines
     builder = sf.StreamsBuilder()

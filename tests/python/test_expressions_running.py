@@ -1,4 +1,4 @@
-"""Expressions in topologies: every operator that takes one, what is refused when it is built, and what errors say."""
+"""Expressions in topologies: every operator that takes one, what is rejected when it is built, error messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ORDER = {"id": 7, "user": {"name": "ann"}, "items": [{"n": 2}, {"n": 3}], "amoun
 
 
 def outputs(build: Callable[[sf.KStream[Any, Any]], object], *records: tuple[Any, Any], value: Any = dict) -> list[Any]:
-    """What a topology gives in the topic `out`."""
+    """The records of the topic `out`."""
     builder = sf.StreamsBuilder()
     build(builder.stream("in", key=str, value=value))
     with TopologyTestDriver(builder.build()) as driver:

@@ -1,4 +1,4 @@
-"""When a record happened: what extractors see, what they say, and what becomes of a time that is none."""
+"""Timestamp extractors: what they see and return, and what becomes of invalid timestamps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def driver_of(timestamp: Any, start: Any = None) -> TopologyTestDriver:
 
 
 def pipe(driver: TopologyTestDriver, *records: Given) -> None:
-    """All in one batch."""
+    """Pipe all records in one batch."""
     source = driver.input("in", str, str)
     with driver.epoch():
         for key, value, timestamp in records:
@@ -175,13 +175,13 @@ def test_what_cannot_be_decoded_goes_to_its_handler_at_a_time_that_it_may_have()
 
 
 def said(letter: Any) -> dict[str, str]:
-    """Give what a dead letter says of itself."""
+    """The headers of a dead letter."""
     return {name.removeprefix("__stoatflow.errors."): text.decode() for name, text in letter.headers}
 
 
 @pytest.mark.parametrize("near", [True, False])
 def test_what_a_function_fails_for_goes_to_the_handler_of_its_source(near: bool) -> None:
-    """Only that: the records around it have the times that they would have without it."""
+    """Only that record: the ones around it have the same timestamps as without it."""
     seen: list[tuple[str, int]] = []
 
     def extract(record: sf.ConsumedRecord, highest: int) -> Any:
@@ -199,11 +199,11 @@ def test_what_a_function_fails_for_goes_to_the_handler_of_its_source(near: bool)
         pipe(driver, ("k", "later", 6), ("k", "40", 7))
         assert out(driver) == {"10": 10, "30": 30, "20": 20, "40": 40}
         bad = driver.output("bad").read_all()
-    # Each was asked about once.
+    # The handler was called once for each.
     assert seen == [
         ("10", -1), ("soon", 10), ("nothing", 10), ("30", 10), ("20", 30), ("later", 30), ("40", 30),
     ]  # fmt: skip
-    # The time of a letter is the one that the record came with.
+    # The timestamp of a letter is that of its record in the topic.
     assert [(letter.value, letter.timestamp) for letter in bad] == [(b"soon", 2), (b"nothing", 0), (b"later", 6)]
     first, second = said(bad[0]), said(bad[1])
     assert (first["kind"], first["node"], first["exception"]) == ("deserialization", "source", "ValueError")
@@ -231,7 +231,7 @@ def test_a_time_that_is_none_goes_to_the_handler_too(extractor: Any, values: lis
 
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_a_record_without_a_time_moves_none(lanes: int) -> None:
-    """Its own is no event time: it would close windows of the others, whether the extractor or the serde failed."""
+    """Its original one is no event time: it would close other records' windows, whether extractor or serde failed."""
     builder = sf.StreamsBuilder()
     (
         builder.stream("in", key=str, value=int, timestamp=lambda record, highest: record.value, on_error=sf.DLQ("bad"))
@@ -254,7 +254,7 @@ def test_a_record_without_a_time_moves_none(lanes: int) -> None:
 
 
 def test_a_late_record_without_a_time_is_not_late() -> None:
-    """Nobody knows whether it is: the handler is asked, and not the policy for late records."""
+    """Lateness is unknown, so the error handler is called, and not the policy for late records."""
 
     def extract(record: sf.ConsumedRecord, highest: int) -> int:
         return int(record.value)

@@ -1,4 +1,4 @@
-"""Failpoints in the wheel: a real SIGKILL at each place, and a result that shows nothing of it."""
+"""Failpoints in the wheel: a real SIGKILL at each place, and a result without a trace of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINES = 60
 def run(folder: Path, failpoints: str = "") -> subprocess.CompletedProcess[str]:
     """One life of a word count, until nothing is left or it is killed."""
     where = ["--bootstrap", f"embedded:{folder / 'broker'}", "--state-dir", str(folder / "state"), "--lanes", "2"]
-    # A commit for every few lines, so that an epoch more or less is there to be lost.
+    # A commit for every few lines, so that a lost or repeated epoch would show.
     environ = os.environ | {
         "STOATFLOW_FAILPOINTS": failpoints,
         "STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB",
@@ -53,7 +53,7 @@ def test_the_page_lists_every_place(tmp_path: Path) -> None:
     assert listed[1].split(", ") == PLACES
 
 
-# A shutdown has work left only while input comes: the kill harness of the integration tests meets that place.
+# A shutdown only has work left while there is input; the kill harness of the integration tests covers it.
 MET = [place for place in PLACES if place != "shutdown.barrier"]
 THREADS = {
     "start": "stoatflow-main",
@@ -67,7 +67,7 @@ THREADS = {
 
 
 def written_twice(folder: Path, place: str) -> None:
-    """Some lines are counted, and more are there."""
+    """Some lines are counted, and more are written."""
     write(folder, 0)
     assert run(folder).returncode == 0
     write(folder, LINES)
@@ -78,7 +78,7 @@ def written_twice(folder: Path, place: str) -> None:
 @pytest.mark.parametrize("place", MET)
 def test_a_kill_there_loses_and_doubles_nothing(tmp_path: Path, place: str) -> None:
     written_twice(tmp_path, place)
-    # It dies in the middle of it, or right behind it: what follows waits for that.
+    # It dies during the apply, or directly after it, since the next steps are delayed.
     slow = "commit.during-apply=kill:150,commit.after-apply=sleep:20000"
     killed = run(tmp_path, slow if place == "commit.during-apply" else f"{place}=kill")
     assert killed.returncode == -signal.SIGKILL, killed.stderr

@@ -1,4 +1,4 @@
-"""Stores that are followed: `store.follow()`, by threads and event loops."""
+"""Following stores: `store.follow()`, with threads and event loops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stoatflow import ChangeBatch, EmbeddedBroker, State, StoatFlow, ValueAndTim
 
 
 def put(broker: EmbeddedBroker, *records: tuple[str, int | None, int]) -> None:
-    """Key, value (`None` deletes), time."""
+    """Records of key, value (`None` deletes) and timestamp."""
     encoded = (
         (key, None if value is None else value.to_bytes(8, "big", signed=True), at) for key, value, at in records
     )
@@ -33,7 +33,7 @@ def table() -> sf.Topology:
 
 
 def take(batches: Iterable[ChangeBatch[Any, Any]], copy: dict[Any, Any]) -> None:
-    """Keep a copy of what is followed."""
+    """Keep a copy of the followed store."""
     for batch in batches:
         for key, value in batch.rows:
             if value is None:
@@ -43,7 +43,7 @@ def take(batches: Iterable[ChangeBatch[Any, Any]], copy: dict[Any, Any]) -> None
 
 
 def up_to(changes: sf.Changes[Any, Any], offsets: int) -> dict[Any, Any]:
-    """Read until so many records are in."""
+    """Read until this many records are included."""
     copy: dict[Any, Any] = {}
     for batch in changes:
         take([batch], copy)
@@ -96,7 +96,7 @@ def test_windows_and_sessions(broker: EmbeddedBroker, make: Make) -> None:
             assert next(sessions).rows == [(sf.Windowed("a", Window(3, 3)), 1)]
             put(broker, ("a", 2, 6))
             assert next(windows).rows == [(first[0], 2)]
-            # The session that it was is gone, and another one is there.
+            # The old session is gone, and another one is there.
             assert dict(next(sessions).rows) == {
                 sf.Windowed("a", Window(3, 3)): None,
                 sf.Windowed("a", Window(3, 6)): 2,
@@ -215,7 +215,7 @@ def test_from_an_event_loop(broker: EmbeddedBroker, make: Make) -> None:
 
 
 def test_many_loops_wait_until_the_end(broker: EmbeddedBroker, make: Make) -> None:
-    """Waiting takes no thread of a pool: more wait here than a pool has threads."""
+    """Waiting takes no thread of a pool: more readers wait here than a pool has threads."""
 
     async def follow(app: StoatFlow, copy: dict[str, int]) -> None:
         async for batch in app.store("rows").follow():
@@ -237,7 +237,7 @@ def test_many_loops_wait_until_the_end(broker: EmbeddedBroker, make: Make) -> No
 
 
 def keep(app: sf.StoatFlow, name: str, cache: dict[Any, Any]) -> None:
-    """As docs/guide/queries.md does."""
+    """Follow a store as in docs/guide/queries.md."""
     while True:
         fresh: dict[Any, Any] = {}
         try:
@@ -329,7 +329,7 @@ def test_what_cannot_be_followed(broker: EmbeddedBroker, make: Make, tmp_path: P
 
 @pytest.mark.parametrize("backend", ["rocksDB", "in_memory"])
 def test_copies_of_readers_that_come_and_go_are_the_store(broker: EmbeddedBroker, make: Make, backend: str) -> None:
-    """Whenever they begin, with a condition or without, on a thread or a loop: they have what the store has."""
+    """Whenever they begin, with a condition or without, on a thread or a loop: their copy equals the store."""
     count, dice = 3_000, random.Random(7)  # noqa: S311  # to be repeated
     records = [(f"k{dice.randrange(40)}", dice.choice([None, *range(-3, 4)]), n) for n in range(count)]
     copies: list[tuple[bool, dict[str, int]]] = []
@@ -357,7 +357,7 @@ def test_copies_of_readers_that_come_and_go_are_the_store(broker: EmbeddedBroker
         until(lambda: app.state is State.RUNNING)
         threads = [threading.Thread(target=follow, args=[app, n / 20, n % 2 == 0]) for n in range(6)]
         threads += [
-            threading.Thread(target=asyncio.run, args=[follow_too(app, n / 15)])  # each on a loop of its own
+            threading.Thread(target=asyncio.run, args=[follow_too(app, n / 15)])  # each on its own loop
             for n in range(3)
         ]
         for thread in threads:

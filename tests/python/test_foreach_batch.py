@@ -1,4 +1,4 @@
-"""`foreach_batch`: batches of columns to a Python function that gives nothing, and where their rows were read."""
+"""`foreach_batch`: columnar batches to a Python function without results, and the offsets of their rows."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_without_a_handler_the_application_stops() -> None:
 
 
 async def waits(batch: pa.RecordBatch) -> None:
-    """Not for here."""
+    """Async functions are rejected here."""
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -150,7 +150,7 @@ def test_a_member_that_is_called_like_an_origin() -> None:
     assert "_offset" not in seen[0].schema.names
 
 
-# Each is met in every epoch.
+# Each is reached in every epoch.
 PLACES = ["lane.barrier", "lane.seal", "commit.before-offsets", "commit.before-commit", "commit.after-apply"]
 APPLICATION = """
 import pathlib, sys, uuid
@@ -179,7 +179,7 @@ with app:
 
 
 def test_each_record_is_in_the_files_after_kills_and_its_offset_tells_it(tmp_path: Path) -> None:
-    """The sink of docs/guide/arrow.md: whatever was written twice has the same offset."""
+    """The sink of docs/guide/arrow.md: records that were written twice have the same offset."""
     chance = random.Random(5)  # noqa: S311  # where it is killed
     path = os.pathsep.join([str(Path(sf.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     files = tmp_path / "files"

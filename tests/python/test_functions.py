@@ -1,4 +1,4 @@
-"""Callbacks have the shape of their method; what does not fit is refused at the user's line."""
+"""Callbacks must have the signature of their method; others are rejected at the user's line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Global tables stand before anything looks at them; patterns don't read what the engine keeps for itself."""
+"""Global tables are complete before anything reads them; patterns don't match the engine's own topics."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_processors_begin_when_global_tables_stand() -> None:
 
 
 def test_time_goes_on_only_when_global_tables_stand() -> None:
-    """What waits behind a global table is no idleness."""
+    """A source that waits for a global table is not idle."""
     builder = sf.StreamsBuilder()
     builder.global_table("fx", store="rates", key=str, value=str)
     windows = sf.TimeWindows("10s", grace="0s", close_when_idle="1s")

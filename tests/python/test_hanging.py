@@ -1,4 +1,4 @@
-"""The end of an application whose functions hang: it keeps its bounds, and never brings the interpreter down."""
+"""The end of an application whose functions hang: it keeps its time limits, and never crashes the interpreter."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from hanging import BOUND_S, SLACK_S, TELLS_WHEN_IT_RUNS, Hanging
 
 SLEEPS = "def fn(value):\n    print('hangs', flush=True)\n    time.sleep(60)\n    return value"
 BUSY = "def fn(value):\n    print('hangs', flush=True)\n    while True:\n        pass"
-# In C, without a look at whether another thread wants the interpreter.
+# In C, without releasing the interpreter.
 KEEPS_THE_INTERPRETER = "def fn(value):\n    print('hangs', flush=True)\n    return sum(range(10**12))"
 KINDS = pytest.mark.parametrize("functions", [SLEEPS, BUSY, KEEPS_THE_INTERPRETER], ids=["sleeps", "busy", "keeps"])
 NUMBERS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: signal.Signals(n).name)
 TWO_SECONDS: dict[str, object] = {"shutdown.timeout.ms": "2s"}
 HEARD = "a second one aborts"
-"""What Python says of the first signal. A second one that comes before it is heard is the same one."""
+"""Logged by Python at the first signal. A second signal that arrives before it counts as the same one."""
 
 
 @KINDS
 def test_the_first_signal_keeps_the_bound(functions: str, tmp_path: Path) -> None:
     with Hanging(tmp_path, functions, settings=TWO_SECONDS) as child:
         child.signal(signal.SIGTERM)
-        # What keeps the interpreter costs as much again.
+        # A function that keeps the interpreter doubles the time.
         assert child.ends(2 * BOUND_S + 2) == 3
         where = "function <string>:4 fn, node hangs, topic in, partition "
         assert where in child.errors
@@ -163,7 +163,7 @@ def test_an_application_that_nobody_closes_does_not_bring_the_interpreter_down(t
 
 
 def test_a_function_that_comes_back_in_time_ends_nothing_early(tmp_path: Path) -> None:
-    """What is slow is waited for, and committed."""
+    """A slow function is waited for, and committed."""
     with Hanging(tmp_path, SLEEPS.replace("60", "1.5")) as child:
         child.signal(signal.SIGTERM)
         assert child.ends(BOUND_S) == 0, child.errors

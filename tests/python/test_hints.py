@@ -1,4 +1,4 @@
-"""Hints of a run: one line for a function that is called often and could be an expression, with what it costs."""
+"""Hints of a run: one line for a function that is called often and could be an expression, with its cost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ with sf.EmbeddedBroker() as broker:
 
 
 def lines(records: int, tmp_path: Path, **environment: str) -> list[dict[str, Any]]:
-    """What is logged, as JSON: standard error is no terminal here."""
+    """The log as JSON, since standard error is no terminal here."""
     app = tmp_path / "app.py"
     app.write_text(RUN)
     ended = subprocess.run(

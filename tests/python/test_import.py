@@ -1,4 +1,4 @@
-"""Importing the package costs next to nothing; names are loaded at their first use."""
+"""Importing the package is cheap; names are loaded at their first use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def python(code: str) -> str:
 
 def test_import_is_fast() -> None:
     code = "import time; t = time.perf_counter(); import stoatflow; print(time.perf_counter() - t)"
-    # The fastest counts: what else the machine does only adds. It is asked again only after a slow one.
+    # The fastest run counts, since other load only adds time. It is repeated only after a slow one.
     assert any(float(python(code)) < 0.150 for _ in range(40))
 
 
@@ -25,7 +25,7 @@ HEAVY = (
     "asyncio", "concurrent", "ctypes", "duckdb", "email", "http", "importlib.metadata", "inspect", "json", "logging",
     "numpy", "pandas", "pyarrow", "pyspark", "socket", "ssl", "subprocess", "unittest", "urllib",
 )  # fmt: skip
-"""What takes milliseconds, and nobody needs who only imports the package."""
+"""Modules that take milliseconds and are not needed by a plain import of the package."""
 
 
 def test_import_loads_nothing_heavy() -> None:
@@ -36,7 +36,7 @@ def test_import_loads_nothing_heavy() -> None:
 
 
 def test_a_topology_needs_no_network_and_no_data_frames() -> None:
-    """The first use of a name loads the DSL, which is as much as most programs need."""
+    """The first use of a name loads the DSL; most programs need no more."""
     code = """
 import sys
 import stoatflow as sf
@@ -49,7 +49,7 @@ print([name for name in unwanted if name in sys.modules])
 
 
 def test_who_awaits_nothing_does_not_load_asyncio() -> None:
-    """It brings TLS along: 6 MB of the 45 that a small application takes."""
+    """asyncio also loads TLS: 6 MB of the 45 that a small application takes."""
     code = """
 import sys
 import stoatflow as sf

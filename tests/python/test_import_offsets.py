@@ -1,4 +1,4 @@
-"""`stoatflow import-offsets`: a new application goes on where a group stopped; what is refused."""
+"""`stoatflow import-offsets`: a new application continues where a group stopped; what is rejected."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Place:
                 self.broker.produce(topic, f"{topic}{n}".encode(), value.encode(), timestamp=1_000 + n)
 
     def copy(self, application: str, records: int) -> list[str]:
-        """Run it until it has committed so many; give what it wrote."""
+        """Run it until it has committed this many records; returns what it wrote."""
         before = len(list(self.broker.read("out")))
         topology = runpy.run_path(str(self.folder / "route_app.py"))["topology"]
         given = {"application.id": application, "state.dir": str(self.folder / "state")}
@@ -80,7 +80,7 @@ def test_a_new_application_goes_on_where_the_group_stopped(place: Place, capsys:
     assert ["a", "0", "-", "->", "10"] in rows
     assert ["b", "0", "-", "->", "10"] in rows
     assert place.copy("new", 10) == ["second"] * 10
-    # The group is left as it is.
+    # The group is unchanged.
     assert place.copy("old", 10) == ["second"] * 10
 
 

@@ -1,4 +1,4 @@
-"""Secondary indexes, and `find` on stores that are read from outside."""
+"""Secondary indexes, and `find` on stores from outside."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_pages_have_each_row_once(broker: EmbeddedBroker, make: Make, order: Any
         read(app, broker)
         pages, cursor = [], None
         while True:
-            # Each page of the live handle is of another snapshot.
+            # Each page of the live handle is from another snapshot.
             page = app.store("docs").find(
                 sf.value["group"] == "g", order_by=order, limit=40, cursor=cursor, allow_scan=not indexed
             )
@@ -232,17 +232,17 @@ def test_a_handler_leaves_out_what_is_not_unique(broker: EmbeddedBroker, make: M
 
 
 class Keep(sf.Processor[str, Document, str, Document]):
-    """Keeps documents, and says which it may not keep."""
+    """Stores documents, and reports those that it may not store."""
 
     store: sf.KeyValueStore[str, Document]
 
     def init(self, context: sf.ProcessorContext[str, Document]) -> None:
-        """Take the store."""
+        """Get the store."""
         self.context = context
         self.store = context.state_store("docs")
 
     def process(self, record: sf.Record[str, Document]) -> None:
-        """Keep it."""
+        """Store it."""
         try:
             self.store.put(record.key or "", record.value or {})
         except sf.ProcessingError as error:
@@ -257,7 +257,7 @@ def test_stores_of_processors_have_indexes(broker: EmbeddedBroker, make: Make) -
     put(broker, *PEOPLE)
     with make(builder.build(), **{"ensure.explicit.naming": False}) as app:
         read(app, broker)
-        # Only now: it is in another partition, and could be processed before the row that has its value.
+        # Only now: it is in another partition, and could be processed before the row with its value.
         put(broker, ("fay", {"mail": "ann@a"}))
         read(app, broker)
         assert keys(app.store("docs").find(sf.value["city"] == "Oslo")) == ["ann", "bob"]
@@ -291,7 +291,7 @@ def test_an_index_is_added_and_dropped_without_reading_again(broker: EmbeddedBro
         read(app, broker)
         with pytest.raises(ConfigError, match="no index finds"):
             app.store("docs").find(sf.value["city"] == "Oslo")
-    # Nothing of before is left in it.
+    # Nothing of the old index is left in it.
     with make(table(BY_CITY)) as app:
         read(app, broker)
         assert keys(app.store("docs").find(sf.value["city"] == "Oslo")) == ["ann", "fay"]

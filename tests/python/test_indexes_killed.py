@@ -1,4 +1,4 @@
-"""An index equals its store after a real SIGKILL, at each place of a commit, of a restore and of a build."""
+"""An index equals its store after a real SIGKILL, at each step of a commit, a restore and a build."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ COMMIT = ["lane.seal", "commit.before-commit", "commit.before-apply", "commit.du
 
 
 def live(folder: Path, failpoints: str = "", indexed: bool = True) -> tuple[int, str]:
-    """A life of the application: exit code and what it said."""
+    """A life of the application: exit code and output."""
     environ = os.environ | {
         "STOATFLOW_FAILPOINTS": failpoints,
         "STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB",
@@ -66,7 +66,7 @@ def live(folder: Path, failpoints: str = "", indexed: bool = True) -> tuple[int,
 
 
 def write(folder: Path, first: int, last: int) -> None:
-    """Documents of 400 keys, of which some go again."""
+    """Documents with 400 keys, some of which are deleted again."""
     with EmbeddedBroker(folder / "broker") as broker:
         broker.create_topic("in", 3)
         records = []

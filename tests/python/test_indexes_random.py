@@ -1,4 +1,4 @@
-"""Random queries find the same rows along indexes as without them, in the same order, and page by page."""
+"""Random queries find the same rows with indexes as without them, in the same order, and page by page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def document(rng: random.Random) -> dict[str, Any]:
 
 
 def condition(rng: random.Random, depth: int = 2) -> sf.Expression:
-    """A condition, of parts."""
+    """A condition with nested parts."""
     if depth and rng.random() < 0.5:
         one, other = condition(rng, depth - 1), condition(rng, depth - 1)
         return one & other if rng.random() < 0.6 else one | other
@@ -84,7 +84,7 @@ def test_indexes_change_no_answer(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path / "broker") as broker:
         for name, indexes in (("indexed", INDEXES), ("plain", [])):
             broker.create_topic(name, 1)
-            # Written over, so that old entries have to go.
+            # Overwritten, so that old entries must be deleted.
             for documents in ({key: document(rng) for key in rows}, rows):
                 broker.produce_many(
                     name, [(0, key.encode(), json.dumps(each).encode(), 0) for key, each in documents.items()]
@@ -98,7 +98,7 @@ def test_indexes_change_no_answer(tmp_path: Path) -> None:
                 indexed, plain = at.store("indexed"), at.store("plain")
                 assert dict(plain.all()) == dict(indexed.all()) == rows
                 for _ in range(200):
-                    # What they are equal in, the key decides.
+                    # Rows with equal values are ordered by key.
                     by = [*order(rng), sf.key]
                     asked = {"where": condition(rng), "order_by": by}
                     wanted = list(plain.find(allow_scan=True, **asked))

@@ -1,4 +1,4 @@
-"""The windows of joins of two streams: around a record, beside it, and what is refused."""
+"""Windows of stream-stream joins: around a record, on one side of it, and what is rejected."""
 
 from __future__ import annotations
 

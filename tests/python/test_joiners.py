@@ -1,4 +1,4 @@
-"""Joins whose joiner is an expression: all kinds, against functions that do the same."""
+"""Joins whose joiner is an expression: all kinds, compared with equivalent functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON Schema without a registry: what is checked, in topics and in stores."""
+"""JSON Schema without a registry: validation in topics and in stores."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_windowed_keys_are_checked_too() -> None:
 
 
 def test_a_store_of_another_schema_is_read() -> None:
-    """What is in it was checked when it was written."""
+    """Its contents were validated when they were written."""
 
     def topology(schema: dict[str, Any]) -> sf.Topology:
         builder = sf.StreamsBuilder()

@@ -1,4 +1,4 @@
-"""`/metrics?names=kafka-streams`: what a dashboard of Kafka Streams finds, and what the page of metrics says of it."""
+"""`/metrics?names=kafka-streams`: metrics for a Kafka Streams dashboard, and their description in the docs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from http_calls import ask
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = runpy.run_path(str(ROOT / "scripts" / "measured.py"))
 RECORDED = (Path(__file__).parent / "kafka_streams_metrics.txt").read_text("utf-8")
-"""What the real Kafka Streams has."""
+"""The metrics of the real Kafka Streams."""
 
 
 def topology() -> sf.Topology:
@@ -82,6 +82,6 @@ def test_every_metric_of_kafka_streams_has_a_counterpart_or_a_reason() -> None:
     theirs = {line for line in RECORDED.splitlines() if not line.startswith("#")}
     assert len(theirs) > 150
     own = {name for name in table if name.startswith("kafka_streams_")}
-    # The texts of the client are labels of one metric of this name.
+    # The client's texts are labels of one metric of this name.
     assert own - theirs == {"kafka_streams_stream_metrics"}
     assert theirs == (own - {"kafka_streams_stream_metrics"}) | set(without)

@@ -1,4 +1,4 @@
-"""`late=`: what becomes of records that are older than the watermark, before any window is asked."""
+"""`late=`: what becomes of records older than the watermark, before they reach any window."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def said(record: Any) -> dict[str, str]:
 MIXED = (("a", 5), ("b", 10), ("late", 9), ("c", 10), ("later", 3), ("d", 12))
 
 
-# ---- what may be said
+# ---- policies -------
 # ---------------------------------------------------------------------------------------
 
 
@@ -122,7 +122,7 @@ def test_two_streams_of_a_topic_agree() -> None:
         builder.build()
 
 
-# ---- what becomes of them
+# ---- results ------------
 # -----------------------------------------------------------------------------------
 
 
@@ -246,7 +246,7 @@ def test_each_topic_has_its_own_policy_and_all_share_the_watermark() -> None:
     with TopologyTestDriver(builder.build()) as driver:
         strict, lenient = driver.input("strict", str, str), driver.input("lenient", str, str)
         strict.pipe("k", "a", timestamp=50)
-        # The other topic has said nothing: the application's watermark is not known yet.
+        # The other topic has no records: the application's watermark is not known yet.
         strict.pipe("k", "b", timestamp=10)
         lenient.pipe("k", "c", timestamp=30)
         strict.pipe("k", "d", timestamp=20)
@@ -277,7 +277,7 @@ def windowed(late: Any, grace: str = "5s") -> sf.Topology:
 @pytest.mark.parametrize(
     ("late", "at", "counted"),
     [
-        # Behind a record of 13 s: is it counted?
+        # After a record of 13 s: is it counted?
         ("grace", 9, {0: 1, 10: 1}),  # late, but its window is open until 15 s
         ("drop", 9, {10: 1}),  # the policy comes first
         ("drop", 13, {10: 2}),  # not late

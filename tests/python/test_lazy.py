@@ -1,4 +1,4 @@
-"""Views of JSON: what `json.loads` gives, in every respect but that they never change."""
+"""JSON views: like the result of `json.loads` in every respect, except that they are immutable."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WRITERS = st.sampled_from(
 
 
 def same(seen: object, plain: object) -> bool:
-    """Are they equal, also in type? (1 is 1.0, and True is 1, for `==`.)"""
+    """Whether they are equal, including types. (For `==` 1 equals 1.0, and True equals 1.)"""
     if isinstance(seen, JsonObject):
         return (
             isinstance(plain, dict)
@@ -160,7 +160,7 @@ def test_sides_are_merged_as_dicts_are(a: dict[str, Any], b: dict[str, Any], c: 
 
 
 class Sink:
-    """What a sink writes for a value; `None`: a lone surrogate that Python gave has no UTF-8 form."""
+    """The bytes that a sink writes for a value; `None`: a lone surrogate from Python has no UTF-8 form."""
 
     def __init__(self) -> None:
         self.value: object = None
@@ -395,7 +395,7 @@ def test_cycles_are_collected() -> None:
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory; where nobody says it, the most there were."""
+    """Resident bytes of this process; where the system doesn't report them, their maximum."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     except OSError:
@@ -403,7 +403,7 @@ def resident() -> int:
 
 
 def test_nothing_leaks() -> None:
-    """Neither Python's objects, nor the text, which lies outside of its heap."""
+    """Neither Python's objects, nor the text, which is outside Python's heap."""
     text = json.dumps({f"n{i}": {"x": [i]} for i in range(50)} | {"long": "x" * 500_000})
 
     def use() -> None:
@@ -422,8 +422,8 @@ def test_nothing_leaks() -> None:
         gc.collect()
         return sys.getallocatedblocks() - blocks, resident() - size
 
-    growth()  # the heap has its size then
-    # What leaks does so every time; threads of other tests, and the heap, have their ups and downs.
+    growth()  # the heap has grown to its size
+    # A leak shows every time; threads of other tests, and the heap, fluctuate.
     blocks, size = (min(each) for each in zip(*(growth() for _ in range(3)), strict=True))
     assert blocks < rounds
     assert size < rounds * len(text) // 2

@@ -1,4 +1,4 @@
-"""Where functions get views of JSON, and what becomes of those that come back."""
+"""Where functions receive JSON views, and what becomes of views that they return."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from stoatflow.testing import TopologyTestDriver
 ORDER = (
     '{"id": 7, "user": {"name": "ann",  "tags": ["a", "b"]},\t"amount": 1.50, "big": 123456789012345678901234567890}'
 )
-"""With blanks that no encoder writes: who keeps them, has copied."""
+"""With blanks that no encoder writes: if they are kept, the bytes were copied."""
 PLAIN = json.loads(ORDER)
 
 
 def run(make: Any, *texts: str, key: str = "k", value: Any = None) -> list[bytes | None]:
-    """What is written to `out`, as bytes."""
+    """The records in `out`, as bytes."""
     builder = sf.StreamsBuilder()
     out = make(builder.stream("in", key=str, value=value or dict))
     out.to("out", key=str, value=sf.Serdes.json())
@@ -207,7 +207,7 @@ AVRO = {"type": "record", "name": "N", "fields": [{"name": "n", "type": "long"}]
 def test_the_aggregate_of_a_reduction_is_the_same_in_every_call(
     shape: Shape, made: bool, gives: str, serde: Any, wanted: type
 ) -> None:
-    """Whether the first one was made by a function or read, and whether it comes from a call or from the store."""
+    """Whether the first value was made by a function or read, and whether it is from a call or from the store."""
     seen: list[type] = []
 
     def add(agg: Any, value: Any) -> Any:
@@ -360,7 +360,7 @@ def test_calls_are_counted_by_node(tmp_path: Path) -> None:
                 time.sleep(0.05)
             functions = {(f["node"], f["op"], f["calls"]): f for f in app.metrics()["functions"]}
             waits = functions["waits", "map_values", 10]
-            # Seconds and nothing smaller, however slow the machine is.
+            # Seconds and not a smaller unit, however slow the machine is.
             assert 0.2 <= waits["seconds"] < 100
             assert waits["wait_seconds"] < 100
             assert "wait" in waits["function"]

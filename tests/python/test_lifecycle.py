@@ -1,4 +1,4 @@
-"""What surrounds a run: hooks, the uncaught exception handler, waiting, exit codes, the line at the start."""
+"""The life cycle of a run: hooks, the uncaught exception handler, waiting, exit codes, the log line at the start."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_instances_that_fight_wait_longer_each_time(broker: sf.EmbeddedBroker, t
         assert seen in ("CREATED", "STARTING") or time.monotonic() - began > 0.9
         app.wait_until("RUNNING")
         assert 0.9 < time.monotonic() - began < 30
-    # Asked to stop meanwhile, it doesn't wait.
+    # If a stop is requested meanwhile, it doesn't wait.
     (tmp_path / "life" / "fenced-at").write_text(f"{now}\n" * 8, "utf-8")
     began = time.monotonic()
     with application(broker, tmp_path):

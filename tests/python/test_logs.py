@@ -1,4 +1,4 @@
-"""The engine's lines in Python's `logging`, and what a function is doing in each line that it logs."""
+"""The engine's lines in Python's `logging`, and the context of each line that a function logs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ USER = logging.getLogger("shop.prices")
 
 
 class Kept(logging.Handler):
-    """Keeps records as they are when they are logged."""
+    """Keeps records as they were when they were logged."""
 
     def __init__(self, *filters: logging.Filter) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Kept(logging.Handler):
 
 @pytest.fixture
 def user() -> Iterator[Kept]:
-    """What the logger of the functions gets, with the context."""
+    """The records of the functions' logger, with the context."""
     kept = Kept(sf.LogContext())
     USER.addHandler(kept)
     USER.setLevel(logging.INFO)
@@ -43,7 +43,7 @@ def user() -> Iterator[Kept]:
 
 @pytest.fixture
 def engine() -> Iterator[Kept]:
-    """What the logger `stoatflow` gets at INFO."""
+    """The records of the logger `stoatflow` at INFO."""
     kept, logger = Kept(sf.LogContext()), logging.getLogger("stoatflow")
     logger.addHandler(kept)
     before = logger.level, logger.propagate
@@ -206,7 +206,7 @@ def test_the_end_of_the_process_loses_no_line() -> None:
 
 
 def test_what_python_cant_take_goes_to_standard_error(tmp_path: Path) -> None:
-    """A function that holds the interpreter holds the thread that hands lines over, too."""
+    """A function that holds the interpreter also blocks the thread that forwards log lines."""
     functions = """
 import logging
 logging.basicConfig(level=logging.INFO)

@@ -1,4 +1,4 @@
-"""At-least-once: the rows of stream time follow the offsets, so a crash may lose the last of them."""
+"""At-least-once: rows of stream time are written after the offsets, so a crash may lose the last of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Remind(sf.ContextualProcessor[str, str, str, str]):
 
 
 def rows(broker: EmbeddedBroker, store: str, key: bytes) -> list[EmbeddedRecord]:
-    """Of a changelog, with keys that end so."""
+    """Rows of a changelog whose keys end like this."""
     return [row for row in broker.read(f"app-{store}-changelog") if row.key is not None and row.key.endswith(key)]
 
 
@@ -50,7 +50,7 @@ def test_a_timer_does_not_wait_for_the_next_record(
         with make(topology, **settings) as app:
             read(app, broker)
     assert len(list(broker.read("out"))) == 1
-    # As after a crash behind the offsets: the timer is kept, and no task has a time.
+    # As after a crash between offsets and times: the timer is there, and no task has a stream time.
     [timer, deleted] = rows(broker, "alarms", b"k")
     assert deleted.value is None
     broker.produce("app-alarms-changelog", timer.key, timer.value, timer.timestamp, partition=timer.partition)

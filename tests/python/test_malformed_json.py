@@ -1,4 +1,4 @@
-"""JSON that is none is a matter of its source, whoever would have read it first."""
+"""Malformed JSON is handled at its source, whatever would have read it first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def said(letter: Any) -> dict[str, str]:
 @pytest.mark.parametrize("serde", [sf.Serdes.json(), sf.Serdes.json(decode="dict")], ids=["views", "dicts"])
 @pytest.mark.parametrize("near", [True, False])
 def test_it_goes_to_the_handler_of_its_source(bytes_: bytes, serde: Any, near: bool) -> None:
-    """Also where nobody looks into it: what would come out is as broken as what came in."""
+    """Also if nothing reads it: the output would be as broken as the input."""
     builder = sf.StreamsBuilder()
     how: Any = {"on_error": sf.DLQ("bad")} if near else {}
     builder.stream("in", key=str, value=serde, name="source", **how).to("out")
@@ -67,7 +67,7 @@ def test_a_key_is_looked_at_too() -> None:
 @pytest.mark.parametrize("kind", ["table", "global", "foreign"])
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_a_broken_row_sends_no_innocent_record_to_the_dead_letters(joiner: Any, kind: str, lanes: int) -> None:
-    """The row that the key had stays; the record that meets it is none of the row's business."""
+    """The key keeps its old row; a record that is joined with it is not affected."""
     builder = sf.StreamsBuilder()
     how: Any = {"key": str, "value": dict, "on_error": sf.DLQ("bad-prices"), "store": "prices"}
     if kind == "table":
@@ -120,7 +120,7 @@ def test_it_is_counted_as_what_it_is(tmp_path: Path) -> None:
 
 
 def test_of_a_member_that_occurs_twice_the_last_counts_everywhere() -> None:
-    """In expressions, functions and what is copied, as in `json.loads` and Jackson."""
+    """In expressions, functions and copies, as in `json.loads` and Jackson."""
     twice = b'{"a": 1, "n": {"b": 1, "\\u0062": 2.50}, "a": 3}'
     builder = sf.StreamsBuilder()
     source = builder.stream("in", key=str, value=dict)

@@ -1,4 +1,4 @@
-"""Hundreds of stores: a start takes about as long as its topics do, the first one and the next."""
+"""Hundreds of stores: a start takes about as long as creating their topics, the first one and the next."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from stoatflow import EmbeddedBroker, Record, State, StoatFlow, Stores
 
 COUNT = 300
 BOUND_S = 18.0
-"""It takes 0.2 s on an idle machine, and more on a starved one; it took 23 s when each store cost more than the one
-before."""
+"""It takes 0.2 s on an idle machine, more on a busy one; it took 23 s when each store cost more than the previous."""
 
 
 def test_a_start_with_300_stores(tmp_path: Path) -> None:

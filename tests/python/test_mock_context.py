@@ -1,4 +1,4 @@
-"""`MockProcessorContext`: a processor alone, on the engine's own stores."""
+"""`MockProcessorContext`: a processor without an application, on the engine's own stores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stoatflow.testing import CapturedForward, MockProcessorContext
 
 
 class Balance(sf.ContextualProcessor[str, int, str, int]):
-    """Adds up; forwards what is overdrawn, and all at a punctuation."""
+    """Adds up; forwards overdrawn balances, and all balances at a punctuation."""
 
     def init(self, context: Any) -> None:
         super().init(context)
@@ -101,7 +101,7 @@ def test_every_kind_of_store(context: MockProcessorContext) -> None:
     kv = context.state_store("kv")
     kv["a"] = {"n": [1]}
     kv.put_all({"b": {"n": [2]}, "c": {}})
-    # What a read gives is the reader's: the store keeps what was put.
+    # The caller may change what it reads: the store is not affected.
     kv["a"]["n"].append(9)
     assert kv["a"] == {"n": [1]}
     del kv["c"]
@@ -170,7 +170,7 @@ async def later(timestamp: int) -> None:
 
 
 class Alarm(sf.ContextualProcessor[str, int, str, str]):
-    """A record's value is how long after it an alarm is due; an alarm asks for the next one."""
+    """A record's value is the delay of an alarm; an alarm registers the next one."""
 
     def init(self, context: Any) -> None:
         super().init(context)
@@ -211,7 +211,7 @@ def test_timers() -> None:
         ]  # fmt: skip
         assert context.state_store("alarms").pending("a") == [both[0], timer("alarms", "a", 7, "processing")]
         assert context.fire_timers(104) == []
-        # What they ask for that is due too fires as well, in its place; but for other keys later.
+        # Timers that they register and that are due fire in order too; for other keys after the current ones.
         fired = context.fire_timers(120)
         assert [(each.key, each.at) for each in fired] == [("a", 105), ("b", 105), ("a", 115), ("b", 115)]
         assert context.forwarded()[0] == CapturedForward(Record("a", "5", 105))

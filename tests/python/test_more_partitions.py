@@ -1,7 +1,7 @@
-"""Windows of a new key, when a source gets more partitions: final results come once, and none is lost.
+"""Windows of a new key, when a source gets more partitions: final results are emitted once, and none is lost.
 
-Behind a new key the number of tasks is that of the widest topic that is read. With more of them keys move to other
-tasks, which have come less far than the one that gave their windows, or further.
+After a re-keying the number of tasks is that of the input topic with the most partitions. With more tasks, keys move
+to other tasks, whose stream time is behind or ahead of the task that had their windows.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def topology(windowed: Callable[[sf.KGroupedStream[str, str]], Windowed], retent
 
 
 def murmur2(broker: EmbeddedBroker, partitions: int) -> dict[str, int]:
-    """The partition of each key, as a producer chooses it."""
+    """The partition of each key, as Kafka's default partitioner chooses it."""
     broker.create_topic(f"keys-{partitions}", partitions)
     broker.produce_many(f"keys-{partitions}", [(None, key.encode(), b"", 0) for key in KEYS])
     return {(record.key or b"").decode(): record.partition for record in broker.read(f"keys-{partitions}")}
 
 
 def run(path: Path, parts: list[tuple[int, Part]], topology: sf.Topology, **settings: object) -> list[Given]:
-    """Start once for each part, whose topic has so many partitions; what each of the runs gave."""
+    """Start once for each part, with this many partitions of its topic; returns the results of each run."""
     given = {"application.id": "app", "state.dir": str(path / "state"), **settings}
     found: list[Given] = []
     with EmbeddedBroker(path / "broker") as broker:
@@ -83,8 +83,8 @@ def _given(key: bytes, value: Any) -> tuple[str, int, int, int]:
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize(
     ("more", "windowed", "retention"),
-    # Where windows are kept no longer than they are open, Kafka Streams gives no sliding ones that
-    # a jump of time ends.
+    # If windows are retained no longer than they are open, Kafka Streams emits no sliding windows closed by a jump of
+    # time.
     [(3, tumbling, None), (3, sessions, None), *((n, kind, "1h") for n in (3, 4) for kind in (tumbling, sliding))],
 )
 @pytest.mark.parametrize("quiet", [True, False])
@@ -126,7 +126,7 @@ def suppressed(stream: sf.KGroupedStream[str, str]) -> sf.KTable[sf.Windowed[str
 def test_what_waits_in_a_partition_of_the_source_stays_in_it(
     tmp_path: Path, table: Callable[[sf.KGroupedStream[str, str]], sf.KTable[sf.Windowed[str], int]], lanes: int
 ) -> None:
-    """Also over one start more: only the time of that partition ends it."""
+    """Also across one more start: only the time of that partition closes it."""
     builder = sf.StreamsBuilder()
     records = builder.stream(re.compile(r"in-\d"), key=str, value=str)
     closed = table(records.group_by_key()).to_stream()

@@ -1,4 +1,4 @@
-"""`oauth_cb` as a setting: what it may be, where it comes from, and what it contradicts."""
+"""`oauth_cb` as a setting: what it may be, where it is set, and conflicting settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def made(config: dict[str, object], **more: object) -> sf.StoatFlow:
 
 
 def refusal(config: dict[str, object], **more: object) -> str:
-    """Why it can't be made."""
+    """The error that prevents it."""
     with pytest.raises(sf.ConfigError) as refused:
         made(config, **more)
     return str(refused.value)

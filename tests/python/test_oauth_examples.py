@@ -21,7 +21,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "clusters.md"
 
 
 def example(word: str) -> dict[str, Any]:
-    """The names that the example with this word defines."""
+    """The names that the example containing this word defines."""
     blocks = re.findall(r"```python no-run\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     found = [code for code in blocks if word in code]
     assert len(found) == 1, word
@@ -45,10 +45,10 @@ def module(monkeypatch: pytest.MonkeyPatch, name: str, **contents: object) -> No
 
 
 class Heard:
-    """What the engine would hear."""
+    """What the engine would receive."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Nothing received yet."""
         self.outcome: list[Any] = []
 
     def token(self, *given: object) -> None:
@@ -69,7 +69,7 @@ class Heard:
 
 
 def heard(function: object) -> tuple[str, float]:
-    """The token as it crosses to the engine, and for how long it is valid."""
+    """The token as the engine receives it, and its remaining lifetime."""
     heard = Heard()
     TokenCalls(function)._call(heard, 5.0)
     assert heard.outcome[0] == "token", heard.outcome

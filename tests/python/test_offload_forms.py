@@ -1,4 +1,4 @@
-"""In which form things are parked, asked and answered: functions, serdes, keys; and one `offload` behind another."""
+"""Forms of parked records, requests and answers: functions, serdes, keys; and one `offload` after another."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def test_python_functions_with_the_key() -> None:
 
 
 class Point:
-    """Something that JSON doesn't know."""
+    """An object without a JSON form."""
 
     def __init__(self, x: int) -> None:
-        """At x."""
+        """A point at x."""
         self.x = x
 
 
@@ -95,7 +95,7 @@ def test_a_re_keyed_stream_and_one_offload_behind_another() -> None:
         for request in driver.output("q1", str, str):
             driver.input("r1", str, str).pipe(request.key, f"{request.value}1", headers=request.headers)
         for request in driver.output("q2", str, str):
-            # Its own correlation, not that of the one before.
+            # Its own correlation id, not that of the previous offload.
             assert dict(request.headers)["stoatflow-correlation"].startswith(b"two/")  # type: ignore[union-attr]
             driver.input("r2", str, str).pipe(request.key, f"-{request.value}2", headers=request.headers)
         assert sorted(driver.output("out", str, str).read_key_values_to_list()) == [
@@ -106,7 +106,7 @@ def test_a_re_keyed_stream_and_one_offload_behind_another() -> None:
 
 
 class Lower(sf.Serde[str]):
-    """One whose keys may come in other bytes than it writes."""
+    """A serde that may read keys from other bytes than it writes."""
 
     def serialize(self, value: str) -> bytes:
         """Write."""

@@ -1,4 +1,4 @@
-"""What a new topology no longer has is named at the start, and nothing of it is touched."""
+"""Stores that a new topology no longer has are named at the start, and are left unchanged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOLD = "that the topology doesn't have"
 
 
 def run(folder: Path, *names: str, kind: str = "persistent_key_value", level: str = "warn") -> str:
-    """One life with these stores; give what it said."""
+    """One life with these stores; returns its output."""
     path = os.pathsep.join([str(Path(stoatflow.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", APP, str(folder), kind, *names]
     environ = os.environ | {"PYTHONPATH": path, "RUST_LOG": level}
@@ -56,8 +56,7 @@ def test_stores_that_are_gone_are_named(tmp_path: Path) -> None:
     assert "shop-old-changelog, shop-older-changelog" in told
     assert "shopping" not in told
     assert "Next: when no release needs them, remove them: stoatflow reset --orphans" in told
-    # A store that moved to memory is not gone. On a fresh disk only the topics are left, which is
-    # no reason to warn.
+    # A store that moved to memory is not gone. On a fresh disk only the topics are left, which is no reason to warn.
     assert 'stores":"old"' in run(tmp_path, "counts", "older", kind="in_memory_key_value")
     shutil.rmtree(tmp_path / "state")
     assert "shop-old-changelog" not in run(tmp_path, "counts", "older", kind="in_memory_key_value")
@@ -65,7 +64,7 @@ def test_stores_that_are_gone_are_named(tmp_path: Path) -> None:
     assert "of stores that the topology doesn't have" in told.replace("\n", " ")
     assert "shop-old-changelog" in told
     assert "shop-older-changelog" not in told
-    # Nothing was touched: with its stores back, all of it is there.
+    # Nothing was changed: with its stores back, all of it is there.
     assert TOLD not in run(tmp_path, "counts", "old", "older")
     with EmbeddedBroker(tmp_path / "broker") as broker:
         rows = [(row.key, row.value) for row in broker.read("shop-older-changelog")]

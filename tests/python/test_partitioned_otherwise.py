@@ -1,7 +1,8 @@
-"""What waits survives a restart in its own partition, also where the producer does not partition by murmur2.
+"""Waiting rows keep their partition across a restart, even if the producer does not partition by murmur2.
 
-librdkafka's producers take crc32 by default. If a restart put what waits where murmur2 says, another partition's time
-would end it, and its own records would begin it again: two final results.
+Open windows, suppressed rows and unmatched records of joins wait. librdkafka's producers use crc32 by default. If a
+restart assigned the rows by murmur2, another partition's time would close them, and their own records would open them
+again: two final results.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import stoatflow as sf
 from stoatflow import EmbeddedBroker, State, StoatFlow
 
 LATER = 61_500
-"""Everything that waits since the beginning has ended by then."""
+"""All windows and suppressed rows since the beginning have ended by then."""
 PARTITIONS = 4
 
 
@@ -87,7 +88,7 @@ def test_a_row_that_waits_stays_in_its_partition(
         broker.create_topic("answers", PARTITIONS)
         broker.create_topic("out", 1)
         assert run(broker, begin) == []
-        # One partition is further: it ends what waits there, and nothing else.
+        # One partition is ahead: it closes what waits there, and nothing else.
         own = {key for key in keys if zlib.crc32(key.encode()) % PARTITIONS == 0}
         first = run(broker, [(ahead, LATER)])
         assert {key for key, _ in first} == own
@@ -100,7 +101,7 @@ def test_a_row_that_waits_stays_in_its_partition(
 
 
 def test_a_store_shows_what_its_partition_still_shows(tmp_path: Path) -> None:
-    """Another partition is past the retention of a row: that hides it if the row were in it, as murmur2 says."""
+    """Another partition is past the retention of a row, which would be hidden if it counted there, as murmur2 says."""
     builder = sf.StreamsBuilder()
     windows(builder.stream("in", key=str, value=str), None)
     config = sf.Settings({"application.id": "shown", "state.dir": str(tmp_path / "state")}, environ={})

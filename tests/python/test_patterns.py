@@ -1,4 +1,4 @@
-"""Patterns of topics: what the engine reads is taken, what it has not is refused where it is written."""
+"""Topic patterns: they match what the engine reads; missing topics are rejected when they are written."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_the_engine_has_not(pattern: Any, word: str) -> None:
 
 
 def test_a_topic_that_comes_later_joins(tmp_path: Path) -> None:
-    """The processor is closed and begun again for it; its store goes on."""
+    """The processor is closed and created again for it; its store is kept."""
     life: list[str] = []
 
     class Counting(sf.ContextualProcessor[str, str, str, int]):

@@ -1,4 +1,4 @@
-"""Processors: forwarding, children, stores, schedules, and what is refused."""
+"""Processors: forwarding, children, stores, schedules, and what is rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processors that would lose records are refused where they are added, before anything runs."""
+"""Processors that would lose records are rejected where they are added, before anything runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Adds = Callable[[Any], object]
 
 
 class Async(P[Any, Any, Any, Any]):
-    """Its records would wait for ever."""
+    """Its coroutines would never run."""
 
     async def process(self, record: Any) -> None:  # type: ignore[override]
         self.context.forward(record)
@@ -93,14 +93,14 @@ class TransformsValues(sf.ValueTransformer[Any, Any, Any]):
 
 
 class Fine(P[Any, Any, Any, Any]):
-    """Nothing is wrong with it."""
+    """A valid processor."""
 
     def process(self, record: Any, *, extra: int = 1) -> None:
         self.context.forward(record)
 
 
 class FineCalls(Fine):
-    """Its method is an object."""
+    """Its method is a callable object."""
 
     process = functools.partialmethod(Fine.process, extra=2)
 
@@ -201,7 +201,7 @@ def test_callbacks_of_schedules(callback: Any, word: str) -> None:
 
 
 class Limit(P[str, str, str, int]):
-    """Counts, in a store that it brings along, up to a limit."""
+    """Counts, in a store that it declares itself, up to a limit."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -219,7 +219,7 @@ class Limit(P[str, str, str, int]):
 
 @sf.with_stores(Stores.key_value("counts", key=str, value=int))
 class Decorated(Limit):
-    """The same, said above the class."""
+    """The same, declared in a decorator."""
 
     stores = None  # type: ignore[assignment]
 

@@ -1,4 +1,4 @@
-"""The Protobuf serde against the package `protobuf`, and what it refuses."""
+"""The Protobuf serde compared with the package `protobuf`, and what it rejects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import stoatflow as sf
 from protobuf_messages import OLD, SHOP, Old, User, user
 
 USER = sf.Serdes.protobuf(SHOP, "shop.User")
-# Where the library has no wheel with its part in C, as for free-threaded interpreters.
+# Platforms without a wheel of the library's C extension, such as free-threaded interpreters.
 IN_PYTHON = api_implementation.Type() == "python"
 
 TEXTS = st.text(max_size=5)
@@ -101,7 +101,7 @@ def test_both_libraries_write_and_read_the_same(members: dict[str, Any]) -> None
     written = USER.serialize(with_names(members))
     assert User.FromString(written) == theirs
     assert USER.serialize(as_read(members)) == written
-    # A message of the class is written as the class says.
+    # A message of the class is written as the class does.
     assert USER.serialize(theirs) == theirs.SerializeToString(deterministic=True)
 
 
@@ -113,7 +113,7 @@ def test_both_libraries_take_the_same_bytes(noise: bytes, members: dict[str, Any
     for data in (noise, whole[: at % (len(whole) + 1)] + noise[:1] + whole[at % (len(whole) + 1) + 1 :]):
         try:
             User.FromString(data)
-        except (DecodeError, UnicodeDecodeError):  # the second from the library without its part in C
+        except (DecodeError, UnicodeDecodeError):  # the second one from the library without its C extension
             taken = False
         else:
             taken = True
@@ -121,9 +121,8 @@ def test_both_libraries_take_the_same_bytes(noise: bytes, members: dict[str, Any
             USER.deserialize(data)
         except sf.SerdeError as error:
             if "64 bits" in error.message:
-                continue  # the other one takes numbers of more than 64 bits, and drops the rest
-            # Without its part in C it takes broken bytes, too: numbers that no field has, groups
-            # without an end.
+                continue  # the other parser accepts varints of more than 64 bits, and truncates them
+            # Without its C extension it also accepts broken bytes: invalid field numbers, groups without an end.
             assert IN_PYTHON or not taken, data
         else:
             assert taken, data
@@ -143,7 +142,7 @@ def test_a_schema_is_a_class_a_file_a_text_or_descriptors(tmp_path: Path) -> Non
         assert serde.serialize(value) == wanted
         assert serde.name == "protobuf(shop.User)"
         assert serde.deserialize(wanted) == value
-    # One message needs no name; a class that was generated, of a file that imports others, neither.
+    # A single message needs no name, nor does a generated class whose file imports others.
     assert sf.Serdes.protobuf(OLD).message == "old.Old"
     assert sf.Serdes.protobuf(struct_pb2.Struct).message == "google.protobuf.Struct"
     file_serde = sf.Serdes.protobuf(descriptor_pb2.FileDescriptorProto)
@@ -265,7 +264,7 @@ def test_confluent_framing() -> None:
 
 
 def of_an_edition() -> bytes:
-    """Descriptors as protoc has them."""
+    """Descriptors as protoc writes them."""
     files = descriptor_pb2.FileDescriptorSet()
     files.file.add(name="m.proto", syntax="editions", edition=descriptor_pb2.EDITION_2023).message_type.add(name="M")
     return files.SerializeToString()

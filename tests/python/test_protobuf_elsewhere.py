@@ -1,4 +1,4 @@
-"""Protobuf where records leave the stream for a while: offloads, async calls, batches of columns, stores as tables."""
+"""Protobuf where records leave the stream for a while: offloads, async calls, columnar batches, stores as tables."""
 
 from __future__ import annotations
 

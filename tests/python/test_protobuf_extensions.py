@@ -1,4 +1,4 @@
-"""Extension fields of proto2: never read, never taken for something else, not lost where a record passes through."""
+"""Extension fields of proto2: never read, never mistaken for other fields, preserved when a record passes through."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OTHER = sf.Serdes.protobuf(TEXT, "ext.Other")
 
 
 def based(number: int) -> Any:
-    """A message with each kind of extension, and another within it."""
+    """A message with each kind of extension, and another one inside it."""
     message = BASE(id=number)
     message.Extensions[EXTENSIONS["rank"]] = 7
     message.Extensions[EXTENSIONS["words"]].extend(["a", "b"])

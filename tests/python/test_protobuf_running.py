@@ -1,4 +1,4 @@
-"""Topologies with Protobuf: expressions and functions, stores, keys, handlers, what the check at build time says."""
+"""Topologies with Protobuf: expressions and functions, stores, keys, handlers, checks at build time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JSON = sf.Serdes.json()
 
 
 def users(*given: dict[str, Any], lanes: int = 1, value: Any = PROTO, out: Any = None) -> Callable[..., list[Any]]:
-    """Give what a shape makes of these users."""
+    """The results of a shape for these users."""
 
     def run(shape: Callable[[sf.KStream[Any, Any]], sf.KStream[Any, Any]], **handlers: Any) -> list[Any]:
         builder = sf.StreamsBuilder()
@@ -72,13 +72,13 @@ BOB = user(1, "bob", level="HIGH")
     ],
 )
 def test_expressions_read_fields(expression: Any, wanted: list[Any]) -> None:
-    # A null value would be a tombstone: it goes into an object.
+    # A null value would be a tombstone, so it is put into an object.
     run = users(ANN, BOB, out=JSON)
     assert run(lambda s: s.map_values(sf.obj(x=expression))) == [{"x": one} for one in wanted]
 
 
 def test_types_flow_from_the_message() -> None:
-    """Without a serde for the sink: the message says what a field is written with."""
+    """Without a serde for the sink: the message type determines how a field is written."""
     builder = sf.StreamsBuilder()
     source = builder.stream("in", key=str, value=PROTO)
     source.map_values(sf.value["name"]).to("names")
@@ -95,12 +95,12 @@ def test_types_flow_from_the_message() -> None:
         assert driver.output("photos", str, bytes).read_value() == b"\x00\xff"
         assert driver.output("tags", str, str).read_values_to_list() == ["x", "y"]
         assert driver.output("same", str, PROTO).read_value() == ANN
-        topic.pipe("k", user(1, "", level=7))  # of a message that is newer than ours
+        topic.pipe("k", user(1, "", level=7))  # from a newer version of the message
         assert driver.output("levels", str, int).read_key_values_to_list() == [("LOW", 1), ("7", 1)]
 
 
 def test_what_is_not_read_goes_through_as_it_came() -> None:
-    # A field that nobody knows, one that is written twice, and an order that our own writer wouldn't choose.
+    # An unknown field, a field that is written twice, and an order that our own writer wouldn't choose.
     odd = b"\xf8\x3f\x07\x12\x03ann\x08\x05\x08\x07"
     builder = sf.StreamsBuilder()
     source = builder.stream("in", key=str, value=PROTO)
@@ -143,7 +143,7 @@ def test_functions_get_views() -> None:
 
 
 def test_what_a_function_did_not_change_is_copied() -> None:
-    # The fields 1023 here and in `boss`, which nobody knows.
+    # The unknown fields 1023 here and in `boss`.
     odd = b"\xf8\x3f\x07\x12\x03ann\x08\x05\x42\x03\xf8\x3f\x07\x50\x01"
     builder = sf.StreamsBuilder()
     source = builder.stream("in", key=str, value=PROTO)
@@ -192,7 +192,7 @@ def test_functions_get_messages_of_the_class(lanes: int) -> None:
 
     changed = {**ANN, "name": "ann!", "boss": user(1, "eve")}
     assert users(ANN, value=MESSAGES, out=PROTO, lanes=lanes)(lambda s: s.map_values(change)) == [changed]
-    # What one function changes is its own.
+    # Changes by one function are not visible to others.
     run = users(ANN, value=MESSAGES, out=PROTO)
     assert run(lambda s: s.peek(lambda k, v: change(v) and None).filter(lambda k, v: v.name == "ann")) == [ANN]
     # Expressions read the same records.
@@ -342,7 +342,7 @@ def test_confluent_framing_in_a_topology() -> None:
         assert driver.output("same").read_value() == framed.serialize(ANN)
         assert driver.output("plain").read_value() == PROTO.serialize(ANN)
         driver.input("in", str, bytes).pipe("k", b"\x00\x00\x00\x00\x03\x00" + PROTO.serialize(ANN))
-        # What comes of another id is written with ours.
+        # Values read with another id are written with ours.
         assert driver.output("same").read_value() == framed.serialize(ANN)
 
 

@@ -1,6 +1,6 @@
-"""What of `stoatflow prove` needs no Java: inputs in files, made ones, comparing, shortening, hints, recording.
+"""The parts of `stoatflow prove` without Java: input files, generated inputs, comparing, shortening, hints, recording.
 
-With Java beside: tests/oracle/test_prove.py.
+The parts with Java: tests/oracle/test_prove.py.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def test_the_first_difference(java: Run, python: Run, kind: str, at: int | None,
 def test_what_comes_with_the_input_that_fails_is_not_compared() -> None:
     failure = Failure(2, "E", "no")
     assert compare(run((2, "t", A), failure=failure), run(failure=failure), RULES) is None
-    # A store that keeps no times has none to compare.
+    # A store without timestamps has none to compare.
     assert compare(run(rows=[Row(b"a", None, b"1", None)]), run(rows=[Row(b"a", None, b"1", 7)]), RULES) is None
 
 
@@ -233,7 +233,7 @@ def test_shortening_leaves_what_is_needed() -> None:
     assert not few.is_complete
     assert few.runs == 5
     assert attempt(few.inputs) is not None
-    # Only another difference is left, or none: that is no shorter way to this one.
+    # Only another difference is left, or none: that is no shorter reproduction of this one.
     assert not shorten(many, first, lambda given: Difference("record", "u", 0), 9).is_repeated
 
 
@@ -397,7 +397,7 @@ def test_records_of_an_embedded_broker(tmp_path: Path, capsys: pytest.CaptureFix
     found = recorded()
     assert "12 record(s) of 'orders'\n2 record(s) of 'users'" in capsys.readouterr().out
     assert [one.value for one in found if one.topic == "orders"] == [str(number).encode() for number in range(12)]
-    # Between topics by time; what is late in its partition stays behind what was written before it.
+    # Between topics by time; records that are late in their partition stay behind earlier ones.
     users = [one for one in found if one.topic == "users"]
     assert [(one.value, one.timestamp) for one in users] == [(b"\xff", 1015), (None, 900)]
     assert found.index(users[0]) == 2

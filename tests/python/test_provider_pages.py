@@ -1,4 +1,4 @@
-"""The permissions in docs/guide/providers, in the words of each provider, are those that `stoatflow acls` lists."""
+"""The permissions in docs/guide/providers, in each provider's terms, are those that `stoatflow acls` lists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import stoatflow as sf
 from stoatflow.cli.acls import needed
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "guide" / "providers"
-# (resource, name, is it a prefix, operation)
+# (resource, name, whether it is a prefix, operation)
 Right = tuple[str, str, bool, str]
 
 OPTIONS = {
@@ -27,7 +27,7 @@ OPTIONS = {
     "--transactional-id": "TRANSACTIONAL_ID",
 }
 TYPES = {"topic": "TOPIC", "group": "GROUP", "transactionalId": "TRANSACTIONAL_ID"}
-# Of these pairs the first is what Kafka calls so, the second what Amazon wants beside it.
+# Kafka's name for an operation, and the additional action that Amazon requires.
 ACTIONS = {
     ("topic", "ReadData"): ("TOPIC", "READ", "DescribeTopic"),
     ("topic", "WriteData"): ("TOPIC", "WRITE", "DescribeTopic"),

@@ -1,4 +1,4 @@
-"""When punctuations fire: on their grid, in any number of lanes, across restarts."""
+"""When punctuations fire: on their grid, with any number of lanes, across restarts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_wall_clock_begins_an_interval_after_the_start(lanes: int) -> None:
         assert told(driver) == [38_000]
         driver.advance("5s")
         assert told(driver) == [43_000]
-        # The time without the engine is not made up for, and the grid begins with the restart.
+        # Punctuations missed while the engine was down are not made up for, and the grid restarts.
         driver.crash()
         driver.advance("57s")
         driver.restart()
@@ -82,7 +82,7 @@ def test_an_anchor_that_is_to_come_is_the_first_time(lanes: int) -> None:
     with TopologyTestDriver(telling("10s", WALL, 42_500), lanes=lanes) as driver:
         for _ in range(13):
             driver.advance("5s")
-        # It is asked every five seconds, and fires when its time has passed.
+        # It is checked every five seconds, and fires when its time has passed.
         assert told(driver) == [45_000, 55_000, 65_000]
 
 

@@ -17,7 +17,7 @@ from stoatflow import EmbeddedBroker, Record, State, StoatFlow, Stores, ValueAnd
 
 
 def put(broker: EmbeddedBroker, *records: tuple[str, int, int]) -> None:
-    """Key, value, time."""
+    """Records of key, value and timestamp."""
     broker.produce_many("in", ((None, key.encode(), value.to_bytes(8, "big"), at) for key, value, at in records))
 
 
@@ -124,7 +124,7 @@ def test_a_snapshot_stands_still(broker: EmbeddedBroker, make: Make) -> None:
                 assert set(positions) == {sf.TopicPartition("in", n) for n in range(3)}
         with pytest.raises(sf.ConfigError, match=r"this snapshot is closed. Next: read within its `with`"):
             rows.get("a")
-        # Each read of a handle is of one moment, an iteration too.
+        # Each read of a handle is from one snapshot, including an iteration.
         entries = app.store("rows").all()
         assert next(entries) == ("a", 2)
         put(broker, ("b", 4, 40))
@@ -152,7 +152,7 @@ def test_from_an_event_loop(broker: EmbeddedBroker, make: Make) -> None:
         later = asyncio.get_running_loop().call_later(
             0.05, lambda: broker.produce_many("in", [(2, b"k", (7).to_bytes(8, "big"), 1)])
         )
-        # The loop goes on while it waits: else nobody would write.
+        # The loop continues while it waits; otherwise nothing would write.
         async with moment as at:
             assert not later.cancelled()
             value: int = at.store("rows")["k"]
@@ -243,7 +243,7 @@ def test_a_value_that_was_read_is_the_readers_own(broker: EmbeddedBroker, make: 
 
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_stores_of_one_moment_always_agree(broker: EmbeddedBroker, make: Make, in_memory: bool) -> None:
-    """What one store loses another one gains, on disk and in memory; and both know the input that they stand for."""
+    """Updates move amounts between two stores, on disk and in memory; both agree on the input that they include."""
     other = Stores.in_memory_key_value if in_memory else Stores.persistent_key_value
 
     class Moves(sf.ContextualProcessor[str, int, str, int]):
@@ -276,7 +276,7 @@ def test_stores_of_one_moment_always_agree(broker: EmbeddedBroker, make: Make, i
 
     def ask(app: StoatFlow) -> None:
         nonlocal questions
-        # Some thousands, and until enough commits came between them.
+        # Some thousands, and until there were enough commits in between.
         while questions < 3_000 or len(epochs) < 40:
             questions += 1
             with app.snapshot() as at:
@@ -300,7 +300,7 @@ def test_stores_of_one_moment_always_agree(broker: EmbeddedBroker, make: Make, i
 
 
 def test_who_waits_for_the_input_finds_it_in_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker has a commit a moment before the state has: caught up means both."""
+    """The broker has a commit a moment before the state: caught up means both."""
     monkeypatch.setenv("STOATFLOW_FAILPOINTS", "commit.during-apply=sleep:700")
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).group_by_key().count(store="counts")

@@ -26,7 +26,7 @@ from stoatflow.cli import main
 
 
 def put(broker: EmbeddedBroker, *records: tuple[str, int, int]) -> None:
-    """Key, value, time."""
+    """Records of key, value and timestamp."""
     broker.produce_many("in", ((None, key.encode(), value.to_bytes(8, "big"), at) for key, value, at in records))
 
 
@@ -185,11 +185,11 @@ def test_a_walk_sees_each_key_once_while_commits_go_on(
         went: set[str] = set()
 
         def change() -> None:
-            # New keys between the others, values that change, keys that go.
+            # New keys between the others, values that change, keys that are deleted.
             number = next(rounds)
             many = [(f"k{n:05}+{number}", 1, 0) for n in range(0, count, 50)]
             put(broker, *many, *((f"k{n:05}", number, 0) for n in range(0, count, 7)))
-            # Never all of them, however long the walk takes.
+            # Never all of them, however long the iteration takes.
             gone = [f"k{n:05}" for n in range(number % 60, count, 100)]
             went.update(gone)
             broker.produce_many("in", [(None, key.encode(), None, 0) for key in gone])
@@ -203,7 +203,7 @@ def test_a_walk_sees_each_key_once_while_commits_go_on(
         waits = iter(range(4))
 
         def commit() -> None:
-            # Behind each of the first pages.
+            # After each of the first pages.
             if next(waits, None) is not None:
                 known = app.metrics()["commits"]
                 until(lambda: app.metrics()["commits"] > known)
@@ -211,7 +211,7 @@ def test_a_walk_sees_each_key_once_while_commits_go_on(
         writer = threading.Thread(target=write)
         writer.start()
         try:
-            # The first page fixes the commit; whatever it is, all its keys come once, and no other.
+            # The first page determines the snapshot: all of its keys are returned once, and no other.
             with_cursor = walk(app.admin_url, "/stores/rows", 100, commit, reverse=str(reverse).lower())
         finally:
             writer_ends.set()
@@ -263,7 +263,7 @@ def test_cursors_end(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None
         assert page["cursor_lifetime_ms"] == 60_000
         second = ask(url, "/stores/rows", limit=4, cursor=page["cursor"])
         assert entries(second) == [(f"k{n}", n) for n in range(4, 8)]
-        # A page that got lost may be asked for again.
+        # A lost page may be requested again.
         assert entries(ask(url, "/stores/rows", limit=4, cursor=page["cursor"])) == entries(second)
         last = ask(url, "/stores/rows", limit=4, cursor=second.json()["cursor"]).json()
         assert (len(last["entries"]), last["cursor"], last["cursor_lifetime_ms"]) == (1, None, None)
@@ -272,16 +272,16 @@ def test_cursors_end(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None
         gone = ask(url, "/stores/rows", cursor=old)
         assert (gone.status, gone.json()["type"]) == (410, "urn:stoatflow:cursor_expired")
         assert "begin the walk again" in gone.json()["next_step"]
-        # Each walk that nobody ends holds a commit: there is a limit.
+        # Each unfinished iteration holds a snapshot, so there is a limit.
         opened = [ask(url, "/stores/rows", limit=1) for _ in range(65)]
         assert [each.status for each in opened[-2:]] == [200, 503] or opened[-1].status == 503
         assert opened[-1].json()["type"] == "urn:stoatflow:too_many_cursors"
-        # What needs no cursor is still answered.
+        # Requests without a cursor are still answered.
         assert ask(url, "/stores/rows/k1").status == 200
 
 
 class Pickled(sf.Serde[str]):
-    """A serde of the user's: it must never be called for a query."""
+    """A user's serde that must never be called for a query."""
 
     def serialize(self, value: str) -> bytes:
         return b"<" + value.encode() + b">"

@@ -1,4 +1,4 @@
-"""`stoatflow run --reload`: a change of a file starts the application anew, with its state; nothing is left behind."""
+"""`stoatflow run --reload`: a changed file restarts the application, with its state; no process is left behind."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ texts = letters.aggregate(lambda: "", lambda key, letter, text: text + letter, k
 texts.to_stream().to("out", key=str, value=str)
 """
 A_WHILE = 30.0
-"""Longer than a slow machine keeps a child from saying that it has a signal; then it would get another one."""
+"""Longer than a slow machine takes until a child reports a signal; before that it would get another one."""
 BESIDE = "def letter(tick):\n    print('calls a', flush=True)\n    return 'a'\n"
 
 
@@ -64,7 +64,7 @@ class Reloading:
         return self
 
     def again(self, hears_s: float | None = None, **options: object) -> None:
-        """`hears_s`: so long the parent waits for a child to say that it has a signal itself."""
+        """`hears_s` is how long the parent waits for a child to report that it got a signal itself."""
         parent = ["-m", "stoatflow"]
         if hears_s is not None:
             changed = f"reloading._HEARS_S = {hears_s}"
@@ -127,7 +127,7 @@ def reloading(tmp_path: Path) -> Iterator[Reloading]:
 
 
 def texts(reloading: Reloading) -> list[str]:
-    """What it wrote; when nothing runs."""
+    """The output, when nothing runs."""
     with sf.EmbeddedBroker(reloading.folder / "topics") as broker:
         return [(record.value or b"").decode() for record in broker.read("out")]
 
@@ -136,8 +136,7 @@ def test_a_change_is_run_and_counts_go_on(reloading: Reloading) -> None:
     reloading.start()
     reloading.sees(lambda: "calls a" in reloading.said())
     reloading.write("unrelated.py", "1 / 0\n")
-    # Python tells bytecode apart by second and size. The parent must know the file: its time will
-    # tell nothing.
+    # Python distinguishes bytecode by second and size. The parent must know the file, since its mtime won't tell.
     time.sleep(6)
     reloading.write("beside.py", BESIDE.replace("calls a", "calls b").replace("a'", "b'"), in_the_same_second=True)
     reloading.sees(lambda: "calls b" in reloading.said())
@@ -155,7 +154,7 @@ def test_a_change_is_run_and_counts_go_on(reloading: Reloading) -> None:
     written = texts(reloading)
     assert re.fullmatch("a+b+", written[-1])
     assert [text for text in written if not written[-1].startswith(text)] == []
-    # A letter for each call: nothing is lost, and nothing comes twice.
+    # A letter for each call: nothing is lost, and nothing is duplicated.
     assert [written[-1].count(letter) for letter in "ab"] == [reloading.said().count(f"calls {each}") for each in "ab"]
 
 
@@ -166,13 +165,13 @@ def test_a_mistake_is_shown_and_mended(reloading: Reloading) -> None:
     reloading.sees(lambda: "it ended with exit code 1; it starts again when a file changes" in reloading.said())
     assert "SyntaxError: unterminated string literal" in reloading.said()
     assert [child for child in reloading.children() if is_alive(child)] == []
-    # One that did not load, because of another, is watched too.
+    # A module that failed to load, because of another one, is watched too.
     reloading.write("beside.py", "from more import letter\n")
     reloading.sees(lambda: "No module named 'more'" in reloading.said())
     reloading.write("more.py", BESIDE.replace("a'", "c'"))
     reloading.sees(lambda: "calls c" in reloading.said())
     assert "stoatflow: more.py changed: starting anew" in reloading.said()
-    # One that has loaded, and fails later.
+    # A module that has loaded, and fails later.
     reloading.write("more.py", "def letter(tick):\n    return 1 / 0\n")
     reloading.sees(lambda: reloading.said().count("it ended with exit code 1") == 3)
     assert "raised ZeroDivisionError" in reloading.said()
@@ -193,7 +192,7 @@ def test_what_the_engine_says_of_another_topology_is_shown(reloading: Reloading)
 
 
 def test_ctrl_c_leaves_no_process(reloading: Reloading) -> None:
-    """The terminal sends the signal to parent and child; the child is to hear it once."""
+    """The terminal sends the signal to parent and child; the child must get it once."""
     terminal, other = pty.openpty()
     try:
         reloading.start(hears_s=A_WHILE, stdin=other, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
@@ -223,10 +222,9 @@ def test_however_it_is_told_to_end_it_drains_once(reloading: Reloading, to: str,
 
 
 def test_a_signal_to_the_group_breaks_nothing_off(reloading: Reloading) -> None:
-    """The child has it by itself: from its parent it would be the second one."""
+    """The child got the signal itself: from its parent it would be the second one."""
     reloading.start(hears_s=A_WHILE)
-    # Else the first child may have the change already when it is told to stop for it: that would be
-    # its first signal.
+    # Otherwise the first child may already have the change when it is stopped for it: that would be its first signal.
     reloading.sees(lambda: "calls a" in reloading.said())
     slow = "import time\ndef letter(tick):\n    print('slow', flush=True)\n    time.sleep(2.5)\n    return 's'\n"
     reloading.write("beside.py", slow)
@@ -252,7 +250,7 @@ def test_the_second_ctrl_c_ends_a_function_that_hangs(reloading: Reloading) -> N
     reloading.write("beside.py", f"{telling}def letter(tick):\n    print('hangs', flush=True)\n    time.sleep(600)\n")
     reloading.sees(lambda: "hangs" in reloading.said())
     reloading.process.send_signal(signal.SIGINT)
-    # Two signals that come before one is heard are one.
+    # Two signals that arrive before one is handled count as one.
     reloading.sees(lambda: "a second one aborts" in reloading.said())
     assert reloading.process.poll() is None
     reloading.process.send_signal(signal.SIGINT)
@@ -292,7 +290,7 @@ def test_what_counts_as_a_change(tmp_path: Path) -> None:
     os.utime(old, (1, 1))
     watched = Watched([str(old), str(tmp_path / "none.py")])
     assert watched.changed() == []
-    # Written while the run began: it may have been loaded as it was before.
+    # Written while the run started: it may have been loaded in its old form.
     new.write_text("2", "utf-8")
     os.utime(new, ns=(time.time_ns(), time.time_ns()))
     watched.add([str(new)])

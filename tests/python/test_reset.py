@@ -1,4 +1,4 @@
-"""`stoatflow reset` and `StoatFlow.clean_up`: what they change, what they refuse, what is counted afterwards."""
+"""`stoatflow reset` and `StoatFlow.clean_up`: what they change, what they refuse, and the counts afterwards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COUNTS = {"to": 2, "be": 2, "or": 1, "not": 1}
 
 
 class Place:
-    """An application that has counted, and where it is."""
+    """An application that has counted, and its folder."""
 
     def __init__(self, folder: Path, broker: EmbeddedBroker) -> None:
         self.broker = broker
@@ -65,7 +65,7 @@ class Place:
         return main(["reset", str(self.app), "--config", str(self.config), *arguments])
 
     def untouched(self) -> bool:
-        """Is nothing read again, and is everything where it was?"""
+        """Whether nothing is read again, and everything is unchanged."""
         before = len(self.outputs())
         assert self.state.exists()
         assert "words-counts-changelog" in self.broker.topics()
@@ -172,7 +172,7 @@ def test_what_moves_while_it_asks_is_shown(
 
 def test_one_that_did_not_end_must_be_made_again(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     once = len(place.outputs())
-    # A file where a folder of the engine would be: it can't be removed, and the reset fails half way.
+    # A file in place of one of the engine's folders: it can't be removed, and the reset fails halfway.
     (place.state / "ingest").write_text("in the way", "utf-8")
     assert place.reset("--yes") == 2
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""`stoatflow reset --orphans`: changelogs and rows of stores that the topology no longer has go, all else stays."""
+"""`stoatflow reset --orphans`: removes changelogs and rows of stores that the topology no longer has, nothing else."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_topic_that_is_read_stays(place: Place, capsys: pytest.CaptureFixture[
 
 
 def test_stores_in_memory_leave_topics_that_have_to_be_named(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    # An embedded broker has no offsets topic, so without local state nothing says whose topic it is.
+    # An embedded broker has no offsets topic, so without local state the owner of the topic is unknown.
     place.config.write_text(place.config.read_text("utf-8") + '[default]\n"dsl.store" = "in_memory"\n', "utf-8")
     assert place.reset("--orphans", "--yes") == 0
     assert "--topic words-lengths-changelog" in capsys.readouterr().out

@@ -14,7 +14,7 @@ from stoatflow.testing import TopologyTestDriver
 
 
 class Client:
-    """Knows whether it is open, and on which thread it was opened."""
+    """Records whether it is open, and on which thread it was opened."""
 
     def __init__(self, log: list[str], name: str = "client") -> None:
         self.log, self.name = log, name

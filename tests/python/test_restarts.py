@@ -113,7 +113,7 @@ def test_none_are_made_if_so_set(folder: Path) -> None:
 
 
 def test_what_is_known_of_a_commit_that_failed_is_kept(folder: Path) -> None:
-    """On the admin port also after it has begun anew, and in the log."""
+    """On the admin port, even after the restart, and in the log."""
     ended = run(folder, STOATFLOW_FAILPOINTS="commit.before-commit=error@1")
     assert ended.returncode == 0, ended.stderr
     failed = json.loads(ended.stdout.splitlines()[-1])["failed"]

@@ -1,4 +1,4 @@
-"""Restore listeners, the bar, and state that can't be used. On the embedded broker."""
+"""Restore listeners, the progress bar, and unusable state. On the embedded broker."""
 
 from __future__ import annotations
 

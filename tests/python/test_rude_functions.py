@@ -1,4 +1,4 @@
-"""Functions that misbehave: each has an outcome that is the same every time, and nobody else suffers."""
+"""Functions that misbehave: each has a deterministic outcome, and affects nothing else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def topology(
 
 
 def outcome(fn: Callable[[Any], Any], *, out: Any = dict, **options: Any) -> Any:
-    """What comes of one record."""
+    """The result for one record."""
     with TopologyTestDriver(topology(fn, out=out, **options)) as driver:
         driver.input("in", str, dict).pipe("k", {"n": 1})
         return driver.output("out", str, out).read_values_to_list()

@@ -89,7 +89,7 @@ def test_check_builds_and_starts_nothing(app: Path) -> None:
 
 @pytest.mark.parametrize("client", ["native", "librdkafka"])
 def test_check_looks_at_the_properties_of_clients(app: Path, client: str) -> None:
-    """Nothing listens there: it asks no broker."""
+    """Nothing listens there, because the check doesn't contact the broker."""
     given = ("app.py", "--application-id", "w", "--bootstrap", "127.0.0.1:1", "--set", f"kafka.client={client}")
     login = ("--set", "security.protocol=SASL_PLAINTEXT", "--set", "sasl.mechanism=PLAIN", "--set", "sasl.username=u")
     good = check(app, *given, *login, "--set", "sasl.password=p")

@@ -1,4 +1,4 @@
-"""A process that reads no topic and is killed, again and again: its ticks are neither lost nor doubled."""
+"""A process without input topics that is killed again and again: its ticks are neither lost nor duplicated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import stoatflow
 from stoatflow import EmbeddedBroker
 
 EVERY = 10
-# Each is met in every epoch with ticks.
+# Each is reached in every epoch with ticks.
 PLACES = [
     "lane.barrier",
     "lane.seal",
@@ -45,7 +45,7 @@ with app:
 
 
 def run(folder: Path, lanes: int, seconds: float, failpoints: str = "") -> subprocess.CompletedProcess[str]:
-    """One life: until it is killed, or for so long."""
+    """One life: until it is killed, or for this long."""
     path = os.pathsep.join([str(Path(stoatflow.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     where = [f"embedded:{folder / 'broker'}", str(folder / "state"), str(lanes), str(seconds)]
     return subprocess.run(

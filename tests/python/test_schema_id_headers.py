@@ -1,4 +1,4 @@
-"""Headers by which Confluent's serializers name the schema of a key or a value go no further than they are true."""
+"""Headers with Confluent's schema ids of a key or a value are passed on only as long as they are true."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def names(
     given: Any = GIVEN,
     lanes: int = 1,
 ) -> list[str]:
-    """Headers of what a shape makes of one record."""
+    """The headers of a shape's result for one record."""
     builder = sf.StreamsBuilder()
     shape(builder.stream("in", key=read_key, value=read)).to("out", key=written_key, value=written)
     with TopologyTestDriver(builder.build(), lanes=lanes) as driver:
@@ -149,7 +149,7 @@ def test_who_writes_bytes_writes_the_header() -> None:
 
 
 def test_a_result_goes_by_the_source_of_its_headers() -> None:
-    """Of a join those of the stream's record, whatever the table was read by."""
+    """A join result has the headers of the stream's record, whatever serde the table has."""
     builder = sf.StreamsBuilder()
     table = builder.table("table", key=str, value=OTHER_AVRO, store="t")
     joined = builder.stream("in", key=str, value=AVRO).join(table, lambda left, right: {"n": left["n"] + right["n"]})

@@ -1,4 +1,4 @@
-"""Every serde gives back what it wrote, in Python and through the engine's own half of it."""
+"""Every serde returns what it wrote, in Python and through the engine's own half of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def json_of(doubles: st.SearchStrategy[float]) -> st.SearchStrategy[Any]:
-    """Anything that JSON can hold, but a null at the top."""
+    """Any JSON value except a top-level null."""
     return st.recursive(
         st.none() | st.booleans() | LONG | doubles | TEXT,
         lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
@@ -63,7 +63,7 @@ def test_what_is_written_is_read(kind: str, data: st.DataObject) -> None:
 @settings(deadline=None, max_examples=5)
 @given(data=st.data())
 def test_the_engine_writes_the_same(kind: str, data: st.DataObject) -> None:
-    """It reads what Python wrote, gives it to a function, writes it itself, keeps it in a store as key and value."""
+    """It reads what Python wrote, passes it to a function, writes it itself, and stores it as key and value."""
     serde, strategy = VALUES[kind]
     values = data.draw(st.lists(strategy, min_size=1, max_size=20))
     seen: list[Any] = []
@@ -80,7 +80,7 @@ def test_the_engine_writes_the_same(kind: str, data: st.DataObject) -> None:
                 source.pipe(value, value)
         assert seen == [side for value in values for side in (value, value)]
         raw = driver.output("out").read_all()
-        if kind == "json":  # the same number may be spelt 0.00005 or 5e-05
+        if kind == "json":  # the same number may be written 0.00005 or 5e-05
             assert [(serde.deserialize(r.key), serde.deserialize(r.value)) for r in raw] == [(v, v) for v in values]
         else:
             assert [(r.key, r.value) for r in raw] == [(serde.serialize(v), serde.serialize(v)) for v in values]

@@ -1,4 +1,4 @@
-"""The Python halves of the serdes write what Kafka's own write."""
+"""The Python halves of the serdes write the same bytes as Kafka's own serializers."""
 
 from __future__ import annotations
 

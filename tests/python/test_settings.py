@@ -1,4 +1,4 @@
-"""Settings: layers, origins, forms; what is valid is the engine's business."""
+"""Settings: layers, origins, forms; the engine decides what is valid."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_secrets_are_not_shown() -> None:
 
 
 def test_variables_of_tests_are_no_settings() -> None:
-    """An application of a test would be refused by any other name: longer runs that nobody starts would rot."""
+    """Other variables would be rejected as settings, unnoticed in long runs that are rarely started."""
     root = Path(__file__).parents[2]
     asked = re.compile(r'environ\.get\("(STOATFLOW_[A-Z_]+)"')
     read = {name for each in (root / "tests").rglob("*.py") for name in asked.findall(each.read_text("utf-8"))}

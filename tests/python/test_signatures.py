@@ -1,4 +1,4 @@
-"""`help()` and `inspect.signature` show the real names and types of what every public callable takes."""
+"""`help()` and `inspect.signature` show the real names and types of every public callable's arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANY_NUMBER = {
     "args", "connected", "each", "fields", "items", "named", "names", "options", "others", "parts", "processors",
     "settings", "stores",
 }  # fmt: skip
-"""What is really given in any number: `coalesce(*options)`, `Settings(**settings)`."""
+"""Callables that really take any number: `coalesce(*options)`, `Settings(**settings)`."""
 
 
 def written_in_python(thing: object) -> bool:
@@ -25,7 +25,7 @@ def written_in_python(thing: object) -> bool:
 
 
 def callables() -> Iterator[tuple[str, Any]]:
-    """Functions, classes and their methods, as users call them. Errors and kinds are made by the engine."""
+    """Functions, classes and their methods, as users call them. Errors and kinds are created by the engine."""
     for name in vars(sf)["__all__"]:
         thing = getattr(sf, name)
         if inspect.isclass(thing) and not issubclass(thing, BaseException | enum.Enum):
@@ -90,7 +90,7 @@ def test_help_of_joins(method: Any, names: str) -> None:
 
 
 def test_what_a_join_shows_it_takes() -> None:
-    """All that is shown can be given by name, for one kind of the other side at least."""
+    """All displayed arguments can be passed by name, for at least one kind of the other side."""
     builder = sf.StreamsBuilder()
     stream = builder.stream("s", key=str, value=int)
     table = builder.table("t", key=str, value=int)

@@ -1,4 +1,4 @@
-"""The site of docs/: it is built strictly, asks no other host for anything, and leads to files that there are."""
+"""The site of docs/: it builds strictly, loads nothing from other hosts, and has no dead links."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 REPOSITORY = "https://github.com/stoatflow/stoatflow-python"
 ASKS = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "audio": "src", "link": "href"}
-# What a browser fetches of `link`; others only say something.
+# The kinds of `link` that a browser loads; others are only informative.
 FETCHED = {"stylesheet", "icon", "preload", "prefetch", "modulepreload", "preconnect", "dns-prefetch", "manifest"}
 
 
@@ -51,7 +51,7 @@ def build(config: Path, site: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built."""
+    """The built site."""
     folder = tmp_path_factory.mktemp("site") / "built"
     built = build(ROOT / "mkdocs.yml", folder)
     assert built.returncode == 0, built.stdout + built.stderr
@@ -86,7 +86,7 @@ def test_a_page_asks_no_other_host(site: Path, tags: list[Tag]) -> None:
             assert not re.match(r"(https?:)?//", url), tag
         assert "srcset" not in tag.attributes, tag
         assert "http" not in tag.attributes.get("style", ""), tag
-        # What the theme's scripts ask other hosts for: the repository's stars, and diagrams.
+        # The theme's scripts load these from other hosts: the repository's stars, and diagrams.
         assert tag.attributes.get("data-md-component") != "source", tag
         assert "mermaid" not in tag.attributes.get("class", ""), tag
     styles = [style.read_text("utf-8") for style in site.rglob("*.css")]
@@ -104,7 +104,7 @@ def test_links_to_the_repository_lead_to_files(tags: list[Tag]) -> None:
         kind, _, path = link.removeprefix(f"{REPOSITORY}/").partition("/main/")
         file = ROOT / path.partition("#")[0]
         assert file.is_dir() if kind == "tree" else file.is_file(), link
-    # Nothing else leaves the site by a relative link.
+    # No other relative link leaves the site.
     assert not any(link.startswith("../") and re.search(r"\.(py|rs|md)$", link) for link in links)
 
 
@@ -151,7 +151,7 @@ def test_what_leads_nowhere_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))
 def test_lists_are_indented_as_both_readers_want_it(page: Path) -> None:
-    """The repository's host is content with two spaces, the site's Markdown needs four."""
+    """The repository's host accepts two spaces, the site's Markdown needs four."""
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
     for line in re.findall(r"^ {1,3}(?:[-*] |\d+\. |\|).*", text, flags=re.MULTILINE):
         raise AssertionError(f"{page.name}: indent by four spaces: {line}")

@@ -1,4 +1,4 @@
-"""Tables that are restored from the topics that they are read from (`topology.optimization`)."""
+"""Tables that are restored from their source topics (`topology.optimization`)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ LINES = [
     (2, b"cyd", None, 60),
     (0, b"ann", b' {"n" : 6} ', 5),
 ]
-"""With a member that occurs twice, JSON that is none, no key, a deleted row, and a time that goes back."""
+"""With a duplicate member, invalid JSON, no key, a deleted row, and a timestamp that goes back."""
 HELD = {"ann": (6, 5), "bob": (3, 20)}
 
 
 class Upper(sf.Serde[str]):
-    """What it writes is not what it has read."""
+    """A serde that doesn't write what it has read."""
 
     def serialize(self, value: str) -> bytes:
         return value.upper().encode()
@@ -84,7 +84,7 @@ def test_it_is_restored_as_it_was(tmp_path: Path, broker: EmbeddedBroker, lanes:
 
 
 def test_what_was_not_read_is_input_and_no_row_yet(tmp_path: Path, broker: EmbeddedBroker) -> None:
-    """An update that came meanwhile goes downstream, once, and takes the row of before away."""
+    """An update that arrived meanwhile is forwarded, once, and retracts the old row."""
     with application(broker, tmp_path / "first") as app:
         read(app, broker)
     before = count(broker, "out")
@@ -98,7 +98,7 @@ def test_what_was_not_read_is_input_and_no_row_yet(tmp_path: Path, broker: Embed
 
 
 def test_a_changelog_of_its_own_may_be_given_up(tmp_path: Path, broker: EmbeddedBroker) -> None:
-    """Positions in the one are none in the other: the local rows are read anew."""
+    """Offsets of one topic are meaningless in the other: the local rows are restored again."""
     with application(broker, tmp_path / "state", "none") as app:
         read(app, broker)
         assert "app-kept-changelog" in broker.topics()

@@ -1,4 +1,4 @@
-"""SQL over the stores of a running application: what is read, what comes back, and what is refused."""
+"""SQL on the stores of a running application: what is read, what is returned, and what is rejected."""
 
 # ruff: noqa: S608  # the queries are of these tests
 
@@ -130,7 +130,7 @@ def test_conditions_that_duckdb_converts_are_not(app: StoatFlow) -> None:
         with pytest.raises(ScanRefusedError):
             app.sql(f"select * from people where {where}")
     assert app.sql("select _key from people where age = '31'", allow_scan=True).rows == [{"_key": "ann"}]
-    # What isn't left to the store holds all the same.
+    # Conditions that are not pushed down to the store apply all the same.
     found = app.sql("select _key from people where city = 'Oslo' and age = '31'")
     assert (found.rows, ways(found)) == ([{"_key": "ann"}], {"people": ("by_city_age", 2)})
 
@@ -162,7 +162,7 @@ def test_joins_read_by_what_is_equal(app: StoatFlow) -> None:
         assert (found.rows, ways(found)) == ([{"_key": "ann", "city": "Oslo", "value": 42}], keys)
     found = app.sql(joined.format("left", "on r._key = p._key", "p._key in ('ann', 'cyd')"))
     assert [row["value"] for row in sorted(found, key=lambda row: str(row["_key"]))] == [42, None]
-    # A condition on the side that may be absent says nothing of what the join reads.
+    # A condition on the optional side of a join doesn't limit what the join reads.
     with pytest.raises(ScanRefusedError, match="'people'"):
         app.sql(joined.format("left", "on r._key = p._key", "r._key = 'ann'"))
     twice = app.sql("select a._key from people a, people b where a._key = 'ann' and b._key = 'cyd'")
@@ -285,7 +285,7 @@ def test_a_query_reaches_stores_and_nothing_else(app: StoatFlow) -> None:
         app.sql("show tables")
     with pytest.raises(SqlError, match="give it another name"):
         app.sql("with people as (select 1 as x) select * from people")
-    # What is refused by its name would not be found either.
+    # Names that are rejected could not be found either.
     connection = _connect(duckdb)
     for query in ("select * from frame", "select * from read_csv('/etc/passwd')", "set threads = 2", "load spatial"):
         with pytest.raises(duckdb.Error):
@@ -354,7 +354,7 @@ def test_many_rows_come_in_pages(app: StoatFlow, broker: EmbeddedBroker, monkeyp
     total = app.sql("select count(*) as n, sum(n) as total from empty", allow_scan=True)
     assert total.rows == [{"n": 120, "total": sum(range(120))}]
     assert len(app.sql("select * from empty limit 10")) == 10
-    # A limit isn't left to the store with conditions that are not, or not whole.
+    # A limit isn't pushed down if some conditions are not pushed down, or not completely.
     for where in ("_key like 'k%09'", "_key >= 'k' and lower(_key) = 'k009'", "_key > 'a' and n = '9'"):
         assert app.sql(f"select _key from empty where {where} limit 1").rows == [{"_key": "k009"}]
 

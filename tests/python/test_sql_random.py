@@ -1,4 +1,4 @@
-"""Random queries give the same rows whether conditions are left to the stores or all rows are read."""
+"""Random queries give the same rows whether conditions are pushed down to the stores or all rows are read."""
 
 # ruff: noqa: S608  # the queries are of this test
 
@@ -158,7 +158,7 @@ def query(rng: random.Random) -> str:
 
 
 def difficult() -> list[str]:
-    """Queries of which chance finds few."""
+    """Queries that are rarely generated at random."""
     windows = [
         f"SELECT * FROM {table} WHERE {column} {compared} {at}"
         for table in ("minutes", "visits")
@@ -199,7 +199,7 @@ def difficult() -> list[str]:
 
 
 def shown(rows: Iterable[dict[str, Any]]) -> list[str]:
-    """Rows in any order, without members that are null, and with 1.0 as 1."""
+    """Rows in any order, without null members, and with 1.0 as 1."""
     return sorted(
         repr({name: content for name, content in row.items() if content is not None})
         .replace(".0,", ",")
@@ -209,7 +209,7 @@ def shown(rows: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def answer(ask: Callable[[], Iterable[dict[str, Any]]]) -> list[str] | None:
-    """The rows; nothing for an error of the query: DuckDB evaluates conditions in an order of its own."""
+    """The rows; None for an error of the query, since DuckDB evaluates conditions in its own order."""
     try:
         return shown(ask())
     except SqlError as error:
@@ -241,7 +241,7 @@ def test_leaving_conditions_to_stores_changes_no_answer(tmp_path: Path) -> None:
                         refused += whole is not None
                         continue
                     assert pushed == whole, sql
-                    # The port doesn't tell of indexes, so not of a member that no row has.
+                    # The port doesn't report indexes, and so no member that no row has.
                     if (number % 3 == 0 or "_window" in sql) and "nothing" not in sql:
                         over_http = answer(lambda: run_over_http(port.get, sql, allow_scan=True))  # noqa: B023
                         assert over_http in (whole, None), sql

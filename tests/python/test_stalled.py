@@ -1,4 +1,4 @@
-"""A function that doesn't come back while nobody asks for an end: it is seen, told, and ends the application."""
+"""A function that hangs during normal operation: it is detected, reported, and ends the application."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ FIVE_SECONDS: dict[str, object] = {"stall.timeout.ms": "5s"}
 @pytest.mark.parametrize("functions", [SLEEPS, KEEPS], ids=["sleeps", "keeps"])
 def test_a_stall_ends_the_process_with_a_report(functions: str, tmp_path: Path) -> None:
     with Hanging(tmp_path, functions, settings=FIVE_SECONDS) as child:
-        # Whoever keeps the interpreter is asked for its stacks, and is waited for, two seconds each.
+        # A function that keeps the interpreter delays the stack traces, by two seconds each time.
         assert child.ends(6 + 2 * BOUND_S + 2) == 3, child.errors
         errors = child.errors
     (report,) = (tmp_path / "state" / "hanging").glob("stalled-*.txt")
     text = report.read_text()
-    # It has hung for five seconds, or for longer where the machine was slow to see it.
+    # It has hung for five seconds, or longer if the machine was slow to detect it.
     where = re.compile(r"stage 0, function <string>:9 fn, node hangs, topic in, partition 0, offset 0, for \d+\.")
     assert where.search(text), text
     assert where.search(errors), errors
@@ -49,7 +49,7 @@ def test_a_stall_ends_the_process_with_a_report(functions: str, tmp_path: Path) 
 
 @pytest.mark.parametrize(("timeout", "pause"), [("0", "3"), ("30s", "0.6")])
 def test_what_comes_back_in_time_is_no_stall(timeout: str, pause: str, tmp_path: Path) -> None:
-    """Off, or longer than the function takes."""
+    """Disabled, or longer than the function takes."""
     functions = SLEEPS.replace("60", pause)
     run = """
 import threading

@@ -1,4 +1,4 @@
-"""`to_arrow` and `arrow_batches`: what stores hold, as of the last commit, while the application goes on."""
+"""`to_arrow` and `arrow_batches`: the rows of stores, as of the last commit, while the application is running."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_keys_of_a_table_may_be_windows() -> None:
 
 
 class Celsius(sf.Serde[float]):
-    """Written by the user."""
+    """A user's serde."""
 
     def serialize(self, value: float) -> bytes:
         return str(value).encode()
@@ -238,7 +238,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_readers_beside_a_running_application(tmp_path: Path, in_memory: bool) -> None:
-    """Each record counts for two keys: whatever moment a reader sees, it sees whole commits, and never goes back."""
+    """Each record counts for two keys: a reader always sees whole commits, and never an older one."""
     records = 20_000
     config = sf.Settings(
         {"application.id": "read", "state.dir": str(tmp_path / "state"), "lanes.count": 3, "commit.min.interval.ms": 1,
@@ -270,7 +270,7 @@ def test_readers_beside_a_running_application(tmp_path: Path, in_memory: bool) -
             held.read_next_batch()
         with pytest.raises(sf.ConfigError, match="has ended"):
             held.read_next_batch()
-        # Who still holds a reader keeps nobody from starting again.
+        # A reader that is still held doesn't prevent another start.
         with StoatFlow(twice(in_memory), config, broker=broker) as again:
             until(lambda: again.state is State.RUNNING)
             assert again.to_arrow("counts")["_key"].to_pylist() == last["_key"].to_pylist()
@@ -309,7 +309,7 @@ def watch(app: StoatFlow, failures: list[BaseException], seen: set[int], records
 def test_a_reader_that_is_held_keeps_nobody_from_beginning_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The state is opened again in the same process: whoever reads on from before is told, and keeps no lock."""
+    """The state is reopened in the same process: old readers get an error, and hold no lock."""
     monkeypatch.setenv("STOATFLOW_FAILPOINTS", "commit.before-commit=error@6")
     config = sf.Settings({"application.id": "anew", "state.dir": str(tmp_path / "state")}, environ={})
     with EmbeddedBroker(tmp_path / "broker") as broker:
@@ -326,11 +326,10 @@ def test_a_reader_that_is_held_keeps_nobody_from_beginning_anew(
                 assert commits < 600, "the failpoint was never met"
                 broker.produce("in", b"late", b"x", timestamp=20)
                 time.sleep(0.05)
-            # The lag is measured from the end that was seen last: it says nothing of what was
-            # produced just now.
+            # The lag is measured from the last known end: it ignores records that were produced just now.
             expected = {**{f"k{n}": 1 for n in range(9)}, "late": commits}
             until(lambda: app.state is State.ERROR or (app.state is State.RUNNING and counted(app) == expected))
-            # Else it would have waited for the lock of its own state, and given up.
+            # Otherwise it would have waited for the lock of its own state, and given up.
             assert app.error is None
             with pytest.raises(sf.ConfigError, match="restarted"):
                 reader.read_next_batch()

@@ -1,4 +1,4 @@
-"""Wrong stores and serdes are refused at the user's line, whatever found them."""
+"""Wrong stores and serdes are rejected at the user's line, wherever they are found."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stoatflow import Stores
 
 
 class Upper(sf.Serde[str]):
-    """A serde of the user."""
+    """A user's serde."""
 
     def serialize(self, value: str) -> bytes:
         return value.upper().encode()

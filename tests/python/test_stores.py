@@ -14,7 +14,7 @@ from stoatflow.testing import TopologyTestDriver
 
 
 def play(store: sf.StoreBuilder[Any, Any], *steps: Callable[[Any], Any], crash: bool = False) -> list[Any]:
-    """Run a step per record (an epoch each); give what the steps gave."""
+    """Run a step per record (an epoch each); returns the results of the steps."""
     given: list[Any] = []
 
     class Plays(sf.ContextualProcessor[str, str, str, str]):

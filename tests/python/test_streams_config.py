@@ -1,4 +1,4 @@
-"""A configuration of Kafka Streams starts as it is; what it says about serdes and times holds."""
+"""A Kafka Streams configuration is accepted unchanged; its serdes and timestamp extractors apply."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_settings_of_the_run_reach_a_topology_that_is_built() -> None:
 
 
 class Shout(sf.Serde[str]):
-    """A serde of the user's."""
+    """A user's serde."""
 
     @property
     def name(self) -> str:

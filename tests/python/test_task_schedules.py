@@ -1,6 +1,6 @@
-"""Schedules by stream time and event-time timers go by the task, as in Kafka Streams.
+"""Schedules by stream time and event-time timers follow the task's time, as in Kafka Streams.
 
-A partition that is ahead must not delete rows of one that is behind, or ring its alarms.
+A partition that is ahead must not delete rows of one that is behind, or fire its timers.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from stoatflow import EmbeddedBroker, PunctuationType, Record, StoatFlow, Stores
 
 PARTITIONS = 4
 BEHIND = 600_000
-"""How far a partition is behind the one before."""
+"""How far a partition is behind the previous one."""
 Input = tuple[str, int, int]
 """Key, timestamp, partition."""
 LANES = pytest.mark.parametrize("lanes", [1, 4])
 
 
 def by_murmur2(key: str) -> int | None:
-    """The embedded broker does that."""
+    """The embedded broker's partitioner."""
     return None
 
 
 def by_crc32(key: str) -> int:
-    """As librdkafka does, and so confluent-kafka for Python."""
+    """The partitioner of librdkafka, and so of confluent-kafka for Python."""
     return zlib.crc32(key.encode()) % PARTITIONS
 
 
 def anywhere(key: str) -> int:
-    """As a partitioner of one's own may."""
+    """A custom partitioner."""
     return len(key) % PARTITIONS
 
 
 class Expires(sf.ContextualProcessor[str, str, str, str]):
-    """Deletes rows that are five seconds old, by full seconds."""
+    """Deletes rows that are five seconds old, in whole seconds."""
 
     def init(self, context: Any) -> None:
         super().init(context)
@@ -54,7 +54,7 @@ class Expires(sf.ContextualProcessor[str, str, str, str]):
         assert self.context.stream_time_ms == timestamp
         edge = timestamp // 1000 * 1000 - 5000
         found = [(key, row.timestamp) for key, row in self.kept.all()]
-        # What it may see by range is what it may see.
+        # A range sees exactly the rows that are visible.
         assert [key for key, _ in self.kept.range(None, None)] == [key for key, _ in found]
         for key, at in found:
             if at < edge:
@@ -62,7 +62,7 @@ class Expires(sf.ContextualProcessor[str, str, str, str]):
 
 
 def broker_with(key_of: Callable[[int], str], partition_of: Callable[[str], int | None]) -> tuple[EmbeddedBroker, int]:
-    """100 keys, each once, from partition to partition ten minutes apart, a tenth of a second between two of them."""
+    """100 keys, each once; partitions are ten minutes apart, records a tenth of a second."""
     broker = EmbeddedBroker()
     broker.create_topic("in", partitions=PARTITIONS)
     broker.create_topic("out", partitions=1)
@@ -106,7 +106,7 @@ def expiry(*, new_key: bool = False) -> sf.Topology:
 
 
 def fresh(records: Iterable[Input]) -> set[str]:
-    """The keys that are not five seconds old in their own partition."""
+    """The keys that are not yet five seconds old in their own partition."""
     records = list(records)
     edge: dict[int, int] = {}
     for _, at, partition in records:
@@ -124,7 +124,7 @@ def test_a_schedule_deletes_what_is_old_in_its_own_partition(
     assert 30 < len(wanted) < 70
     with StoatFlow(expiry(), settings(tmp_path, lanes), broker=broker) as app:
         assert kept_after(app, records) == wanted
-    # After a restart keys say their partition as before.
+    # After a restart the partition still follows from the key.
     key, _, partition = written(broker)[-1]
     broker.produce("in", key, b"y", timestamp=20_000_000, partition=partition)
     with StoatFlow(expiry(), settings(tmp_path, lanes), broker=broker) as app:
@@ -133,7 +133,7 @@ def test_a_schedule_deletes_what_is_old_in_its_own_partition(
 
 @LANES
 def test_behind_a_new_key_the_new_partition_counts(tmp_path: Path, lanes: int) -> None:
-    """Partitions meet there: rows are as old as the newest record that came to the new partition."""
+    """Partitions meet there: the age of rows is relative to the newest record in the new partition."""
     broker, records = broker_with(lambda n: f"key-{n}", by_murmur2)
     probe = EmbeddedBroker()
     probe.create_topic("new", partitions=PARTITIONS)
@@ -161,7 +161,7 @@ def test_keys_that_say_no_partition_wait_for_the_slowest(
 
 
 class Twice(sf.ContextualProcessor[str, str, str, str]):
-    """Each call of the schedule adds ten to what it sees, and sees that."""
+    """Each call of the schedule adds ten to the rows it sees, and sees its own writes."""
 
     def init(self, context: Any) -> None:
         super().init(context)
@@ -192,14 +192,14 @@ def test_each_row_is_seen_by_one_call_which_sees_its_own_writes(tmp_path: Path, 
         rows = {row["_key"]: row["value"] for row in app.to_arrow("rows").to_pylist()}
     seen = [row.key.decode() for row in broker.read("out") if row.key]
     assert len(set(seen)) == len(seen), "by the call of its own partition, and no other"
-    # Within ten minutes of event time a schedule of a day fires once: what came later was not seen.
+    # Within ten minutes of event time a schedule of a day fires once: later rows were not seen.
     assert rows == {key: 11 if key in seen else 1 for key in rows}
     assert len(rows) == records
     assert len({partition for key, _, partition in written(broker) if key in seen}) == PARTITIONS
 
 
 class Resets(sf.ContextualProcessor[str, int, str, int]):
-    """Writes the row of any key again at each tick of the clock, which is in no partition."""
+    """Rewrites the row of any key at each tick of the clock, which belongs to no partition."""
 
     def init(self, context: Any) -> None:
         super().init(context)
@@ -207,7 +207,7 @@ class Resets(sf.ContextualProcessor[str, int, str, int]):
 
     def process(self, record: Record[str, int]) -> None:
         for n in range(100):
-            # `get` and then `put` would bring back what a schedule deletes between the two.
+            # `get` and then `put` would bring back rows that a schedule deletes between the two.
             self.kept.compute_if_present(f"key-{n}", lambda _, row: row)
         self.context.forward(record)
 
@@ -230,7 +230,7 @@ def test_ticks_say_nothing_of_partitions_and_their_time(
         kept_after(app, records)
         wait_for_ticks()
         assert kept_after(app, records) == fresh(written(broker))
-        # Later ones, while it ticks: schedules go by the partition as before.
+        # Later records, while it ticks: schedules go by the partition as before.
         for key, at, partition in [one for one in written(broker) if one[0] in {"key-98", "key-99"}]:
             broker.produce("in", key, b"y", timestamp=at + 20_000, partition=partition)
         kept_after(app, records + 2)
@@ -240,7 +240,7 @@ def test_ticks_say_nothing_of_partitions_and_their_time(
 
 
 class Rings(sf.ContextualProcessor[str, str, str, int]):
-    """Tells the time, which is its partition's, two seconds after each record."""
+    """Reports the time, which is its partition's, two seconds after each record."""
 
     def init(self, context: Any) -> None:
         super().init(context)
@@ -287,7 +287,7 @@ def test_a_timer_waits_for_the_time_of_its_own_partition(
     assert {key: at for key, (at, _) in rung().items()} == due()
     assert all(at <= time < at + 600_000 for at, time in rung().values())
     assert 50 < len(due()) < 100
-    # After a restart, with other lanes, the rest rings by its own partition too, even one that is behind.
+    # After a restart with other lanes, the remaining timers fire by their own partition too, even one that is behind.
     lanes = 5 - lanes
     slowest = min(written(broker), key=lambda one: one[1])[2]
     broker.produce("in", "last", b"x", timestamp=9_000_000, partition=slowest)
@@ -296,7 +296,7 @@ def test_a_timer_waits_for_the_time_of_its_own_partition(
 
 
 def test_a_processor_without_a_topic_goes_by_the_application(tmp_path: Path) -> None:
-    """A scheduled source has no event time: schedules behind it follow what the application reads."""
+    """A scheduled source has no event time: schedules after it follow the application's other input."""
     fired: list[int] = []
 
     class Watches(sf.ContextualProcessor[str, int, str, int]):

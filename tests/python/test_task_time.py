@@ -1,8 +1,8 @@
-"""`current_stream_time_ms` and the retention of processors' stores go by the task, as in Kafka Streams.
+"""`current_stream_time_ms` and the retention of processors' stores follow the task's time, as in Kafka Streams.
 
 A task is a partition of a sub-topology: its time is the highest timestamp that its sources had up to the record,
-whatever other partitions and lanes do. Else a processor that drops what is older than its time would drop the records
-of a partition that is behind.
+whatever other partitions and lanes do. Otherwise a processor that drops records older than its time would drop the
+records of a partition that is behind.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from stoatflow import EmbeddedBroker, Record, StoatFlow
 
 PARTITIONS = 4
 BEHIND = 600_000
-"""How far a partition is behind the one before."""
+"""How far a partition is behind the previous one."""
 
 Input = tuple[str, int, int]
 """Key, timestamp, partition."""
 
 
 class SaysTime(sf.ContextualProcessor[str, str, str, int]):
-    """Forwards the time at each record."""
+    """Forwards the stream time at each record."""
 
     def process(self, record: Record[str, str]) -> None:
         self.context.forward(record.replace(value=self.context.stream_time_ms))
 
 
 def inputs(seed: int) -> list[Input]:
-    """Keys that stay in their partition; times that mostly rise, from partition to partition ten minutes apart."""
+    """Keys that stay in their partition; mostly ascending timestamps, partitions ten minutes apart."""
     chance = random.Random(seed)  # noqa: S311
     made = []
     for at in range(400):
@@ -46,7 +46,7 @@ def inputs(seed: int) -> list[Input]:
 def run(
     tmp_path: Path, lanes: int, topology: Callable[[sf.StreamsBuilder], None], records: list[Input], **more: object
 ) -> list[tuple[str, int, int]]:
-    """What came out: key, timestamp, value."""
+    """The output: key, timestamp, value."""
     broker = EmbeddedBroker()
     for topic in ("in", "out"):
         broker.create_topic(topic, partitions=PARTITIONS)
@@ -83,7 +83,7 @@ def expected(records: list[Input]) -> dict[str, list[tuple[int, int]]]:
 
 
 def in_order_of_admission(records: list[Input]) -> list[Input]:
-    """Dispatch takes the partition whose next record is the oldest; within a partition nothing overtakes."""
+    """Dispatch takes the partition whose next record is the oldest; within a partition the order is kept."""
     return [one for partition in range(PARTITIONS) for one in records if one[2] == partition]
 
 
@@ -110,7 +110,7 @@ def test_what_a_filter_takes_out_moves_the_time(tmp_path: Path, lanes: int) -> N
 
 @pytest.mark.parametrize("lanes", [1, 4, 16])
 def test_behind_a_new_key_time_is_that_of_the_new_partition(tmp_path: Path, lanes: int) -> None:
-    """One new key: all come to one task, in the order of the input."""
+    """One new key: all records belong to one task, in the order of the input."""
 
     def topology(builder: sf.StreamsBuilder) -> None:
         stream = builder.stream("in", key=str, value=str)
@@ -128,7 +128,7 @@ def test_behind_a_new_key_time_is_that_of_the_new_partition(tmp_path: Path, lane
 
 
 class KeepsWindows(sf.ContextualProcessor[str, str, str, int]):
-    """Puts each record into a window store that keeps a minute, and forwards how many windows its key has."""
+    """Puts each record into a window store that retains a minute, and forwards the number of its key's windows."""
 
     def init(self, context: sf.ProcessorContext[str, int]) -> None:
         super().init(context)
@@ -153,7 +153,7 @@ def test_a_partition_that_is_behind_keeps_its_windows(tmp_path: Path, lanes: int
 
 
 def test_time_survives_a_restart(tmp_path: Path) -> None:
-    """Also in a partition whose first record after the restart is older than what it had before."""
+    """Also in a partition whose first record after the restart is older than those before."""
     broker = EmbeddedBroker()
     for topic in ("in", "out"):
         broker.create_topic(topic, partitions=2)
@@ -174,7 +174,7 @@ def test_time_survives_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_windows_time_survives_another_handler(tmp_path: Path) -> None:
-    """A handler that may leave records out asks for another plan, with a stage boundary before the window."""
+    """A handler that may drop records requires another plan, with a stage boundary before the window."""
     broker = EmbeddedBroker()
     broker.create_topic("in", partitions=1)
     broker.create_topic("out", partitions=1)
@@ -194,6 +194,6 @@ def test_a_windows_time_survives_another_handler(tmp_path: Path) -> None:
         config = sf.Settings({**given, "deserialization.exception.handler": handler}, environ={})
         with StoatFlow(topology, config, broker=broker) as app:
             until(lambda: app.state is sf.State.ERROR or app.metrics()["records_committed"] == 2)
-    # 94,999, 95,000 and 99,999 are late at 100,000: their windows are over.
+    # 94,999, 95,000 and 99,999 are late at 100,000: their windows are closed.
     found = [(row.timestamp, int.from_bytes(row.value or b"", "big")) for row in broker.read("out")]
     assert found == [(4_000, 1), (100_000, 1), (100_001, 2)]

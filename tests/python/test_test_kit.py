@@ -1,4 +1,4 @@
-"""The test kit for users: fixtures that pytest finds, comparisons that read well, strategies for records."""
+"""The test kit for users: fixtures that pytest finds, readable comparisons, strategies for records."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Objects of ours that several threads use at once: the result is right, whoever comes first.
+"""StoatFlow's objects, used by several threads at the same time: the result is right in any order.
 
-Runs on every CPython. With a GIL the interpreter changes threads as often as it can; without one nothing holds them
-back.
+Runs on every CPython. With a GIL the interpreter switches threads as often as it can; without one they run in parallel.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def changing() -> Iterator[None]:
 
 def test_the_import_leaves_the_gil_as_it_was() -> None:
     code = "import sys, stoatflow; print(getattr(sys, '_is_gil_enabled', lambda: True)())"
-    # Not with what the variable says, which no import changes.
+    # Without the variable's value, which no import changes.
     alone = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
     said = subprocess.run([sys.executable, "-c", code], env=alone, capture_output=True, text=True, check=True)
     has_gil = not sysconfig.get_config_var("Py_GIL_DISABLED")
@@ -67,7 +66,7 @@ TEXT = json.dumps(PLAIN)
 
 
 def reads(view: JsonObject, number: int) -> None:
-    """Everything that can be asked of it, beginning elsewhere in each thread."""
+    """Reads everything, starting elsewhere in each thread."""
     checks: list[Callable[[], bool]] = [
         lambda: view["inner"]["x"][1]["y"] is None,
         lambda: len(view) == len(PLAIN),
@@ -82,7 +81,7 @@ def reads(view: JsonObject, number: int) -> None:
         lambda: copy.deepcopy(view) == PLAIN,
         lambda: repr(view) == repr(PLAIN),
         lambda: [view["list"][at] for at in range(4)] == PLAIN["list"],
-        # So often that a dict of all members is made.
+        # Often enough for a dict of all members to be built.
         lambda: all(view[f"member{at % 6}"]["at"] == at % 6 for at in range(40)),
     ]
     for at in range(len(checks)):
@@ -161,7 +160,7 @@ def test_a_dict_that_another_thread_changes_becomes_plain() -> None:
 
 
 def test_a_dict_that_garbage_collection_changes_becomes_plain() -> None:
-    """Callbacks of the collector are Python, and so is a thread that gets its turn there."""
+    """Callbacks of the garbage collector are Python code, and so is a thread that runs during one."""
     shared: dict[str, Any] = {f"n{number}": {"n": number} for number in range(100)}
 
     def change(_phase: str, _info: dict[str, int]) -> None:
@@ -215,7 +214,7 @@ def test_topologies_that_are_built_at_once() -> None:
 
 
 def test_topologies_that_are_built_at_once_while_garbage_is_collected() -> None:
-    """A collection's callbacks let threads in while CPython reads what a builtin takes; some versions fail then."""
+    """Callbacks of a collection let threads run while CPython reads a builtin's argument; some versions then fail."""
 
     def callback(phase: str, info: dict[str, int]) -> None:
         sum(range(20))
@@ -245,7 +244,7 @@ def test_every_node_of_a_plan_has_its_own_place() -> None:
 
 
 def test_a_builder_that_all_use() -> None:
-    """Who adds what first is chance; what belongs together is not."""
+    """The order of additions is random; related ones stay together."""
     branches = 10
     for _ in range(3):
         builder = sf.StreamsBuilder()
@@ -266,7 +265,7 @@ def test_a_builder_that_all_use() -> None:
 def test_a_topology_by_hand_that_all_ask() -> None:
     class Same(sf.Processor[bytes, bytes, bytes, bytes]):
         def process(self, record: sf.Record[bytes, bytes]) -> None:
-            """Never called: the topology is only asked for."""
+            """Never called: the topology is only built."""
 
     for _ in range(10):
         topology = sf.Topology().add_source("source", "in").add_processor("same", Same, "source")
@@ -342,7 +341,7 @@ def test_event_loops_beside_each_other() -> None:
 
 
 def test_a_loop_that_ends_leaves_nobody_waiting() -> None:
-    """Calls come from all sides while it ends: each gives its result, or says that there is none."""
+    """Several threads make calls while it stops: each returns its result, or raises an error."""
 
     async def same(value: int) -> int:
         return value
@@ -374,7 +373,7 @@ def test_a_loop_that_ends_leaves_nobody_waiting() -> None:
 
 
 def test_a_resource_is_open_or_closed() -> None:
-    """Never something between, whenever its application ends."""
+    """Never anything in between, whenever its application ends."""
 
     async def client() -> AsyncIterator[str]:
         yield "open"
@@ -390,7 +389,7 @@ def test_a_resource_is_open_or_closed() -> None:
     def look(thread: int) -> None:
         if thread == 0:
             try:
-                # Until somebody has seen both: on a slow machine nobody looks for a while.
+                # Until both were seen: on a slow machine a thread may not run for a while.
                 latest = time.monotonic() + 30
                 rounds = 0
                 while rounds < 40 or (len(seen) < 2 and time.monotonic() < latest):
@@ -404,7 +403,7 @@ def test_a_resource_is_open_or_closed() -> None:
                 seen.add(resource.value)
             except RuntimeError as error:
                 seen.add("closed" if "is not open" in str(error) else str(error))
-            # The loop needs its turn too.
+            # The loop must get to run too.
             time.sleep(0)
 
     at_once(look, 4)
@@ -412,7 +411,7 @@ def test_a_resource_is_open_or_closed() -> None:
 
 
 class Closing(Resource[str]):
-    """It closes between one look and the next."""
+    """It closes between two checks."""
 
     @property
     def _open(self) -> list[str]:
@@ -421,7 +420,7 @@ class Closing(Resource[str]):
 
     @_open.setter
     def _open(self, made: list[str]) -> None:
-        """Nobody opens it."""
+        """It is never opened."""
 
 
 def test_a_resource_that_closes_while_it_is_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""Applications whose lanes, threads and listeners all run at once: with or without a GIL, nothing is lost."""
+"""Applications whose lanes, threads and listeners all run concurrently: with or without a GIL, nothing is lost."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def make(broker: EmbeddedBroker, tmp_path: Path) -> Callable[..., StoatFlow]:
 
 
 def test_functions_in_many_lanes(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
-    """Stateless ones, an aggregate and a table, with keys that several partitions and all lanes have."""
+    """Stateless operators, an aggregate and a table, with keys that several partitions and all lanes have."""
     keys, count = 200, 12_000
     builder = sf.StreamsBuilder()
     stream = (
@@ -90,7 +90,7 @@ def test_functions_in_many_lanes(broker: EmbeddedBroker, make: Callable[..., Sto
 
 
 class Counting(sf.Processor[str, str, str, int]):
-    """Counts in a store, and looks through all of it from other threads now and then."""
+    """Counts in a store, and reads all of it from other threads now and then."""
 
     def init(self, context: sf.ProcessorContext[str, int]) -> None:
         self._context = context
@@ -161,7 +161,7 @@ def test_metrics_while_lanes_run(broker: EmbeddedBroker, make: Callable[..., Sto
 
 
 def test_what_calls_took_is_no_more_than_there_was(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
-    """Calls of an aggregator are measured now and then, each for those before it: never twice for the same ones."""
+    """Calls of an aggregator are sampled, each sample counting for those before it: no call is counted twice."""
     count, pause = 1600, 0.002
     builder = sf.StreamsBuilder()
     grouped = builder.stream("in", key=str, value=str).group_by_key()
@@ -185,12 +185,12 @@ def test_what_calls_took_is_no_more_than_there_was(broker: EmbeddedBroker, make:
 
 
 def test_a_dict_that_another_thread_changes_is_written(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
-    """What a function gave is written later, in whatever state it is then; never half of a name and a value."""
+    """A function's result is written later, in its state at that time, but never half of a name and a value."""
     shared: dict[str, Any] = {"always": [1]}
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=sf.Serdes.json())
     stream.map_values(lambda _: shared).to("out", key=str, value=sf.Serdes.json())
-    # The other way to text: a view of a text, and the dict that changes beside it.
+    # The other way of writing: a view of a text, merged with the changing dict.
     stream.map_values(lambda v: v | shared).to("out", key=str, value=sf.Serdes.json())
     count = 4000
     broker.produce_many("in", ((None, b"%d" % at, b'{"of": 1}', at) for at in range(count)))
@@ -212,7 +212,7 @@ def test_a_dict_that_another_thread_changes_is_written(broker: EmbeddedBroker, m
 
 
 def test_async_functions_in_many_lanes(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
-    """Calls that lanes hand over, and calls of a table that lanes wait for; some take another attempt."""
+    """Calls that lanes submit, and calls of a table that lanes wait for; some are retried."""
     count = 3000
     tried: Counter[str] = Counter()
 
@@ -259,7 +259,7 @@ def test_all_who_wait_get_the_error(broker: EmbeddedBroker, make: Callable[..., 
         def wait(thread: int, app: StoatFlow = app) -> BaseException:
             if thread == 0:
                 app.start()
-            # Whoever looks at the engine itself, too: it gives its error to each of them.
+            # Also callers of the engine itself: each of them gets its error.
             wait = functools.partial(app.wait, "30s") if thread % 2 else functools.partial(app._engine.wait, 30.0)
             with pytest.raises(sf.ProcessingError) as raised:
                 wait()
@@ -271,7 +271,7 @@ def test_all_who_wait_get_the_error(broker: EmbeddedBroker, make: Callable[..., 
 
 
 def test_an_error_waits_for_no_listener(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
-    """`run` looks every now and then, and must not take an end that listeners still hear of for a good one."""
+    """`run` polls, and must not mistake an end whose listeners are still being called for a success."""
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).map_values(fails).to("out", value=str)
     app = make(builder.build())
@@ -280,7 +280,7 @@ def test_an_error_waits_for_no_listener(broker: EmbeddedBroker, make: Callable[.
     def slowly(new: State, _old: State) -> None:
         if new is State.ERROR:
             time.sleep(0.4)
-            # From within it, too: who waits here waits for himself.
+            # Also from within the listener, which would otherwise wait for itself.
             assert app.close()
             heard.append(app.error)
 
@@ -293,7 +293,7 @@ def test_an_error_waits_for_no_listener(broker: EmbeddedBroker, make: Callable[.
 
 
 def test_who_waits_goes_on_when_listeners_have_heard(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
-    """Else a script ends, and its interpreter, while a listener of the last state still runs in it."""
+    """Otherwise a script ends, and its interpreter, while a listener of the last state is still running."""
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).to("out", value=str)
     app = make(builder.build())
@@ -311,7 +311,7 @@ def test_who_waits_goes_on_when_listeners_have_heard(broker: EmbeddedBroker, mak
 
 
 class Unhurried(StoatFlow):
-    """Looks for a while whether it was started, so that others look meanwhile."""
+    """Checks for a while whether it was started, so that others check meanwhile."""
 
     @property
     def _started(self) -> bool:
@@ -386,8 +386,8 @@ print(len(raised), len(set(map(id, raised))))
 
 
 def test_an_error_that_takes_its_time_keeps_nobody(tmp_path: Path) -> None:
-    """Making an exception runs Python, which may give way: nobody may hold the interpreter and wait for it."""
-    # In a process of its own: threads that wait for each other would take this one along.
+    """Creating an exception runs Python code, which may yield: nothing may hold the interpreter and wait for it."""
+    # In its own process: a deadlock of its threads would block this one.
     said = subprocess.run(
         [sys.executable, "-c", SLOWLY_MADE, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
     )

@@ -1,4 +1,4 @@
-"""What the plan's tests only spell, run: global stores, stores of every place, windows, suppress, patterns, print."""
+"""Runs what the plan's tests only compile: global stores, stores of every kind, windows, suppress, patterns, print."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stoatflow.testing import TopologyTestDriver
 
 
 class Upper(sf.ContextualProcessor[str, str, str, str]):
-    """Keeps the upper case of what it reads."""
+    """Stores the upper case of its input."""
 
     def init(self, context: Any) -> None:
         super().init(context)
@@ -29,7 +29,7 @@ class Upper(sf.ContextualProcessor[str, str, str, str]):
 
 
 class Lookup(sf.ContextualProcessor[str, str, str, str]):
-    """Puts a place's name behind what it reads."""
+    """Appends a place's name to its input."""
 
     def process(self, record: Record[str, str]) -> None:
         found = self.context.state_store("places").get(record.value)
@@ -90,7 +90,7 @@ def test_nobody_else_writes_a_global_store() -> None:
 
 @sf.with_stores(Stores.in_memory_key_value("seen", key=str, value=int), "labels")
 class Labels(sf.ContextualProcessor[str, str, str, str]):
-    """Counts a key's records in a store that it brings along; labels are another's."""
+    """Counts a key's records in a store that it declares; labels belong to another processor."""
 
     def process(self, record: Record[str, str]) -> None:
         seen, labels = (self.context.state_store(name) for name in ("seen", "labels"))
@@ -151,7 +151,7 @@ IN_MEMORY: list[tuple[sf.StoreBuilder[Any, Any], Any, Any, list[Any]]] = [
 
 @pytest.mark.parametrize(("memory", "disk", "step", "second"), IN_MEMORY, ids=["session", "versioned"])
 def test_stores_in_memory_are_those_on_disk(memory: Any, disk: Any, step: Any, second: list[Any]) -> None:
-    """Also after a crash at each step: what is in memory comes back from the changelog."""
+    """Also after a crash at each step: in-memory stores are restored from the changelog."""
 
     def play(store: sf.StoreBuilder[Any, Any]) -> list[Any]:
         given: list[Any] = []
@@ -177,7 +177,7 @@ def test_stores_in_memory_are_those_on_disk(memory: Any, disk: Any, step: Any, s
 
 
 class Signed(sf.ValueTransformer[str, int, str]):
-    """Says how often it was called for a row."""
+    """Reports how often it was called for a row."""
 
     def init(self, context: Any) -> None:
         self.calls = context.state_store("calls")
@@ -292,7 +292,7 @@ def test_a_stream_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_a_pattern_of_topics() -> None:
-    """On an embedded broker: topics that match have to be there at the start, and the driver makes only named ones."""
+    """On an embedded broker: matching topics must exist at the start, and the driver creates only named ones."""
     builder = sf.StreamsBuilder()
     builder.stream(re.compile("orders-.*"), key=str, value=str).to("out", key=str, value=str)
     with pytest.raises(sf.MissingTopicError, match="orders"):

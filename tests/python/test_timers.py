@@ -1,4 +1,4 @@
-"""Timers of processors, through the driver: they fire once, in time order, in any number of lanes, over crashes too."""
+"""Timers of processors, through the driver: they fire once, in time order, in any number of lanes, despite crashes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LANES = pytest.mark.parametrize("lanes", [1, 5])
 
 
 class Remind(sf.ContextualProcessor[str, int, str, str]):
-    """The value of a record says how long after it a reminder is due; a negative one cancels."""
+    """The value of a record is the delay of a reminder; a negative one cancels."""
 
     domain: sf.TimeDomain = "event"
 
@@ -39,7 +39,7 @@ class Remind(sf.ContextualProcessor[str, int, str, str]):
 
 
 class RemindByClock(Remind):
-    """The same by the machine's clock."""
+    """The same by the clock."""
 
     domain = "processing"
 
@@ -103,7 +103,7 @@ def test_timers_fire_in_the_order_of_time(lanes: int) -> None:
         of_key = {key: [at for k, at in fired if k == key] for key in keys}
         assert all(len(times) == 3 and times == sorted(times) for times in of_key.values())
         if lanes == 1:
-            # Those of one time in the order of their keys.
+            # Those of the same time are in key order.
             assert fired == sorted(fired, key=lambda each: (each[1], each[0]))
 
 
@@ -113,7 +113,7 @@ def read_where(driver: TopologyTestDriver) -> list[tuple[str, int, int]]:
 
 def test_a_timer_fires_in_the_lane_of_its_key() -> None:
     class Where(Remind):
-        """Says in which lane it was called."""
+        """Reports the lane in which it was called."""
 
         def process(self, record: Record[str, int]) -> None:
             super().process(record)
@@ -204,7 +204,7 @@ def test_timers_that_fired_in_an_epoch_that_was_lost_fire_again(lanes: int) -> N
     failures = [True]
 
     class FailsOnce(Remind):
-        """The fifth timer fails, once: what fired before it belongs to the same epoch."""
+        """The fifth timer fails, once: timers that fired before it belong to the same epoch."""
 
         def on_timer(self, timer: Timer[str]) -> None:
             super().on_timer(timer)
@@ -229,7 +229,7 @@ def test_timers_that_fired_in_an_epoch_that_was_lost_fire_again(lanes: int) -> N
 
 
 class Chain(sf.ContextualProcessor[str, int, str, str]):
-    """Each timer registers the one a step later, up to 100; a record begins."""
+    """Each timer registers the next one, up to 100; a record starts the chain."""
 
     step = 10
 
@@ -284,7 +284,7 @@ def test_a_timer_that_registers_itself_fires_once_a_commit(lanes: int) -> None:
 
 
 class Others(sf.ContextualProcessor[str, str, str, str]):
-    """A record's value names another key, which gets a timer that is due already; that one passes it on once."""
+    """A record's value names another key, which gets a timer that is already due and passes it on once."""
 
     def init(self, context: Any) -> None:
         super().init(context)
@@ -306,7 +306,7 @@ def test_timers_of_other_keys(lanes: int) -> None:
     builder.stream("in", key=str, value=str).process(Others, stores=["alarms"]).to("out", key=str, value=str)
     with TopologyTestDriver(builder.build(), lanes=lanes) as driver:
         driver.input("in", str, str).pipe("a", "b", timestamp=5)
-        # The last ones need commits of their own, which no record brings.
+        # The last ones need further commits, without a record.
         assert [key for key, _, _ in read(driver)] == ["b" + "x" * n for n in range(8)]
         assert len(driver.store("alarms")) == 0
 
@@ -314,7 +314,7 @@ def test_timers_of_other_keys(lanes: int) -> None:
 @LANES
 def test_more_than_one_commit_fires(lanes: int) -> None:
     class Many(Remind):
-        """Registers many at once."""
+        """Registers many timers in one call."""
 
         def process(self, record: Record[str, int]) -> None:
             assert record.value is not None
@@ -334,7 +334,7 @@ def test_more_than_one_commit_fires(lanes: int) -> None:
 
 
 class Both(sf.ContextualFixedKeyProcessor[str, int, str]):
-    """A fixed key, two stores, both clocks; what it knows is in a store."""
+    """A fixed key, two stores, both kinds of timers; its state is in a store."""
 
     @classmethod
     def stores(cls) -> list[Any]:
@@ -392,7 +392,7 @@ def test_a_fixed_key_stays() -> None:
 
 
 class Raises(Remind):
-    """Its timers fail, but for the last one."""
+    """Its timers fail, except the last one."""
 
     def on_timer(self, timer: Timer[str]) -> None:
         super().on_timer(timer)
@@ -408,7 +408,7 @@ def test_an_error_names_processor_and_node() -> None:
             source.pipe("z", 9_999, timestamp=11)
         assert "Raises" in str(raised.value.coordinates["function"])
         assert "PROCESSOR" in str(raised.value.coordinates["node"])
-        # Nothing of it was committed: it fires again.
+        # Nothing was committed, so it fires again.
         with pytest.raises(sf.ProcessingError, match="ValueError: a"):
             driver.restart()
 
@@ -421,7 +421,7 @@ def test_a_handler_gives_a_timer_up(lanes: int) -> None:
         source.pipe("a", 10, timestamp=1)
         source.pipe("fine", 10, timestamp=1)
         source.pipe("z", 9_999, timestamp=11)
-        # What it had forwarded before it failed is taken back.
+        # Records that it had forwarded before it failed are rolled back.
         assert read(driver) == [("fine", "event 11", 11)]
         assert {timer.key for timer in driver.store("alarms")} == {"z"}
 
@@ -441,7 +441,7 @@ def test_a_dead_letter_of_a_timer_has_its_key_and_time(lanes: int) -> None:
 
 
 class InInit(Remind):
-    """Every lane registers the same."""
+    """Every lane registers the same timer."""
 
     def init(self, context: Any) -> None:
         super().init(context)
@@ -486,24 +486,24 @@ def test_wrong_arguments() -> None:
 
 
 def with_alarms(cls: type) -> type:
-    """Give a class of its own that brings the store along."""
+    """Returns a subclass that declares the store."""
     return sf.with_stores(ALARMS)(type(cls.__name__, (cls,), {}))
 
 
 class Silent(sf.ContextualProcessor[str, int, str, str]):
-    """It can't be called by a timer."""
+    """It has no on_timer."""
 
     def process(self, record: Record[str, int]) -> None: ...
 
 
 class Later(Silent):
-    """Its on_timer would not run."""
+    """Its on_timer is async and would not run."""
 
     async def on_timer(self, timer: Timer[str]) -> None: ...
 
 
 class NoTimer(Silent):
-    """Its on_timer takes nothing."""
+    """Its on_timer takes no argument."""
 
     def on_timer(self) -> None: ...
 

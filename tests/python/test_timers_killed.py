@@ -57,7 +57,7 @@ PLACES = [
 
 
 def start(folder: Path, lanes: int, failpoints: str = "", sleep: float = 0) -> subprocess.Popen[str]:
-    """Begin a life of the application."""
+    """Start a life of the application."""
     environ = os.environ | {
         "STOATFLOW_FAILPOINTS": failpoints,
         "STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB",
@@ -75,7 +75,7 @@ def run(folder: Path, lanes: int, failpoints: str = "") -> tuple[int, str]:
 
 
 def ended(life: subprocess.Popen[str]) -> tuple[int, str]:
-    """Wait for the end: exit code and what it said."""
+    """Wait for the end: exit code and output."""
     _, errors = life.communicate(timeout=60)
     return life.returncode, errors
 
@@ -88,7 +88,7 @@ def write(folder: Path, first: int, last: int) -> None:
 
 
 def fired(folder: Path) -> list[tuple[str, int]]:
-    """Key and time of the timers that fired, each key's in the order of their times."""
+    """Key and time of the timers that fired, each key's in time order."""
     with EmbeddedBroker(folder / "broker") as broker:
         found = [((row.key or b"").decode(), row.timestamp) for row in broker.read("out")]
     for key in {key for key, _ in found}:
@@ -103,11 +103,11 @@ def test_a_kill_there_loses_and_doubles_no_timer(tmp_path: Path, place: str) -> 
     code, errors = run(tmp_path, 1)
     assert code == 0, errors
     write(tmp_path, RECORDS, 2 * RECORDS)
-    # It dies in the middle of it, or right behind it: what follows waits for that.
+    # It dies during the apply, or directly after it, since the next steps are delayed.
     slow = "commit.during-apply=kill:150,commit.after-apply=sleep:20000"
     code, errors = run(tmp_path, 3, slow if place == "commit.during-apply" else f"{place}=kill")
     assert code == -signal.SIGKILL, errors
-    # A last record, for whose time all of the others are due.
+    # A last record, at whose time all others are due.
     write(tmp_path, 3 * RECORDS, 3 * RECORDS + 1)
     code, errors = run(tmp_path, 2)
     assert code == 0, errors

@@ -1,4 +1,4 @@
-"""`max.timestamp.ahead.ms`: a clock that is wrong somewhere moves nobody's time."""
+"""`max.timestamp.ahead.ms`: a wrong clock somewhere advances no other record's time."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_without_a_handler_it_stops_the_application_and_says_what_to_do() -> Non
 
 
 def test_partition_time_is_not_that_of_tomorrow() -> None:
-    """Neither within a batch nor behind it."""
+    """Neither within a batch nor after it."""
     seen: list[int] = []
 
     def extract(record: sf.ConsumedRecord, partition_time: int) -> int:
@@ -110,7 +110,7 @@ def test_a_global_table_is_no_part_of_time() -> None:
 
 
 def test_a_retry_waits_until_its_time_has_come() -> None:
-    """Not in the test driver, whose clock stands still: it is asked about as often as it may be tried again."""
+    """Not in the test driver, whose clock stands still: it retries as often as it may."""
     asked: list[int] = []
 
     def decide(context: sf.ErrorContext, record: sf.Record[Any, Any], exception: BaseException) -> sf.ErrorHandler:

@@ -26,7 +26,7 @@ def slow(value: str) -> str:
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sf.StoatFlow]:
-    """Most of its records have one key, a function is slow, and some records are left out."""
+    """Most of its records have one key, a function is slow, and some records are dropped."""
     builder = sf.StreamsBuilder()
     orders = builder.stream("orders", key=str, value=str).map_values(slow)
     orders.group_by_key().count(store="per-country")
@@ -45,7 +45,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sf.StoatFlow]:
 
 
 def test_it_is_printed_once_where_nobody_looks(app: sf.StoatFlow, capsys: pytest.CaptureFixture[str]) -> None:
-    # All that was done counts, also where it is a while ago.
+    # All work counts, even from a while ago.
     assert main(["top", str(app.admin_url), "--seconds", "3600"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("shop  RUNNING  ")
@@ -56,7 +56,7 @@ def test_it_is_printed_once_where_nobody_looks(app: sf.StoatFlow, capsys: pytest
     share = int(rows["DE"].split()[1])
     assert 60 <= share <= 90, rows["DE"]
     assert "per-country" in rows
-    # Behind a new key, where all records meet.
+    # After a new key, where all records meet.
     assert rows["everything"].split()[1] == "100"
 
 
@@ -72,7 +72,7 @@ def test_json_is_the_answer_of_the_port(app: sf.StoatFlow, capsys: pytest.Captur
 def test_it_is_drawn_anew_on_a_terminal_until_ctrl_c(app: sf.StoatFlow) -> None:
     here, there = pty.openpty()
     command = [sys.executable, "-m", "stoatflow", "top", str(app.admin_url), "--interval", "0.05"]
-    # What a shell starts in the background ignores Ctrl-C, and so would what the tests start there.
+    # Processes that a shell starts in the background ignore Ctrl-C, and so would those that the tests start there.
     with subprocess.Popen(
         command,
         stdout=there,

@@ -1,4 +1,4 @@
-"""Headers go with records, so the context of a trace (`traceparent`) reaches what comes of them."""
+"""Headers are passed on with records, so a trace context (`traceparent`) reaches their results."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SHAPES: dict[str, Shape] = {
 
 
 BESIDE = {"a join with a table", "a join of streams"}
-"""What has a second topic, `table`."""
+"""Shapes with a second topic, `table`."""
 
 
 @pytest.mark.parametrize("shape", SHAPES)

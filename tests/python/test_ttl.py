@@ -1,4 +1,4 @@
-"""Rows of tables that expire: by stream time and by the clock, told below or not."""
+"""Rows of tables that expire: by stream time and by the clock, forwarded downstream or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables with a ttl in running applications: partitions whose times differ, restarts, lost disks, kills."""
+"""Tables with a ttl in running applications: partitions with different times, restarts, lost disks, kills."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stoatflow import EmbeddedBroker, StoatFlow
 TTL = 1_000
 PARTITIONS = 3
 BEHIND = 600_000
-"""How far a partition is behind the one before."""
+"""How far a partition is behind the previous one."""
 Row = tuple[str, int, int]
 """Key, timestamp, partition."""
 
@@ -39,13 +39,13 @@ def topology(ttl: int | None = TTL, *, of_stream: bool = False) -> sf.Topology:
 def run(
     tmp_path: Path, broker: EmbeddedBroker, made: sf.Topology, lanes: int, wanted: set[str] | None = None
 ) -> dict[str, int]:
-    """Run until everything is read and only these keys are left, if it says which; give the store."""
+    """Run until everything is read and, if given, only these keys are left; returns the store."""
     settings = {"application.id": "app", "state.dir": str(tmp_path / "state"), "lanes.count": lanes}
     with StoatFlow(made, sf.Settings(settings, environ={}), broker=broker) as app:
         until(lambda: app.state is sf.State.ERROR or (str(app.state) == "RUNNING" and app.lag() == 0))
         assert app.state is not sf.State.ERROR
         store = app.store("kept")
-        # A cut more may be needed for what became due with the last record.
+        # Another barrier may be needed for rows that became due with the last record.
         until(lambda: app.state is sf.State.ERROR or wanted is None or set(dict(store.all())) == wanted)
         # Nothing more expires.
         assert not app.wait(0.3)
@@ -80,7 +80,7 @@ def alive(rows: list[Row], ttl: int = TTL) -> set[str]:
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize("of_stream", [False, True])
 def test_each_partition_has_a_time_of_its_own(tmp_path: Path, lanes: int, of_stream: bool) -> None:
-    """And a restart in the middle goes on, also with another number of lanes and without its disk."""
+    """A restart in the middle continues, also with another number of lanes and without its disk."""
     rows = inputs(lanes, 1_200)
     with EmbeddedBroker(tmp_path / "broker") as broker:
         for topic in ("in", "out"):
@@ -98,7 +98,7 @@ def test_each_partition_has_a_time_of_its_own(tmp_path: Path, lanes: int, of_str
         else:
             write(broker, rows)
         if of_stream:
-            # The time of a count's row is the highest of its records.
+            # The timestamp of a count's row is the highest of its records.
             rows = [
                 (key, max(time for other, time, _ in rows[: at + 1] if other == key), partition)
                 for at, (key, time, partition) in enumerate(rows)
@@ -124,7 +124,7 @@ def test_a_store_that_gets_a_ttl_later(tmp_path: Path) -> None:
 
 
 def test_a_ttl_that_was_off_for_a_release(tmp_path: Path) -> None:
-    """Rows of that time expire too, although timers of the time before are there."""
+    """Rows from that release expire too, although there are timers from before."""
     rows = inputs(8, 300)
     with EmbeddedBroker(tmp_path / "broker") as broker:
         for topic in ("in", "out"):
@@ -183,7 +183,7 @@ def test_a_kill_there_loses_and_doubles_no_tombstone(tmp_path: Path, place: str)
     code, errors = life(tmp_path, 1)
     assert code == 0, errors
     written(60, 120)
-    # It dies in the middle of it, or right behind it: what follows waits for that.
+    # It dies during the apply, or directly after it, since the next steps are delayed.
     slow = "commit.during-apply=kill:150,commit.after-apply=sleep:20000"
     code, errors = life(tmp_path, 3, slow if place == "commit.during-apply" else f"{place}=kill")
     assert code == -signal.SIGKILL, errors

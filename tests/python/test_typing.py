@@ -1,4 +1,4 @@
-"""mypy --strict and pyright in strict mode infer key and value types through a chain, and refuse what does not fit."""
+"""mypy --strict and pyright in strict mode infer key and value types through a chain, and reject wrong calls."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import stoatflow as sf
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {"durations", "expressions", "serdes", "testing"}
-"""What users import beside the names of the root."""
+"""Modules that users import besides the names of the root."""
 
 
 def pyright(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     assert importlib.util.find_spec("pyright"), "pyright is missing. Next: scripts/setup.sh typing"
-    # It would ask npm for a newer version of itself.
+    # It would query npm for a newer version of itself.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYRIGHT_")}
-    # `--verifytypes` asks the first `python` of the path where packages are, whatever --pythonpath says.
+    # `--verifytypes` uses the first `python` in PATH to find packages, whatever --pythonpath says.
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, *arguments]
     return subprocess.run(
@@ -35,21 +35,21 @@ def pyright(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_mypy_infers_types(tmp_path: Path) -> None:
-    # Every wrong call in the files carries an ignore; --strict reports an ignore that is not needed.
+    # Every wrong call in the files has an ignore; --strict reports an ignore that is not needed.
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "tests/python/typing"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_pyright_infers_types() -> None:
-    """In the same files, and in all examples: [tool.pyright] in pyproject.toml says how."""
+    """In the same files, and in all examples, as [tool.pyright] in pyproject.toml configures."""
     ended = pyright("--project", str(ROOT), cwd=ROOT)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "0 errors" in ended.stdout
 
 
 def test_every_public_type_is_known(tmp_path: Path) -> None:
-    """No name of the package is of a type that a checker must guess: `pyright --verifytypes`."""
+    """No public name has a type that a checker must guess: `pyright --verifytypes`."""
     ended = pyright("--ignoreexternal", "--outputjson", "--verifytypes", "stoatflow", cwd=tmp_path)
     symbols: list[dict[str, Any]] = json.loads(ended.stdout)["typeCompleteness"]["symbols"]
     homes = PACKAGES | set(vars(sf)["_HOMES"]) | set(vars(sf)["__all__"])

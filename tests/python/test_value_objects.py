@@ -1,4 +1,4 @@
-"""What stands beside functions: value objects of the wrong kind, names given twice, at the user's line."""
+"""Arguments besides functions: value objects of the wrong kind, duplicate names, at the user's line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the wheel is built with, and which client an application uses."""
+"""The versions in the wheel, and the client that an application uses."""
 
 from __future__ import annotations
 

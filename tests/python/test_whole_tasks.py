@@ -1,4 +1,4 @@
-"""Operators that Kafka Streams runs over all keys of a task, with many lanes: bounded buffers, and passes."""
+"""Operators that Kafka Streams runs over all keys of a task, with many lanes: bounded buffers, and periodic passes."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ SETTINGS = {
 Row = tuple[int | None, str, int, int]
 """Partition, key, value, timestamp."""
 Written = dict[bytes | None, list[tuple[bytes | None, int]]]
-"""By key: value and timestamp, in their order."""
+"""By key: value and timestamp, in order."""
 
 
 def bounded(stream: sf.KStream[str, int]) -> None:
-    """Which rows leave early depends on all keys that share the buffer."""
+    """Which rows are emitted early depends on all keys that share the buffer."""
     buffer = sf.Buffer(max_records=3, when_full="emit_early")
     counted = stream.group_by_key().count(store="counts")
     counted.suppress(sf.Suppressed.until_time_limit("10m", buffer), name="held").to_stream().to("out")
 
 
 def passes_over_rows(stream: sf.KStream[str, int]) -> None:
-    """A row without a partner comes out with a pass, and passes depend on what else waits."""
+    """A row without a partner is emitted by a pass, and passes depend on what else waits."""
     left = stream.filter(lambda key, value: value % 2 == 0, name="even")
     right = stream.filter(lambda key, value: value % 2 == 1, name="odd")
     window = sf.JoinWindows("30ms", grace="20ms")
@@ -52,7 +52,7 @@ def passes_over_windows(stream: sf.KStream[str, int]) -> None:
 
 
 def by_crc32(key: str) -> int:
-    """As librdkafka does by default, where Kafka Streams expects murmur2."""
+    """librdkafka's default partitioner, where Kafka Streams expects murmur2."""
     return zlib.crc32(key.encode()) % PARTITIONS
 
 
@@ -77,7 +77,7 @@ def run(
     lanes: list[int],
     **more: object,
 ) -> Written:
-    """Run over one part after the other, each with its number of lanes; give what was written."""
+    """Run one part after the other, each with its number of lanes; returns the output."""
     builder = sf.StreamsBuilder()
     shape(builder.stream("in", key=str, value=int))
     with EmbeddedBroker(path / "broker") as broker:
@@ -104,7 +104,7 @@ def run(
 
 
 def windows_of_keys_as_read(stream: sf.KStream[str, int]) -> None:
-    """No passes here, but for one lane: a key may be in another partition than it says."""
+    """No passes here, except with one lane: a key may be in another partition than it implies."""
     windows = stream.group_by_key().windowed_by(sf.TimeWindows("50ms", grace="20ms"))
     closed = windows.emit_strategy(sf.EmitStrategy.on_window_close()).count(store="windows")
     closed.to_stream().map(lambda window, count: (window.key, [window.window.start, count]), name="flat").to(
@@ -114,7 +114,7 @@ def windows_of_keys_as_read(stream: sf.KStream[str, int]) -> None:
 
 @pytest.mark.parametrize("shape", [bounded, passes_over_rows, passes_over_windows, windows_of_keys_as_read])
 def test_any_number_of_lanes_writes_the_same(tmp_path: Path, shape: Callable[[sf.KStream[str, int]], None]) -> None:
-    """Each key record for record, over restarts with other numbers of lanes."""
+    """Each key record by record, across restarts with other numbers of lanes."""
     parts = one_after_the_other([rows(seed, 400) for seed in range(3)])
     one = run(tmp_path / "one", shape, parts, [1, 1, 1])
     assert sum(map(len, one.values())) > 200
@@ -125,7 +125,7 @@ def test_any_number_of_lanes_writes_the_same(tmp_path: Path, shape: Callable[[sf
 
 @pytest.mark.parametrize("lanes", [[4, 4, 4], [2, 16, 3], [1, 8, 1]])
 def test_windows_of_keys_in_other_partitions_come_once(tmp_path: Path, lanes: list[int]) -> None:
-    """Their lane is not the one that has the rest of their partition."""
+    """Their lane is not the one with the rest of their partition."""
     parts = one_after_the_other([rows(seed, 400, by_crc32) for seed in range(3)])
     one = run(tmp_path / "one", windows_of_keys_as_read, parts, [1, 1, 1])
     starts = [value for values in one.values() for value, _ in values]
@@ -135,7 +135,7 @@ def test_windows_of_keys_in_other_partitions_come_once(tmp_path: Path, lanes: li
 
 @pytest.mark.parametrize("lanes", [[1, 1], [4, 7]])
 def test_a_key_in_several_partitions_loses_nothing(tmp_path: Path, lanes: list[int]) -> None:
-    """As after a change of the number of partitions: one key has one lane, whichever partition it comes from."""
+    """As after a change of the number of partitions: a key has one lane, whichever partition it is from."""
     chance = random.Random(3)  # noqa: S311  # the same each time
     first, second = rows(1, 400), rows(2, 400, lambda _: chance.randrange(PARTITIONS))
     last: list[Row] = [
@@ -152,7 +152,7 @@ def test_a_key_in_several_partitions_loses_nothing(tmp_path: Path, lanes: list[i
 
 
 def test_an_interval_holds_where_the_key_says_the_partition(tmp_path: Path) -> None:
-    """An hour passes between two passes over windows of a new key, and none over those of keys as they were read."""
+    """An hour passes between two passes over windows of a new key, and none over those of unchanged keys."""
     parts = [rows(1, 400)]
     hour: dict[str, object] = {"emit.interval.ms.kstreams.windowed.aggregation": 3_600_000}
 
@@ -167,7 +167,7 @@ def test_an_interval_holds_where_the_key_says_the_partition(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("lanes", [[1, 1], [4, 7]])
 def test_rows_of_keys_in_other_partitions_come_out(tmp_path: Path, lanes: list[int]) -> None:
-    """With their partner, or alone: none is forgotten by the passes of another lane."""
+    """With their partner, or alone: none is lost by the passes of another lane."""
     first, second = rows(1, 400, by_crc32), rows(2, 400, by_crc32)
     last: list[Row] = [
         (partition, f"end-{partition}", at, 10_000_000) for partition in range(PARTITIONS) for at in (0, 1)

@@ -1,4 +1,4 @@
-"""Workers on the embedded broker: answers, errors, limits, positions, and how one ends."""
+"""Workers on the embedded broker: answers, errors, limits, offsets, and their end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stoatflow.cli.worker import load, share
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[sf.EmbeddedBroker]:
-    """With the topics of an offload."""
+    """A broker with the topics of an offload."""
     with sf.EmbeddedBroker(tmp_path / "topics") as broker:
         for topic in ("in", "out", "asked", "answered"):
             broker.create_topic(topic, 3)
@@ -31,7 +31,7 @@ def broker(tmp_path: Path) -> Iterator[sf.EmbeddedBroker]:
 
 
 def topology(**how: Any) -> sf.Topology:
-    """An offload of texts."""
+    """An offload of strings."""
     builder = sf.StreamsBuilder()
     how.setdefault("joiner", lambda value, answer: f"{value}={answer}")
     stream = builder.stream("in", key=str, value=str)
@@ -40,7 +40,7 @@ def topology(**how: Any) -> sf.Topology:
 
 
 def engine(topology: sf.Topology, broker: sf.EmbeddedBroker, **config: object) -> sf.StoatFlow:
-    """An application with a state of its own."""
+    """An application with its own state."""
     own = {"application.id": "app", "state.dir": f"{broker.path}-state"}
     return sf.StoatFlow(topology, own | config, broker=broker)
 
@@ -54,7 +54,7 @@ def until(what: Callable[[], bool], patience: float = 60.0) -> None:
 
 
 def results(broker: sf.EmbeddedBroker) -> dict[str, list[str]]:
-    """By key, in their order."""
+    """Results by key, in order."""
     given: dict[str, list[str]] = {}
     for record in broker.read("out"):
         given.setdefault((record.key or b"").decode(), []).append((record.value or b"").decode())
@@ -62,7 +62,7 @@ def results(broker: sf.EmbeddedBroker) -> dict[str, list[str]]:
 
 
 def write(broker: sf.EmbeddedBroker, *values: str, keys: str = "abcd") -> None:
-    """Values go to the keys in turn."""
+    """Values are assigned to the keys in turn."""
     broker.produce_many("in", ((None, keys[n % len(keys)].encode(), v.encode(), n) for n, v in enumerate(values)))
 
 
@@ -124,7 +124,7 @@ async def leaves_later(value: str) -> str:
 
 
 class UnspeakableError(Exception):
-    """An error whose text can't be had."""
+    """An error whose text can't be read."""
 
     def __str__(self) -> str:
         """Fail."""
@@ -201,10 +201,10 @@ def test_a_plain_call_that_is_given_up_keeps_its_place(
 
 
 class ByHand:
-    """A client with the requests of a test, and something that is done during each commit."""
+    """A client with the requests of a test, and a callback during each commit."""
 
     def __init__(self, *requests: tuple[int, str], during: Callable[[], None] = lambda: None) -> None:
-        """Partitions and values; the offsets count up, and are the correlations."""
+        """Partitions and values; the offsets count up, and are the correlation ids."""
         self._requests = [
             (partition, at, b"k", value.encode(), [("stoatflow-correlation", str(at).encode())])
             for at, (partition, value) in enumerate(requests)
@@ -215,18 +215,18 @@ class ByHand:
         self.committed: list[tuple[int, int]] = []
 
     def partitions(self) -> list[int]:
-        """Two."""
+        """Two partitions."""
         return [0, 1]
 
     def poll(self, most: int, timeout_s: float) -> list[Any]:
-        """Give some, or wait."""
+        """Return some requests, or wait."""
         taken, self._requests = self._requests[:most], self._requests[most:]
         if not taken:
             time.sleep(timeout_s)
         return taken
 
     def answer(self, answers: list[Any]) -> list[tuple[int, str]]:
-        """Take all but those that are too long."""
+        """Accept all answers except those that are too long."""
         with self._producer:
             fits = [all(len(part or b"") < 10_000 for part in (value, *dict(headers).values()))
                     for _, value, headers in answers]  # fmt: skip
@@ -234,17 +234,17 @@ class ByHand:
         return [(at, "too long") for at, is_fit in enumerate(fits) if not is_fit]
 
     def commit(self, positions: list[tuple[int, int]]) -> None:
-        """Nobody answers meanwhile."""
+        """No answer is written meanwhile."""
         with self._producer:
             self._during()
             self.committed = positions
 
     def close(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""
 
 
 def by_hand(client: ByHand, broker: sf.EmbeddedBroker, patch: pytest.MonkeyPatch, function: Any, **how: Any) -> Any:
-    """A worker of that client."""
+    """A worker with that client."""
     patch.setattr(sf.Worker, "_open", lambda self: client)
     return sf.Worker(function, requests="asked", responses="answered", broker=broker, **how)
 
@@ -261,7 +261,7 @@ def test_a_commit_keeps_no_call_waiting(broker: sf.EmbeddedBroker, monkeypatch: 
         return value
 
     def goes_on() -> None:
-        """A call has many turns before the first commit ends, also when others would be answered meanwhile."""
+        """A call gets many turns before the first commit ends, even if others could be answered meanwhile."""
         if not committed.is_set():
             before = len(turns)
             until(lambda: len(turns) >= before + 60)
@@ -362,7 +362,7 @@ def test_a_newer_one_takes_over(broker: sf.EmbeddedBroker) -> None:
     with engine(topology(), broker), sf.Worker(plain_upper, **how):
         write(broker, *(f"v{number}" for number in range(20)))
         until(lambda: sum(map(len, results(broker).values())) == 20)
-        # It has the same requests, and finds it out when it answers one.
+        # It has the same requests, and notices when it answers one.
         until(lambda: older._error is not None)
     with pytest.raises(sf.FencedError):
         older.stop()

@@ -1,4 +1,4 @@
-"""The wrapper around Python functions: who is wrapped, what it is told, and what it costs when there is none."""
+"""The wrapper around Python functions: what is wrapped, its arguments, and its cost when there is none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Called = list[tuple[str, tuple[Any, ...]]]
 
 
 class Tracing:
-    """Notes each node at the build, each call later."""
+    """Records each node at build time, and each call later."""
 
     def __init__(self) -> None:
         self.nodes: list[NodeInfo] = []
@@ -45,7 +45,7 @@ class Totals(sf.ContextualProcessor[str, str, str, int]):
 
 
 class Loud(sf.ValueTransformer[str, int, str]):
-    """Shouts."""
+    """Returns upper case."""
 
     def transform(self, key: str, value: int | None) -> str | None:
         return None if value is None else f"{value}!"
@@ -59,7 +59,7 @@ def test_each_function_is_wrapped_once_at_the_build() -> None:
         return True
 
     words = builder.stream("in", key=str, value=str, timestamp=lambda record, time: int(record.timestamp))
-    # The same function at two nodes: two nodes are told.
+    # The same function at two nodes: the wrapper is called for both.
     kept = words.filter(fits).filter(fits, name="again").filter(sf.value != "")
     table = kept.group_by_key().aggregate(lambda: 0, lambda key, value, agg: agg + 1, store="counts", value=int)
     table.transform_values(Loud).to_stream().to(lambda key, value, context: "out", key=str, value=str)
@@ -150,7 +150,7 @@ def test_without_a_wrapper_functions_are_the_users_own() -> None:
 
 
 async def later(*arguments: Any) -> Any:
-    """Gives what nobody awaits."""
+    """Returns a coroutine that is never awaited."""
 
 
 @pytest.mark.parametrize("wrapper", [5, "trace", later])

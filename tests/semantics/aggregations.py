@@ -22,7 +22,7 @@ COUNT = Aggregation(lambda: 0, lambda k, v, agg: agg + 1, lambda k, v, agg: agg 
 
 
 def reducing(reducer: Function, subtractor: Function | None = None) -> Aggregation:
-    """A reduce is an aggregation that starts with nothing: the first value is taken as it is."""
+    """A reduce is an aggregation without an initializer: the first value is used as it is."""
 
     def add(key: Any, value: Any, agg: Any) -> Any:
         return value if agg is None else reducer(agg, value)
@@ -31,7 +31,7 @@ def reducing(reducer: Function, subtractor: Function | None = None) -> Aggregati
 
 
 class AggregatedTable(StoredTable):
-    """The part that both kinds have in common: always a store."""
+    """The common part of both kinds: always a store."""
 
     def __init__(self, aggregation: Aggregation, store: TableStore) -> None:
         super().__init__(store)
@@ -56,8 +56,8 @@ class AggregatedTable(StoredTable):
 class StreamAggregate(AggregatedTable):
     """`count`, `reduce`, `aggregate` of a grouped stream.
 
-    Records with a null key or value are skipped. The result's time is the highest of all values in it;
-    an aggregate that became null starts anew, with the time of the next record.
+    Records with a null key or value are skipped. The result's timestamp is the highest of all values in it; an
+    aggregate that became null starts anew, with the timestamp of the next record.
     """
 
     def process(self, record: Record) -> None:
@@ -73,10 +73,10 @@ class StreamAggregate(AggregatedTable):
 
 
 class TableAggregate(AggregatedTable):
-    """`count`, `reduce`, `aggregate` of a grouped table: take the old value out, put the new one in.
+    """`count`, `reduce`, `aggregate` of a grouped table: subtract the old value, add the new one.
 
-    The subtractor is called only if there is an aggregate. A null aggregate starts anew with the
-    initializer and without a time: deleting forgets it.
+    The subtractor is called only if there is an aggregate. A null aggregate starts anew with the initializer and
+    without a timestamp: deleting forgets it.
     """
 
     def process(self, record: Record) -> None:
@@ -96,7 +96,7 @@ class TableAggregate(AggregatedTable):
 def regroup(table: Table, fn: Function) -> Callable[[Record], list[Record]]:
     """`group_by` of a table: each update goes to the old value's group and to the new one's.
 
-    If both are the same group, it is one record, and so one result. Null keys and values go nowhere.
+    If both are the same group, it is one record, and so one result. Null keys and values are dropped.
     """
     table.enable_old(force=True)
 

@@ -1,7 +1,7 @@
 """Turns the steps of the vector format into the graph.
 
-Takes one step at a time, in order: children of a node run in the order in which they were added.
-Owns the named results and the named stores.
+Takes one step at a time, in order: children of a node run in the order in which they were added. Owns the named
+results and the named stores.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class Stream:
 
 @dataclass
 class Grouped:
-    """A grouped stream: `node` is where the aggregation will be, made for each one."""
+    """A grouped stream: `node` is the input of the aggregation; each aggregation gets its own."""
 
     stream: Stream
 
 
 @dataclass
 class GroupedTable:
-    """A grouped table, behind its repartition topic."""
+    """A grouped table, after its repartition topic."""
 
     node: Node
 
@@ -70,7 +70,7 @@ class Cogroup:
 
 @dataclass
 class Windowing:
-    """What is grouped, in windows."""
+    """A grouped stream in windows."""
 
     of: Grouped | Cogroup
     window: Json
@@ -78,7 +78,7 @@ class Windowing:
 
 
 class GlobalTable(SourceTable):
-    """Filled apart from the streams."""
+    """Filled separately from the streams."""
 
 
 class Builder:
@@ -143,7 +143,7 @@ class Builder:
         of.node.then(Call(write))
 
     def _store(self, step: Json) -> TableStore | None:
-        """The store that a step names, if it does."""
+        """The store of a step, if it has one."""
         kept = step.get("materialized") or {}
         if "store" not in kept:
             return None
@@ -157,7 +157,7 @@ class Builder:
         return self.world.through_topic(before, f"golden-{name or self._topics}-repartition")
 
     def _keyed(self, stream: Stream, *, keep_null: bool = False) -> Node:
-        """The stream behind a topic, if its key may have changed; joins keep null keys in there."""
+        """The stream after a topic, if its key may have changed; joins keep null keys in there."""
         if not stream.rekeyed:
             return stream.node
         return self._topic(stream.node if keep_null else stateless.not_null_key(stream.node))
@@ -180,8 +180,7 @@ class Builder:
 
     @staticmethod
     def _view(step: Json, of: Table, table: DerivedTable) -> Table:
-        # With a Materialized it is versioned no more, also without a store
-        # (`KTableImpl.maybeSetOutputVersioned`).
+        # With a Materialized it is no longer versioned, even without a store (`KTableImpl.maybeSetOutputVersioned`).
         if "materialized" in step and table.store is None:
             table.versioned = False
         of.then(table)
@@ -277,7 +276,7 @@ class Builder:
     def _aggregated(
         self, step: Json, of: Any, aggregation: Callable[[Function | None], Aggregation], merger: Function | None
     ) -> Table:
-        """Build `aggregation(aggregator)` for what is grouped: one operator, or one for each cogrouped stream."""
+        """Build `aggregation(aggregator)` of a grouped stream: one operator, or one for each cogrouped stream."""
         if isinstance(of, GroupedTable):
             regrouped = TableAggregate(aggregation(None), self._store(step) or KeyValueStore())
             of.node.then(regrouped)
@@ -297,7 +296,7 @@ class Builder:
     def _operator(
         self, step: Json, windowing: Windowing | None, merger: Function | None
     ) -> Callable[[Aggregation], Table]:
-        """Give how to make the operator. All parts of a cogroup share the store, but each has its own time."""
+        """How to build the operator. All parts of a cogroup share the store, but each has its own stream time."""
         if windowing is None:
             kept = self._store(step) or KeyValueStore()
             return lambda aggregation: StreamAggregate(aggregation, kept)
@@ -314,7 +313,7 @@ class Builder:
             self.stores.update({named["store"]: sessions} if "store" in named else {})
             return lambda aggregation: SessionAggregate(aggregation, merging, sessions, gap, grace, on_close())
         if kind == "count":
-            # Starts count records: they don't make each other old.
+            # Window starts are record numbers, so no window expires by them.
             full = WindowStore(window["records"], 2**62)
             self.stores.update({named["store"]: full} if "store" in named else {})
             positions: dict[bytes, int] = {}
@@ -385,7 +384,7 @@ class Builder:
 
 
 class Together(StoredTable):
-    """The table of a cogroup: what all its operators send, which write into one store."""
+    """The table of a cogroup: the output of all its operators, which write into one store."""
 
     def __init__(self, parts: list[Any]) -> None:
         super().__init__(parts[0].store if isinstance(parts[0], StoredTable) else None)

@@ -1,4 +1,4 @@
-"""Functions of the kind that users write, with what they are called with: for the tests of the doctor."""
+"""Functions as users write them, with their arguments: for the tests of the doctor."""
 
 # ruff: noqa: PLC3002, SIM103, PLW0108  # they are written as users write them
 
@@ -16,7 +16,7 @@ CLOSED = frozenset({"gone", "sent"})
 
 
 def size(order: Any) -> str:
-    """A text by ranges."""
+    """A text by ranges of a number."""
     n = order["n"]
     if n > 10:
         return "large"
@@ -44,7 +44,7 @@ def keep(key: Any, order: Any) -> Any:
     return large or key == "always"
 
 
-# Of a JSON object: numbers n, amount; texts s, st, w; a list l; an object o; anything a, b.
+# Of a JSON object: numbers n, amount; texts s, st, w; a list l; an object o; any type a, b.
 OF_OBJECTS: list[Callable[[Any], Any]] = [
     lambda v: v,
     lambda v: v["a"],

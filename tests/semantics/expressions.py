@@ -1,8 +1,8 @@
-"""What expressions mean, written a second time in plain Python.
+"""The semantics of expressions, written a second time in plain Python.
 
-Takes the JSON form of an expression and a record as Python objects, gives the value, or raises `RefusedError` where the
-engine must refuse. Written from Python's own operators and methods and from `docs/reference/expressions.md`, not from
-the Rust.
+Takes the JSON form of an expression and a record as Python objects, returns the value, or raises `RefusedError`
+where the engine must fail. Written from Python's own operators and methods and from
+`docs/reference/expressions.md`, not from the Rust code.
 """
 
 # ruff: noqa: C901, PLR0911, TRY301 # one line per function of the table is what can be compared
@@ -23,13 +23,15 @@ MS = timedelta(milliseconds=1)
 
 
 class UnspecifiedError(Exception):
-    """Here the engine may give what it likes: the text of what is no scalar, numbers without a form in JSON, times
-    before Python's calendar begins.
+    """The engine's result is not specified here.
+
+    For example the text of a value that is no scalar, numbers without a JSON form, times before Python's calendar
+    begins.
     """
 
 
 class RefusedError(Exception):
-    """The engine must answer with an error."""
+    """The engine must fail with an error."""
 
 
 def is_number(x: Any) -> bool:
@@ -253,7 +255,7 @@ class Evaluator:
         nulls_matter = {"is_in": 0, "least": 0, "greatest": 0, "with_fields": 1, "merge": 0, "list_contains": 1}
         strict = nulls_matter.get(name, len(args))
         for arg, source in list(zip(args, given, strict=True))[:strict]:
-            # A null that is written there says "none", not "unknown".
+            # A literal null means "none", not "unknown".
             if arg is None and source != {"op": "lit", "value": None}:
                 return None
         if args and strict and args[0] is None:
@@ -395,7 +397,7 @@ def at(ms: Any, tz: str) -> datetime:
     try:
         return (EPOCH + whole(ms) * MS).astimezone(ZoneInfo(tz))
     except OverflowError:
-        if whole(ms) < 0:  # Python's calendar begins with the year 1, the engine's before it
+        if whole(ms) < 0:  # Python's calendar begins with the year 1, the engine's before that
             raise UnspecifiedError from None
         raise RefusedError("outside of the calendar") from None
 
@@ -404,7 +406,8 @@ def truncate(ms: Any, span: int, tz: str) -> Any:
     read = at(ms, tz).replace(tzinfo=None, fold=0)
     floored = read - (read - datetime(1970, 1, 1)) % (span * MS)  # noqa: DTZ001  # what the clocks of the zone read
     first, second = ((floored.replace(tzinfo=ZoneInfo(tz), fold=fold) - EPOCH) // MS for fold in (0, 1))
-    # Clocks that are put back read it twice. Those that skip it never do: then it is the time as much later.
+    # A local time that occurs twice is read as the first one. A skipped local time never occurs: it is shifted by the
+    # gap.
     again = at(second, tz).replace(tzinfo=None, fold=0) == floored and second <= ms
     return second if again else first
 

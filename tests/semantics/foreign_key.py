@@ -1,7 +1,7 @@
-"""Joins of a table with another one by a foreign key.
+"""Foreign-key joins of two tables.
 
-The left table subscribes to keys of the right one, through one internal topic; answers come back
-through another, with a fingerprint of the left value that they are an answer to.
+The left table subscribes to keys of the right one, through one internal topic; answers return through another, with
+a fingerprint of the left value that they answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from semantics.values import Change, Record, json_text, key_bytes, same
 
 @dataclass(frozen=True)
 class Subscription:
-    """What the left side tells the right one about a row: `left_value` is the fingerprint."""
+    """The message from the left side to the right one about a row: `left_value` is the fingerprint."""
 
     row: Any
     left_value: str
@@ -27,14 +27,14 @@ class Subscription:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the right side says: its value, and to which left value it belongs."""
+    """The answer of the right side: its value, and the fingerprint of the left value."""
 
     left_value: str
     right: Any
 
 
 class ForeignKeyJoin:
-    """Wires the five steps; `result` gets plain records, like a topic of a table."""
+    """Connects the five steps; `result` gets plain records, like a topic of a table."""
 
     def __init__(
         self, world: World, left: Table, right: Table, fk_fn: Function, joiner: Function, *, outer: bool, name: str
@@ -58,7 +58,7 @@ class ForeignKeyJoin:
         return None if value is None else self.fk_fn(key, value)
 
     def subscribe(self, record: Record) -> list[Record]:
-        """A left row changed."""
+        """A left row has changed."""
         change: Change = record.value
         if self.left.versioned and not change.latest:
             return []
@@ -70,13 +70,13 @@ class ForeignKeyJoin:
                 return []
             if moved:
                 sent.append((old, True, False))
-            # Always one answer, for a deletion and a null foreign key too.
+            # Always one answer, even for a deletion and a null foreign key.
             sent.append((new, False, True))
         elif new is None:
             # Deleted, or no foreign key any more: a tombstone, even if there never was a result.
             sent += [(old, True, True)] if old is not None else []
         elif moved:
-            # A tombstone if the new key finds nothing, even if the old one had not either.
+            # A tombstone if the new key finds nothing, even if the old one found nothing either.
             sent += [(old, True, False), (new, False, True)]
         else:
             sent.append((new, False, False))
@@ -87,7 +87,10 @@ class ForeignKeyJoin:
         ]
 
     def answer(self, record: Record) -> list[Record]:
-        """A subscription came: remember it, and answer with what is there. The time is the higher of both."""
+        """A subscription arrived: store it, and answer with the current value.
+
+        The timestamp is the higher of both.
+        """
         subscription: Subscription = record.value
         found = None
         if record.key is not None:
@@ -105,7 +108,7 @@ class ForeignKeyJoin:
         return [record.but(key=subscription.row, value=answer, timestamp=timestamp)]
 
     def right_changed(self, record: Record) -> list[Record]:
-        """A right row changed: answer all its subscribers, by their key, with this record's time alone."""
+        """A right row has changed: answer all its subscribers, by their key, with this record's timestamp."""
         change: Change = record.value
         if record.key is None or (self.right.versioned and not change.latest):
             return []
@@ -116,7 +119,7 @@ class ForeignKeyJoin:
         ]
 
     def respond(self, record: Record) -> list[Record]:
-        """An answer came: join, unless the left row has changed since."""
+        """An answer arrived: join, unless the left row has changed since."""
         answer: Answer = record.value
         found = self.left.get(record.key)
         left = None if found is None else found.value

@@ -1,8 +1,8 @@
-"""Runs a topology in the vectors' step format over a list of inputs: the semantics, obviously.
+"""Runs a topology in the vectors' step format over a list of inputs, written to be obviously right.
 
-Takes the JSON of a vector (or one made up by a test): topology, inputs, config. Gives outputs per topic
-in order, and final stores, in the vectors' form. `build.py` turns steps into the graph; this module
-feeds it and writes down what came of it.
+Takes the JSON of a vector (or one made up by a test): topology, inputs, config. Returns outputs per topic in order,
+and final stores, in the vectors' form. `build.py` turns steps into the graph; this module feeds it and records the
+results.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Result:
-    """What came out."""
+    """The results."""
 
     outputs: dict[str, list[Json]]
     stores: dict[str, list[list[Any]]]
@@ -28,11 +28,11 @@ class Result:
     built: Builder
 
     def versioned_lookup(self, store: str, key: Any, as_of: int) -> Json | None:
-        """What a versioned store says held at a time."""
+        """The version of a versioned store at a time."""
         kept = self.built.stores[store]
         assert isinstance(kept, VersionedStore)
         found = kept.get_version(key, as_of)
-        # Until when it was valid is not told: the store that users get leaves it out, always.
+        # The end of a version is not reported: stores for users always leave it out.
         return found and {"value": found.value, "valid_from": found.valid_from, "valid_to": None}
 
 
@@ -47,9 +47,9 @@ def interpret(
 ) -> Result:
     """Run it.
 
-    `order` is how to choose among internal topics: earliest, first, last (by name), made (as the topology made them),
-    or as the first; with keys and keys_back, what waits in a topic is taken in the keys' order. `one_task`: as in Kafka
-    Streams' test driver, all of the topology has one time.
+    `order` is how to choose among internal topics: earliest, first, last (by name), made (in the topology's order),
+    or as the first; with keys and keys_back, waiting records of a topic are taken in key order. `one_task`: as in
+    Kafka Streams' test driver, the whole topology has one stream time.
     """
     interval = (config or {}).get("emit_interval_ms", 0)
     world = World(emit_interval_ms=interval, order=order, punctuate_after=punctuate_after, one_task=one_task)
@@ -85,12 +85,12 @@ def shown(i: int, record: Record) -> Json:
 
 
 def keeps_times(store: Any) -> bool:
-    """Do the vectors list times for it?"""
+    """Whether the vectors list its timestamps."""
     return isinstance(store, VersionedStore) or getattr(store, "stamped", False)
 
 
 def entries(store: Any) -> list[tuple[list[Any], int]]:
-    """A store's content in the vectors' form, with times."""
+    """A store's contents in the vectors' form, with timestamps."""
     if isinstance(store, KeyValueStore | VersionedStore):
         return [([key, kept.value], kept.timestamp) for key, kept in store.items()]
     if isinstance(store, WindowStore):

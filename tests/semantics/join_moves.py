@@ -12,7 +12,7 @@ from semantics.sketch import Draw, Handle, Json, Sketch, move, pick, serdes
 
 
 def joiner(draw: Draw, left: Handle, right: Handle) -> tuple[str, str]:
-    """A joiner that fits, and what it gives."""
+    """A matching joiner, and the type of its result."""
     options = [("pair_text", "string"), ("null_if_right_x", "string")]
     if left.kind == "stream":
         # Joiners of tables get no key.
@@ -25,11 +25,11 @@ def joiner(draw: Draw, left: Handle, right: Handle) -> tuple[str, str]:
 def joined(
     sketch: Sketch, draw: Draw, left_kind: str, right_kind: str, ops: tuple[str, ...]
 ) -> tuple[Handle, Handle, Json, str, str] | None:
-    """Choose both sides (maybe the same one), the operator and the joiner."""
+    """Choose both sides (possibly the same one), the operator and the joiner."""
     lefts = sketch.of(left_kind, windowed=False)
     rights = sketch.of(right_kind, windowed=False)
     if right_kind == "table":
-        # What is suppressed can't be read by key, and the engine says so.
+        # A suppressed table can't be read by key, and the engine reports that.
         lefts, rights = ([handle for handle in side if handle.readable] for side in (lefts, rights))
     if not lefts or not rights:
         return None

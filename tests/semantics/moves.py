@@ -1,4 +1,4 @@
-"""All moves of random topologies, by name. Tests say which ones they allow."""
+"""All moves of random topologies, by name. Tests choose which ones they allow."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ SOURCES = stream_moves.SOURCES
 
 
 def all_moves() -> dict[str, Move]:
-    """Give them: what the modules registered."""
+    """All moves that the modules have registered."""
     homes = {module.__name__ for module in (stream_moves, table_moves, join_moves, processor_moves)}
     return {name: made for name, made in MOVES.items() if made.__module__ in homes}

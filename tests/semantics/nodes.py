@@ -1,8 +1,8 @@
-"""The graph that records walk through, one record at a time and depth first, and the world around it.
+"""The graph of nodes, which processes one record at a time, depth first, and its environment.
 
-`Node` forwards to its children in the order in which they were added. `World` holds what is outside
-the graph: topics, both clocks, punctuations. Internal topics break the depth-first walk: what goes
-into one is taken out after the record that caused it has been processed to its end.
+`Node` forwards to its children in the order in which they were added. `World` holds what is outside the graph:
+topics, both clocks, punctuations. Internal topics interrupt the depth-first order: their records are processed
+after the record that caused them has been processed completely.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Function = Callable[..., Any]
 
 
 class Node:
-    """A step of the graph; by itself, it passes everything on."""
+    """A step of the graph; the base class forwards everything."""
 
     def __init__(self, name: str | None = None) -> None:
         self.name = name
@@ -37,7 +37,7 @@ class Node:
 
 
 class Call(Node):
-    """A node that is one function: it gives the records to forward."""
+    """A node with one function, which returns the records to forward."""
 
     def __init__(self, function: Callable[[Record], list[Record]], name: str | None = None) -> None:
         super().__init__(name)
@@ -49,12 +49,12 @@ class Call(Node):
 
 
 def parts_of(node: Node) -> set[int]:
-    """All nodes, tables and stores that a node leads to, or holds, without what lies behind an internal topic.
+    """All nodes, tables and stores that are reachable from a node, or held by it, up to internal topics.
 
-    By what they refer to, whatever it is called: the world and its topics are left out, and what builds all of it.
+    By reference, whatever their names: the world, its topics, and the builder are left out.
     """
     found: set[int] = set()
-    # Kept, so that no other object gets the identity of one that was seen.
+    # Kept, so that no other object reuses the identity of a visited one.
     seen: dict[int, object] = {}
     open_: list[object] = [node]
     while open_:
@@ -80,13 +80,13 @@ def _is_part(one: object) -> bool:
 
 
 def closure(function: object) -> tuple[Any, ...]:
-    """The cells of what a function has from around it."""
+    """The closure cells of a function."""
     return getattr(function, "__closure__", None) or ()
 
 
 @dataclass
 class Metadata:
-    """Where the current record was read from."""
+    """The source position of the current record."""
 
     topic: str
     partition: int
@@ -95,7 +95,7 @@ class Metadata:
 
 @dataclass
 class Source:
-    """A topic's way into the graph."""
+    """The entry of a topic into the graph."""
 
     node: Node
     extractor: Function | None = None
@@ -122,16 +122,20 @@ class World:
     emit_interval_ms: int = 0
     order: str = "earliest"
     punctuate_after: str = "records"
-    """After what punctuations by the stream's time come: records, inputs (without those of internal topics),
-    or everything that an input causes."""
+    """What punctuations by stream time come after.
+
+    Records, inputs (without those of internal topics), or everything that an input causes.
+    """
     one_task: bool = True
-    """Is all of the topology one task, with one time, as in Kafka Streams' test driver? In a cluster each sub-topology
-    has its own."""
+    """Whether the whole topology is one task with one stream time, as in Kafka Streams' test driver.
+
+    In a cluster each sub-topology has its own.
+    """
     sources: dict[str, list[Source]] = field(default_factory=dict)
     globals: dict[str, Node] = field(default_factory=dict)
     outputs: dict[str, list[tuple[int, Record]]] = field(default_factory=dict)
     tells_time: bool = False
-    """Is there a processor, which may ask for the stream time?"""
+    """Whether there is a processor, which may read the stream time."""
     event: int = 0
     wall_time: int = 0
     stream_time: int = -1
@@ -143,24 +147,24 @@ class World:
     _offsets: dict[str, int] = field(default_factory=dict)
     _partition_times: dict[str, int] = field(default_factory=dict)
     _tasks: dict[str, int] = field(default_factory=dict)
-    """By topic that is read; found at the first record."""
+    """By input topic; determined at the first record."""
     _task_times: dict[int, int] = field(default_factory=dict)
 
     def pipe(self, topic: str, record: Record) -> None:
-        """Give one input record, and process all that follows from it."""
+        """Process one input record, and everything that follows from it."""
         if topic in self.globals:
-            # A global table is filled outside of the streams' time.
+            # A global table is filled independently of stream time.
             self.globals[topic].process(record)
             return
         self.enqueue(topic, record)
         self.run()
 
     def enqueue(self, topic: str, record: Record) -> None:
-        """Put into a topic that the topology reads."""
+        """Append to a topic that the topology reads."""
         self._queues.setdefault(topic, deque()).append(record)
 
     def send(self, topic: str, record: Record) -> None:
-        """Write into an output topic; the topology may read it again."""
+        """Write to an output topic; the topology may read it again."""
         self.outputs.setdefault(topic, []).append((self.event, record))
         if topic in self.sources:
             self.enqueue(topic, record)
@@ -170,7 +174,7 @@ class World:
             topic = self._pick(waiting)
             queue = self._queues[topic]
             record = self._by_key(queue) if self.order in ("keys", "keys_back") else queue[0]
-            # By identity: equal records may wait as well.
+            # By identity, because equal records may be waiting as well.
             del queue[next(i for i, one in enumerate(queue) if one is record)]
             self._take(topic, record)
         if self.punctuate_after == "everything":
@@ -179,7 +183,7 @@ class World:
                 self.run()
 
     def _pick(self, waiting: list[str]) -> str:
-        """Choose among internal topics: Kafka Streams takes the earliest head; no other order is promised."""
+        """Choose among internal topics: Kafka Streams takes the earliest head; no other order is guaranteed."""
         if self.order == "earliest":
             return min(waiting, key=lambda name: self._queues[name][0].timestamp)
         if self.order == "made":
@@ -200,7 +204,7 @@ class World:
                 return
             record = record.but(timestamp=timestamp)
         self._partition_times[topic] = max(self._partition_times.get(topic, -1), record.timestamp)
-        # One stream time for all topics of the task, internal ones too.
+        # One stream time for all topics of the task, including internal ones.
         task = self._task(topic)
         self.stream_time = max(self._task_times.get(task, -1), record.timestamp)
         self._task_times[task] = self.stream_time
@@ -208,7 +212,7 @@ class World:
         for source in self.sources[topic]:
             source.node.process(record)
         self.metadata = None
-        # The record that moves the time comes before the punctuation that it causes.
+        # The record that advances the time precedes the punctuation that it causes.
         if self.punctuate_after == "records" or (self.punctuate_after == "inputs" and topic not in self._internal):
             self._punctuate_tasks()
 
@@ -231,7 +235,7 @@ class World:
             self._punctuate([schedule for schedule in self.stream_schedules if schedule.task == task], now)
 
     def advance(self, ms: int) -> None:
-        """Move the wall clock."""
+        """Advance the wall clock."""
         self.wall_time += ms
         self._punctuate(self.wall_schedules, self.wall_time)
         self.run()
@@ -239,12 +243,12 @@ class World:
     def _punctuate(self, schedules: list[Schedule], now: int) -> None:
         while due := [s for s in schedules if not s.cancelled and s.at <= now]:
             first = min(due, key=lambda schedule: schedule.at)
-            # Times that were missed collapse into one firing, at the current time; the grid stays.
+            # Missed firings collapse into one, at the current time; the grid stays.
             first.at += ((now - first.at) // first.interval + 1) * first.interval
             first.function(now)
 
     def through_topic(self, before: Node, topic: str) -> Node:
-        """Give the node behind an internal topic that `before` writes to."""
+        """Return the node after an internal topic that `before` writes to."""
         after = Node()
         self.sources[topic] = [Source(after)]
         self._internal.add(topic)

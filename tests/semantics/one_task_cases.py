@@ -1,4 +1,4 @@
-"""Random cases that Kafka Streams' test driver can judge: it runs all sub-topologies as one task, with one time."""
+"""Random cases that Kafka Streams' test driver can check: it runs all sub-topologies as one task, with one time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processors in random topologies, by how much they need."""
+"""Processors in random topologies, by the state that they need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STATEFUL = {"string": (("process_values", "dedup"),), "long": (("process", "runn
 
 
 def processed(sketch: Sketch, of: Handle, op: str, processor: str, kind: str | None = None) -> None:
-    """Add a processor, with a store of its own if a kind is given: then null keys are filtered before."""
+    """Add a processor, with its own store if a kind is given: then null keys are filtered before."""
     stores = {}
     at = of.id
     if kind is not None:

@@ -1,4 +1,4 @@
-"""The registry's processors, once more: against this interpreter's context and stores, not the engine's."""
+"""The registry's processors, once more: with this interpreter's context and stores, not the engine's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Random cases in the vectors' form: a topology from `moves`, and inputs with every awkwardness.
+"""Random cases in the vectors' form: a topology from `moves`, and inputs with all kinds of irregularities.
 
-Records go back in time, share times, repeat keys, lack keys or values, and carry headers; the wall
-clock moves now and then.
+Records go back in time, share timestamps, repeat keys, lack keys or values, and carry headers; the wall clock
+advances now and then.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KEYS = ("a", "b", "a-1", "x")
 
 
 def searching(examples: int) -> settings:
-    """So many cases, the same ones each time; or with `STOATFLOW_TEST_RANDOM_EXAMPLES` so many others."""
+    """This many cases, the same ones each time; or with `STOATFLOW_TEST_RANDOM_EXAMPLES` that many new ones."""
     return settings(
         max_examples=int(EXAMPLES or examples),
         derandomize=EXAMPLES is None,
@@ -40,12 +40,12 @@ def searching(examples: int) -> settings:
 
 @st.composite
 def topologies(draw: Draw, allowed: Collection[str], must: str | None = None) -> Sketch:
-    """Two to eight operators, of one to three sources; every loose end goes into a topic.
+    """Two to eight operators, on one to three sources; every unused result goes to a topic.
 
-    What `must` be among them comes first, with what it needs.
+    If `must` is given, that move comes first, with the moves it needs.
     """
     sketch, moves = Sketch(), all_moves()
-    # Streams twice: most operators begin with one.
+    # Streams twice, because most operators begin with one.
     sources = [name for name in ("stream", *SOURCES) if name in allowed]
     for name in draw(st.lists(st.sampled_from(sources), min_size=1, max_size=3)):
         moves[name](sketch, draw)
@@ -58,7 +58,7 @@ def topologies(draw: Draw, allowed: Collection[str], must: str | None = None) ->
         ready = [name for name in others if applies(name, sketch)]
         if ready:
             name = draw(st.sampled_from(ready))
-            # A move that found nothing to work on has not been made.
+            # A move that found no operand has not been made.
             sketch.moves += [name] if moves[name](sketch, draw) else []
     ends = [handle for handle in sketch.handles if handle.id not in sketch.used and handle.kind != "global_table"]
     assume(ends)
@@ -71,7 +71,7 @@ def topologies(draw: Draw, allowed: Collection[str], must: str | None = None) ->
 
 
 def before(must: str) -> list[str]:
-    """The moves that make what a move needs."""
+    """The moves that create the operands of a move."""
     made = {"stream": ["stream", "stream"], "table": ["stored_table"], "global_table": ["global_table"]}
     windowed = {"table": ["stream", "tumbling"], "stream": ["stream", "tumbling", "to_stream"]}
     parts = [need.rpartition(" ") for need in NEEDS[must]]
@@ -79,7 +79,7 @@ def before(must: str) -> list[str]:
 
 
 def event(source: Json) -> st.SearchStrategy[Json]:
-    """A record, with how much time passes before it and by how much it is late."""
+    """A record, with the time that passes before it and its lateness."""
     longs, texts = st.integers(-3, 12), st.sampled_from(TEXTS)
     values = st.one_of(texts, texts, st.none()) if source["value"] == "string" else st.one_of(longs, longs, st.none())
     headers = st.sampled_from(([], [], [["h", "1"]], [["h", "2"], ["h", None]]))
@@ -97,7 +97,7 @@ def event(source: Json) -> st.SearchStrategy[Json]:
 
 @st.composite
 def inputs(draw: Draw, sources: list[Json]) -> list[Json]:
-    """Some records, and sometimes the wall clock."""
+    """Some records, and sometimes an advance of the wall clock."""
     advance = st.sampled_from((1, 500, 1000)).map(lambda ms: {"advance_wall_clock_ms": ms})
     kinds = [event(source) for source in sources]
     now, out = 20, []
@@ -112,7 +112,7 @@ def inputs(draw: Draw, sources: list[Json]) -> list[Json]:
 
 
 def topics_of(steps: list[Json]) -> Json:
-    """All topics' serdes."""
+    """The serdes of all topics."""
     made: Json = {}
     for step in steps:
         for topic in step.get("topics", [step["topic"]] if "topic" in step else []):
@@ -130,19 +130,18 @@ def cases(
     must: str | None = None,
     one_task: bool = False,
 ) -> Case:
-    """A case with what the interpreter makes of it.
+    """A case with the interpreter's result.
 
-    Where several internal topics wait, no order is promised among them: cases whose result depends on
-    that are left out, as they are among the recorded ones. So are those where it matters whether a
-    punctuation comes between an input and the internal topics' records that it causes: the engine punctuates
-    a stage when all records of an epoch have passed it, and what later stages know of the time reaches it
-    with the next epoch.
+    Where several internal topics wait, no order is guaranteed among them: cases whose result depends on that are
+    left out, as they are among the recorded ones. So are those where it matters whether a punctuation comes between
+    an input and the internal topics' records that it causes: the engine punctuates a stage when all records of an
+    epoch have passed it, and later stages learn the time with the next epoch.
 
-    Each sub-topology has a time of its own, as in a cluster; `one_task`: those are left out in which it matters that
-    Kafka Streams' test driver takes all of them for one task.
+    Each sub-topology has its own stream time, as in a cluster; with `one_task`, cases are left out in which it
+    matters that Kafka Streams' test driver treats all of them as one task.
 
-    For several `lanes`, those are left out too in which a key's results depend on the order of other keys: of
-    those that an input causes, and of so many inputs as are processed `together`.
+    For several `lanes`, cases are also left out in which a key's results depend on the order of other keys: of
+    those that an input causes, and of the inputs that are processed `together`.
     """
     sketch: Sketch = draw(topologies(allowed, must))
     events: list[Json] = draw(inputs(sketch.sources))
@@ -180,17 +179,17 @@ def outcome(result: Result) -> Json:
 
 
 def per_key(found: Json) -> Json:
-    """What is promised with several lanes."""
+    """The guarantees with several lanes."""
     return found | {"outputs": {topic: same_per_key(records) for topic, records in found["outputs"].items()}}
 
 
 def without_inputs(found: Json) -> Json:
-    """What is promised where several inputs share an epoch."""
+    """The guarantees if several inputs share an epoch."""
     return per_key(found | {"outputs": {topic: recovery.without_input(r) for topic, r in found["outputs"].items()}})
 
 
 def keys_together(events: list[Json], size: int, backwards: bool) -> list[Json]:
-    """As if lanes did one key after the other, of each epoch: a key's own records keep their order."""
+    """As if lanes processed one key after the other in each epoch: a key's own records keep their order."""
     out: list[Json] = []
     for passes, group in itertools.groupby(events, lambda event: "topic" not in event):
         found = list(group)

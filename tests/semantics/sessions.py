@@ -13,11 +13,11 @@ from semantics.windows import OnClose
 
 
 class SessionAggregate(Table):
-    """A record takes in every session that it touches, and gives one session.
+    """A record merges every session that it touches into one session.
 
-    Null keys are skipped and don't move the time; null values are aggregated. What it sends carries no
-    headers, and the session's end as its time. Late is decided after merging: what a late record makes
-    together with a session that is still kept may be in time.
+    Null keys are skipped and don't advance the time; null values are aggregated. Results have no headers, and the
+    session's end as timestamp. Lateness is decided after merging: a late record merged with a session that is still
+    retained may be in time.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SessionAggregate(Table):
             window = Window(start, end, session=True)
         if window.end >= close_time:
             if window != alone:
-                # Even a session whose bounds stay is deleted first; only one of a single instant is not.
+                # Even a session with unchanged bounds is deleted first; only one of a single instant is not.
                 for session, value in touched:
                     self.store.remove(session)
                     self.send(session, value, None)

@@ -1,7 +1,7 @@
-"""A random topology while it grows, and the register of moves that make it grow.
+"""A random topology under construction, and the registry of moves that extend it.
 
-A move takes the topology so far and hypothesis' `draw`, and adds one operator (an aggregation with its
-grouping counts as one), in the vectors' step format.
+A move takes the topology so far and hypothesis' `draw`, and adds one operator (an aggregation with its grouping
+counts as one), in the vectors' step format.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 Serde = str | Json
 
 TEXT_PREDICATES = ("len_gt_3", "starts_with_a", "has_x", "value_is_null")
-# So many records make a count window; windows of time are longer.
+# Sizes of count windows, in records; time windows have other sizes.
 COUNTS = (1, 2, 3)
 LONG_PREDICATES = ("is_even", "gt_2", "value_is_null")
 
 
 @dataclass(frozen=True)
 class Handle:
-    """A result that later steps may use.
+    """A result that later steps may use. `windowed`: its key is (the serde says how).
 
-    `windowed`: the key is (its serde says how). `readable`: by key, from joins. `typed`: its serdes were named.
+    `readable`: by key, from joins. `typed`: its serdes were named.
     """
 
     id: str
@@ -44,7 +44,7 @@ class Handle:
 
     @property
     def closes(self) -> bool:
-        """Has the key a window that time closes?"""
+        """Whether the key has a window that closes by time."""
         return isinstance(self.key, dict) and self.key.get("size_ms") not in COUNTS
 
     @property
@@ -64,7 +64,7 @@ class Sketch:
     names: int = 0
 
     def step(self, op: str, **fields: Any) -> str:
-        """Add a step; give its id."""
+        """Add a step; return its id."""
         made = f"s{len(self.steps) + 1}"
         self.steps.append({"id": made, "op": op, **fields})
         self.used.add(fields.get("from", ""))
@@ -91,10 +91,10 @@ class Sketch:
 
 
 Move = Callable[[Sketch, Draw], bool]
-"""Adds something, and tells whether it could."""
+"""Adds an operator, and returns whether it could."""
 MOVES: dict[str, Move] = {}
 NEEDS: dict[str, tuple[str, ...]] = {}
-"""What must be there for a move: "table", "plain stream" (its key is no window), "windowed table"."""
+"""What a move needs: "table", "plain stream" (its key is no window), "windowed table"."""
 
 
 def move(*needs: str) -> Callable[[Move], Move]:
@@ -109,7 +109,7 @@ def move(*needs: str) -> Callable[[Move], Move]:
 
 
 def applies(name: str, sketch: Sketch) -> bool:
-    """Is there what the move needs? What is needed twice may be the same one."""
+    """Whether the operands of the move exist. Two operands may be the same one."""
     windowed = {"plain": False, "windowed": True}
     parts = [need.rpartition(" ") for need in NEEDS[name]]
     return all(sketch.of(kind, windowed=windowed.get(how)) for how, _, kind in parts)

@@ -26,7 +26,7 @@ class SlidingAggregate(WindowedTable):
             return
         self.stream_time = max(self.stream_time, record.timestamp)
         close_time = self.stream_time - self.grace_ms
-        # The last window that a record can be in starts just after it.
+        # The last window that can contain a record starts just after it.
         if record.timestamp + 1 + self.difference > close_time:
             if record.timestamp < self.difference:
                 self.take_early(record, close_time)
@@ -41,7 +41,7 @@ class SlidingAggregate(WindowedTable):
         return Stamped(self.aggregation.initializer(), record.timestamp)
 
     def take(self, record: Record, close_time: int) -> None:
-        """Update the windows around a record, the latest first, then make those that are missing."""
+        """Update the windows around a record, the latest first, then create the missing ones."""
         at = record.timestamp
         around = self.store.fetch_range(record.key, max(0, at - 2 * self.difference), at + 1)
         starts: set[int] = set()
@@ -53,17 +53,17 @@ class SlidingAggregate(WindowedTable):
             if start == at + 1:
                 has_right = True
             elif end > at:
-                # The latest of these holds just what is in reach on the right.
+                # The latest of these holds exactly the records in reach on the right.
                 right = right or kept
                 self.update(record, self.window(start), kept, close_time)
             elif end == at:
                 has_left = True
                 self.update(record, self.window(start), kept, close_time)
                 if kept.timestamp >= at:
-                    return  # There is a record with this time: all windows exist.
+                    return  # There is a record with this timestamp, so all windows exist.
                 previous = kept.timestamp
             else:
-                # The nearest window that ended before tells the previous record's time (its own time).
+                # The nearest window that ended before has the previous record's timestamp (as its own).
                 left, previous = kept, kept.timestamp
                 break
         if previous is not None and previous + 1 not in starts and previous + 1 + self.difference >= at:
@@ -99,6 +99,6 @@ class SlidingAggregate(WindowedTable):
         self.update(record, self.window(0), combined or self.empty(record), close_time)
 
     def make_right(self, record: Record, right: Stamped | None, exists: bool) -> None:
-        """The window after the record: a copy of what was there before it; the record itself is not in it."""
+        """The window after the record: a copy of the earlier contents; the record itself is not in it."""
         if not exists and right is not None and right.timestamp > record.timestamp:
             self.put(record, self.window(record.timestamp + 1), None, right)

@@ -1,4 +1,4 @@
-"""Streams without memory: each operator as the function of one record that it is."""
+"""Stateless stream operators: each as a function of one record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from semantics.values import Record
 
 
 def keep(predicate: Function, *, matching: bool = True) -> Callable[[Record], list[Record]]:
-    """`filter` and `filter_not`. Null keys and values are seen by the predicate."""
+    """`filter` and `filter_not`. Null keys and values are passed to the predicate."""
     return lambda r: [r] if bool(predicate(r.key, r.value)) is matching else []
 
 
@@ -63,11 +63,11 @@ OPERATORS: dict[str, Callable[[Any], Callable[[Record], list[Record]]]] = {
     "peek": peek,
 }
 REKEYING = frozenset({"map", "flat_map", "select_key", "process"})
-"""What makes the next operator that needs the key send records through a topic."""
+"""Operators after which the next one that needs the key sends records through a topic."""
 
 
 class Branches(Node):
-    """`split`: the first branch that matches takes the record; without a default, what matches none is dropped."""
+    """`split`: the first branch that matches gets the record; without a default, unmatched ones are dropped."""
 
     def __init__(self, predicates: list[Function]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""What a topology remembers: key-value, versioned, window and session stores.
+"""The stores of a topology: key-value, versioned, window and session stores.
 
-Each one is a plain dictionary and a rule for what is still visible. Entries come out sorted as
-Kafka Streams sorts them on disk.
+Each one is a plain dictionary and a rule for what is still visible. Entries are sorted as Kafka Streams sorts them
+on disk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ IS_LATEST, NOT_PUT = -1, -(2**63)
 
 
 class KeyValueStore:
-    """Values by key. `stamped` says whether it keeps times (the store of a table does)."""
+    """Values by key. `stamped` says whether it keeps timestamps (the store of a table does)."""
 
     def __init__(self, stamped: bool = True) -> None:
         self.stamped = stamped
@@ -27,7 +27,7 @@ class KeyValueStore:
         return None if found is None else found[1]
 
     def put(self, key: Any, value: Any, timestamp: int = -1) -> int:
-        """Write; null deletes. An older time overwrites all the same: only versioned stores order by time."""
+        """Write; null deletes. An older timestamp overwrites all the same: only versioned stores order by time."""
         if value is None:
             self._entries.pop(key_bytes(key), None)
         else:
@@ -39,7 +39,7 @@ class KeyValueStore:
 
 
 class Version(NamedTuple):
-    """What was valid in a stretch of time; `valid_to` null: it still is."""
+    """A value and its validity; `valid_to` null: it is still valid."""
 
     value: Any
     valid_from: int
@@ -56,7 +56,7 @@ class VersionedStore:
         self._keys: dict[bytes, Any] = {}
 
     def put(self, key: Any, value: Any, timestamp: int) -> int:
-        """Write (null is a version too); give until when it holds, or that it was too old."""
+        """Write (null is a version too); return the end of its validity, or that it was too old."""
         if timestamp < self._stream_time - self.history_ms:
             return NOT_PUT
         self._stream_time = max(self._stream_time, timestamp)
@@ -87,7 +87,7 @@ class VersionedStore:
 
 
 class WindowStore:
-    """Values by key and window start. Old windows vanish as later ones are written."""
+    """Values by key and window start. Old windows expire as later ones are written."""
 
     def __init__(self, size_ms: int, retention_ms: int, *, stamped: bool = True) -> None:
         self.stamped = stamped
@@ -97,7 +97,7 @@ class WindowStore:
         self._entries: dict[tuple[bytes, int], tuple[Any, Stamped]] = {}
 
     def put(self, key: Any, value: Any, timestamp: int, start: int) -> None:
-        # The store has a clock of its own, made of window starts; deleting moves it too.
+        # The store has its own clock, from window starts; deleting advances it too.
         self._highest = max(self._highest, start)
         if value is None:
             self._entries.pop((key_bytes(key), start), None)
@@ -118,7 +118,7 @@ class WindowStore:
         return sorted((start, s) for start, s in found if lowest <= start <= highest and self.visible(start))
 
     def all_by_time(self) -> list[tuple[Windowed, Stamped]]:
-        """What may be given when it closes, by start, then by key: one more start than is visible by key."""
+        """Windows that may be emitted on close, by start, then by key: one more start than is visible by key."""
         order = sorted(self._entries, key=lambda at: (at[1], at[0]))
         oldest = self._highest - self.retention_ms
         return [(self._windowed(*at), self._entries[at][1]) for at in order if at[1] >= oldest]
@@ -132,7 +132,7 @@ class WindowStore:
 
 
 class DuplicatesStore:
-    """One side of a stream-stream join: every record by key and time, equal ones too."""
+    """One side of a stream-stream join: every record by key and time, including equal ones."""
 
     def __init__(self, retention_ms: int) -> None:
         self.retention_ms = retention_ms
@@ -144,13 +144,13 @@ class DuplicatesStore:
         self._entries.setdefault(key_bytes(key), []).append((timestamp, value))
 
     def fetch(self, key: Any, lowest: int, highest: int) -> list[tuple[int, Any]]:
-        """By time, equal times as they came."""
+        """By time; equal timestamps in order of arrival."""
         found = [entry for entry in self._entries.get(key_bytes(key), []) if lowest <= entry[0] <= highest]
         return sorted((e for e in found if e[0] > self._highest - self.retention_ms), key=lambda e: e[0])
 
 
 class SessionStore:
-    """Values by key and session. Old sessions vanish as later ones are written."""
+    """Values by key and session. Old sessions expire as later ones are written."""
 
     def __init__(self, retention_ms: int) -> None:
         self.retention_ms = retention_ms
@@ -169,7 +169,7 @@ class SessionStore:
         self.put(key, None)
 
     def find(self, key: Any, earliest_end: int, latest_start: int) -> list[tuple[Windowed, Any]]:
-        """Sessions of a key that end and start in time, by end, then start."""
+        """Sessions of a key within these limits of end and start, by end, then start."""
         wanted = key_bytes(key)
         return [
             (found, value)
@@ -178,7 +178,10 @@ class SessionStore:
         ]
 
     def ended(self, earliest: int, latest: int) -> list[tuple[Windowed, Any]]:
-        """Sessions of all keys by end, then start, then key. This one sees what retention hides from the others."""
+        """Sessions of all keys by end, then start, then key.
+
+        Includes those that retention hides from the other methods.
+        """
         return [(found, value) for _, found, value in self._by_end() if earliest <= found.window.end <= latest]
 
     def items(self) -> list[tuple[Windowed, Any]]:

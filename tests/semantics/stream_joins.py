@@ -27,7 +27,7 @@ class Waiting:
 
 @dataclass
 class Shared:
-    """What the two sides of a join know together: the highest time of both, and who waits."""
+    """The shared state of both sides of a join: the highest timestamp of both, and the waiting records."""
 
     world: World
     before_ms: int
@@ -48,10 +48,10 @@ class Shared:
 
 
 class JoinSide(Node):
-    """What one side's records do. They are kept for the other side, and look for partners over there.
+    """Processes one side's records. They are stored for the other side, and look for partners there.
 
-    The time moves with every record, whatever its key and value. Records that can't be joined: a null
-    value is dropped; a null key comes out alone at once if this side is an outer one, else it is dropped.
+    Every record advances the time, whatever its key and value. Records that can't be joined: a null value is
+    dropped; a null key is emitted alone immediately if this side is an outer one, otherwise dropped.
     """
 
     def __init__(self, shared: Shared, joiner: Function, *, left: bool, outer: bool, merged: Node) -> None:
@@ -79,14 +79,14 @@ class JoinSide(Node):
             return
         if at == shared.stream_time:
             self.emit_expired(record, after)
-        # Late records look for partners too; what limits them is what the other store still shows.
+        # Late records look for partners too; they are limited only by what the other store still shows.
         found = self.other.store.fetch(record.key, max(0, at - before), max(0, at + after))
         for time, value in found:
             self.forget(record.key, time)
             joined = self.join(record.key, record.value, value)
             self.forward(record.but(value=joined, timestamp=max(at, time)))
         if self.outer and not found:
-            # Its own window is over (grace does not count here): it comes out alone at once.
+            # Its own window is over (grace does not count here): it is emitted alone immediately.
             if shared.waiting is None or max(0, at + after) < shared.stream_time:
                 self.forward(record.but(value=self.join(record.key, record.value, None)))
             else:
@@ -94,19 +94,20 @@ class JoinSide(Node):
                 shared.waiting.append(Waiting(record.key, record.value, at, self.left))
 
     def forget(self, key: Any, timestamp: int) -> None:
-        """A partner was found: all that waited on the other side with this key and time do so no more."""
+        """A partner was found: records of the other side with this key and time no longer wait."""
         shared = self.shared
         if shared.waiting is not None:
             gone = (timestamp, not self.left, key_bytes(key))
             shared.waiting = [waiting for waiting in shared.waiting if waiting.order != gone]
 
     def emit_expired(self, record: Record, own_reach: int) -> None:
-        """What found no partner in time, before the current record's own matches, with its headers.
+        """Emits records whose window has passed without a partner.
 
-        Kafka Streams avoids passes over the waiting ones with `min_time`, which is not what it says: a pass
-        leaves it at the last one it looked at, not at the earliest that goes on waiting. So results may come
-        later than their window's end says. Without one (at first, and after a pass that saw nobody) a pass
-        takes place even if nobody waits, and counts for the interval.
+        They come before the current record's matches, with its headers. Kafka Streams avoids passes over the
+        waiting records with `min_time`, which is not what its name says: a pass leaves it at the last record it
+        looked at, not at the earliest one that still waits. So results may be emitted later than the end of their
+        window. Without one (at first, and after a pass over nothing) a pass takes place even if nothing waits, and
+        counts for the interval.
         """
         shared = self.shared
         if shared.waiting is None:
@@ -132,7 +133,7 @@ class JoinSide(Node):
 
 
 def join_streams(left: Node, right: Node, kind: str, joiner: Function, shared: Shared) -> Node:
-    """Connect `join`, `left_join`, `outer_join`; give the result."""
+    """Connect `join`, `left_join`, `outer_join`; return the result."""
     if kind != "join":
         shared.waiting = []
     merged = Node()

@@ -1,4 +1,4 @@
-"""Suppress: a buffer with one update per key, between a table and what is behind it."""
+"""Suppress: a buffer with one update per key, between a table and its children."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from semantics.values import Record, Stamped, key_bytes
 class SuppressedTable(Table):
     """Holds updates back until their time has come.
 
-    An entry's place in the line is that of its first update; its content, time and headers are those
-    of its last one. The operator's time is the highest time of the updates that it saw.
+    An entry's position in the buffer is that of its first update; its contents, timestamp and headers are those of
+    its last one. The operator's time is the highest timestamp of the updates that it saw.
     """
 
     def __init__(self, parent: Table, wait_ms: int, *, until_close: bool, max_records: int | None = None) -> None:
         super().__init__()
         self.parent = parent
-        # Always: what was there before an update in the buffer is what this table shows to joins.
+        # Always: the value before an update in the buffer is what this table shows to joins.
         parent.enable_old(force=True)
         self.versioned = parent.versioned
         self.open_ms = parent.open_ms
@@ -54,12 +54,12 @@ class SuppressedTable(Table):
 
     def release(self) -> None:
         while self._line:
-            # The line is sorted by time, then by the key's bytes.
+            # The buffer is sorted by time, then by the key's bytes.
             key = min(self._line, key=lambda key: (self._line[key][0], key))
             full = self.max_records is not None and len(self._line) > self.max_records
             if self._line[key][0] > self.stream_time - self.wait_ms and not full:
                 return
             _, record, _ = self._line.pop(key)
-            # A window that closes without a value (a merged session, a filtered result) says nothing.
+            # A window that closes without a value (a merged session, a filtered result) emits nothing.
             if record.value.new is not None or not self.until_close:
                 self.forward(record)

@@ -21,7 +21,7 @@ class JoinedTable(StoredTable):
         self.right_needed = kind == "join"
         for table in (left, right):
             table.need_values()
-        # An outer side's deletion must be told apart from nothing at all: that takes its old value.
+        # An outer side's deletion must be distinguished from no row at all, which requires its old value.
         if kind != "join":
             left.enable_old(force=True)
         if kind == "outer_join":
@@ -30,7 +30,7 @@ class JoinedTable(StoredTable):
         right.then(Call(self.from_right))
 
     def join(self, key: Any, left: Any, right: Any) -> Any:
-        """Give the result of two values, each of which may be missing."""
+        """Return the result of two values, each of which may be missing."""
         if (left is None and (self.left_needed or right is None)) or (right is None and self.right_needed):
             return None
         return self.joiner(key, left, right)
@@ -50,9 +50,9 @@ class JoinedTable(StoredTable):
     def take(
         self, record: Record, own: Table, other: Table, other_needed: bool, join: Callable[[Any, Any], Any]
     ) -> list[Record]:
-        """An update of one side; without a partner that is needed, nothing happens, not even a tombstone.
+        """An update of one side; without a required partner, nothing happens, not even a tombstone.
 
-        With one, a deletion gives a tombstone each time, whether or not there was a result.
+        With one, a deletion emits a tombstone each time, whether or not there was a result.
         """
         change: Change = record.value
         if record.key is None or (own.versioned and not change.latest):
@@ -95,8 +95,8 @@ class JoinedTable(StoredTable):
 class StreamTableJoin(Node):
     """`join` and `left_join` of a stream with a table or a global table: only the stream's records cause results.
 
-    A null value is dropped, a null key too unless the join is a left one. With a versioned table the
-    stream's record meets what held at its time.
+    A null value is dropped, and a null key unless the join is a left one. With a versioned table the stream's
+    record meets the version that was valid at its time.
     """
 
     def __init__(self, table: Table, joiner: Function, *, outer: bool, key_fn: Function | None = None) -> None:

@@ -1,6 +1,6 @@
-"""Aggregations, and operators of tables, of random topologies.
+"""Aggregations, and operators of tables, in random topologies.
 
-An aggregation in windows sees null values, so nothing that fails on them is drawn there.
+A windowed aggregation gets null values, so functions that fail on them are not drawn there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DAY = 86_400_000
 # Aggregations ----------------------------------------------------------------------------------
 
 SAFE = {
-    # What takes null values too: (operator, fields, result type).
+    # Those that also accept null values: (operator, fields, result type).
     "string": (
         ("count", {}, "long"),
         ("reduce", {"reducer": "concat_values"}, "string"),
@@ -47,7 +47,7 @@ MERGERS = {"empty_text": "merge_texts", "zero": "merge_sums"}
 
 
 def group(sketch: Sketch, draw: Draw, of: Handle) -> str:
-    """Group a stream; give the grouped one's id."""
+    """Group a stream; return the id of the grouped one."""
     name = sketch.name("group-")
     if draw(st.booleans()):
         return sketch.step("group_by_key", **{"from": of.id}, **serdes(of), name=name)
@@ -171,7 +171,7 @@ def cogroup(sketch: Sketch, draw: Draw) -> bool:
 
 
 def on_table(sketch: Sketch, draw: Draw) -> tuple[Handle, Json] | None:
-    """A table and, sometimes, a store for what is made of it (not for windowed ones)."""
+    """A table and, sometimes, a store for the derived one (not for windowed ones)."""
     options = sketch.of("table")
     if not options:
         return None
@@ -202,7 +202,7 @@ def map_table(sketch: Sketch, draw: Draw) -> bool:
     of, how = found
     fn = draw(st.sampled_from(sorted(VALUE_MAPPERS[of.value])))
     value, stored = VALUE_MAPPERS[of.value][fn], how["stored"]
-    # What a function gives has no serde until one is named, with a store or without.
+    # The result of a function has no serde until one is named, with a store or without.
     kept = sketch.store(value) if stored else {"key_serde": of.key, "value_serde": value}
     made = sketch.step("map_values", **{"from": of.id}, fn=fn, materialized=kept)
     of = replace(of, versioned=False, readable=stored or of.readable, typed=True)

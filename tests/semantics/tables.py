@@ -1,7 +1,7 @@
-"""Tables: what a table is to the operators behind it, source tables, `filter` and `map_values`.
+"""Tables: what a table is to its child operators, source tables, `filter` and `map_values`.
 
-A table forwards `Change`s. It sends old values only if something behind it asked (`enable_old`), and
-that changes what comes out of filters; asking also gives a source table a store where it had none.
+A table forwards `Change`s. It sends old values only if a child requested it (`enable_old`), and that changes the
+output of filters; the request also gives a source table a store where it had none.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ TableStore = KeyValueStore | VersionedStore
 
 
 class Table(Node):
-    """What operators behind a table may ask it."""
+    """What child operators may request from a table."""
 
     # How long after a window's end its result may still change (windowed tables only).
     open_ms: int | None = None
-    # Out-of-order updates of versioned tables are marked, and joins and aggregations leave them out.
+    # Out-of-order updates of versioned tables are marked, and joins and aggregations skip them.
     versioned = False
 
     def enable_old(self, force: bool) -> bool:
-        """Send old values from now on; give whether it can."""
+        """Send old values from now on; return whether it can."""
         raise NotImplementedError
 
     def get(self, key: Any) -> Stamped | None:
-        """What the table holds for a key now."""
+        """The current value of a key."""
         raise NotImplementedError
 
     def get_as_of(self, key: Any, timestamp: int) -> Stamped | None:
-        """What a versioned table held for a key at a time."""
+        """The value of a key in a versioned table at a time."""
         raise NotImplementedError
 
     def need_values(self) -> None:
-        """A join will ask `get`."""
+        """A join will call `get`."""
         raise NotImplementedError
 
 
 class StoredTable(Table):
-    """A table that may have a store: the parts that writing to one has in common."""
+    """A table that may have a store: the common parts of writing to one."""
 
     def __init__(self, store: TableStore | None) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class StoredTable(Table):
         return None if found is None else Stamped(found.value, found.valid_from)
 
     def write(self, record: Record, new: Any, old: Any) -> None:
-        """Put into the store, then forward, unless a versioned store found it too old."""
+        """Write to the store, then forward, unless a versioned store found it too old."""
         assert self.store is not None
         code = self.store.put(record.key, new, record.timestamp)
         if code != NOT_PUT:
@@ -95,7 +95,7 @@ class SourceTable(StoredTable):
 
 
 class DerivedTable(StoredTable):
-    """`filter`, `filter_not`, `map_values`: with a store of its own, or a view of its parent."""
+    """`filter`, `filter_not`, `map_values`: with its own store, or a view of its parent."""
 
     def __init__(self, parent: Table, store: TableStore | None) -> None:
         super().__init__(store)
@@ -105,7 +105,7 @@ class DerivedTable(StoredTable):
             self.versioned = parent.versioned
 
     def compute(self, key: Any, value: Any) -> Any:
-        """What becomes of a value; null stays null without a call."""
+        """The result for a value; null stays null without a call."""
         raise NotImplementedError
 
     def old_value(self, record: Record) -> Any:
@@ -140,7 +140,7 @@ class DerivedTable(StoredTable):
         return self.store.get(key) if self.store is not None else self.computed(key, self.parent.get(key))
 
     def get_as_of(self, key: Any, timestamp: int) -> Stamped | None:
-        # A view of a versioned table looks into the past like its parent.
+        # A view of a versioned table can read the past like its parent.
         if self.store is not None:
             return super().get_as_of(key, timestamp)
         return self.computed(key, self.parent.get_as_of(key, timestamp))
@@ -153,16 +153,16 @@ class DerivedTable(StoredTable):
 class FilteredTable(DerivedTable):
     """`filter` and `filter_not` of a table.
 
-    What does not match becomes a tombstone. It is left out only where the filter knows that there was
-    nothing before: its parent sends old values (all with a store do), or something behind it asked for them.
+    A value that doesn't match becomes a tombstone. It is only left out if the filter knows that there was nothing
+    before: its parent sends old values (all with a store do), or a child requested them.
     """
 
     def __init__(self, parent: Table, predicate: Function, matching: bool, store: TableStore | None) -> None:
         super().__init__(parent, store)
         self.predicate = predicate
         self.matching = matching
-        # It asks for old values itself, but never for a store: a source table without one has none
-        # to send. Then not even a filter with a store of its own knows what was there.
+        # It requests old values itself, but never a store: a source table without one has none to send. Then not even
+        # a filter with its own store knows the old value.
         self.send_old = parent.enable_old(force=False)
 
     def compute(self, key: Any, value: Any) -> Any:
@@ -170,8 +170,7 @@ class FilteredTable(DerivedTable):
         return value if kept else None
 
     def is_idle(self, new: Any, old: Any) -> bool:
-        # Over a versioned table it never knows: the old value of an out-of-order update is not what
-        # was there then.
+        # Over a versioned table it never knows: the old value of an out-of-order update is not what was valid then.
         return self.send_old and not self.parent.versioned and new is None and old is None
 
 
@@ -187,5 +186,5 @@ class MappedTable(DerivedTable):
 
 
 def to_stream(record: Record) -> list[Record]:
-    """`to_stream`: the new values, out-of-order updates of versioned tables included."""
+    """`to_stream`: the new values, including out-of-order updates of versioned tables."""
     return [record.but(value=record.value.new)]

@@ -23,7 +23,7 @@ def run(case: Case) -> Result:
 
 
 def differences(case: Case) -> list[str]:
-    """What is not as recorded."""
+    """The differences from the recording."""
     found = run(case)
     unordered = "unordered_per_input" in case.data.get("flags", [])
     out = []

@@ -1,8 +1,8 @@
-"""What the doctor proposes is what the function does: both are asked for the same values, through the real engine.
+"""The doctor's proposals do what the function does: both get the same values, through the real engine.
 
-For every value of which a function gives a result, the proposed text gives the same, value and type, unless one of the
-differences that were said is about more than nulls. Where the function raises, the expression may go on only if that
-was said.
+For every value for which a function returns a result, the proposed expression gives the same, value and type,
+unless one of the reported differences is about more than nulls. Where the function raises, the expression may only
+continue if that was reported.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def proposed(fn: Callable[..., Any], value: Any = dict, operator: str = "map_val
 
 
 def seen(value: Any) -> Any:
-    """As functions get it."""
+    """The value as functions receive it."""
     if isinstance(value, dict):
         return sf.JsonObject.parse(json.dumps(value))
     return sf.JsonArray.parse(json.dumps(value)) if isinstance(value, list) else value
@@ -78,7 +78,7 @@ def of_expression(expression: sf.Expression, value: Any, key: str | None = None)
 
 
 class Values:
-    """Random ones, most of them as the functions want them."""
+    """Random values, most of them as the functions expect them."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)  # noqa: S311
@@ -112,13 +112,13 @@ class Values:
 
 
 def check(given: str, wanted: Any, found: Any, finding: Finding) -> bool:
-    """Are they the same, or is it said that they are not?"""
+    """Whether they are the same, or the difference is reported."""
     corners = said(finding)
     if wanted is RAISES:
         assert found is RAISES or corners - {Difference.READ_ONCE}, f"{given} raises, and gives {found}: not said"
         return False
     if found is RAISES and str(wanted).lstrip("-").isdigit() and abs(int(wanted)) >= 2**63:
-        return False  # said of every expression, in the guide
+        return False  # reported for every expression, in the guide
     if found != wanted:
         assert corners - ABOUT_NULLS, f"{given} gives {wanted}, and {found} as {finding.expression}: not said"
     return bool(found == wanted)
@@ -179,7 +179,7 @@ def test_conditions(fn: Callable[..., Any], operator: str) -> None:
         except Exception:
             wanted = RAISES
         found = of_expression(expression, value, "k")
-        # Null does not hold, and anything else is no condition.
+        # Null is false, and anything else is no condition.
         found = {"true": True, "false": False, "null": False}.get(found, RAISES)
         same += check(f"{finding.function} of {value}", wanted, found, finding)
     assert same > 10
@@ -220,7 +220,7 @@ def test_a_difference_that_is_said_is_there(
     assert of_expression(made, value) == (expression if expression is RAISES else json.dumps(expression))
 
 
-# In their places -----------------------------------------------------------------------------------
+# At their operators --------------------------------------------------------------------------------
 
 JSON = sf.Serdes.json()
 Build = Callable[[Any, Any], Any]
@@ -293,7 +293,7 @@ def test_an_expression_in_the_place_of_a_function(place: str) -> None:
     (finding,) = [each for each in examine(written) if each.kind == "expression"]
     native = eval(finding.expression, dict(NAMES))  # noqa: S307
     if place == "aggregate":
-        # The initializer stays as it is.
+        # The initializer is unchanged.
         rewritten = topology(lambda s, _: s.group_by_key().aggregate(sf.lit(0), native, store="r", value=JSON)
                              .to_stream().to("out", value=JSON))  # fmt: skip
     else:
@@ -310,7 +310,7 @@ def test_a_partner_that_is_missing_is_said() -> None:
     written = topology(lambda s, t: s.left_join(t, both).to("out", value=JSON))
     (finding,) = [each for each in examine(written) if each.kind == "expression"]
     assert finding.expression == "sf.left.merge(sf.right)"
-    # The function raises where there is none, the expression goes on with the other side.
+    # The function raises if a value is missing, the expression continues with the other side.
     assert Difference.NULL in said(finding)
 
 

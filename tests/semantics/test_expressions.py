@@ -1,7 +1,7 @@
-"""Random expressions over random records: what the engine gives is what plain Python gives.
+"""Random expressions over random records: the engine's result equals that of plain Python.
 
-The expressions are built with the public methods; `expressions.py` evaluates their data a second time. Where
-Python has an answer and the engine an error, or the other way round, the test fails too.
+The expressions are built with the public methods; `expressions.py` evaluates their data a second time. Where Python
+has a result and the engine an error, or the other way round, the test fails too.
 """
 
 # ruff: noqa: PLW0108  # a list of lambdas is a list of choices of which one is made
@@ -269,7 +269,7 @@ def expressions(draw: Draw) -> Any:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal in value and in type, through and through; of whole doubles and whole numbers in JSON too."""
+    """Equal in value and in type, recursively; whole doubles equal whole numbers, also in JSON."""
     if isinstance(a, float) and isinstance(b, float):
         return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
     if type(a) is not type(b):
@@ -282,7 +282,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def has_strange_number(x: Any) -> bool:
-    """Is there a number that JSON has no form for?"""
+    """Whether there is a number without a JSON form."""
     if isinstance(x, float):
         return not math.isfinite(x)
     if isinstance(x, list):
@@ -291,7 +291,7 @@ def has_strange_number(x: Any) -> bool:
 
 
 class Strict(Evaluator):
-    """Stops where nothing is promised."""
+    """Stops where the result is unspecified."""
 
     def __call__(self, e: dict[str, Any]) -> Any:
         found = super().__call__(e)
@@ -321,7 +321,7 @@ def test_the_engine_gives_what_python_gives(expression: Any, value: Any, key: An
     try:
         found = expression.evaluate(value, key=key, timestamp=timestamp)
     except TopologyError:
-        assume(False)  # a part of it fails for every record that reaches it: no topology would take it
+        assume(False)  # a part of it fails for every record that reaches it: no topology would accept it
     assert same(found, wanted), f"{given} should be {wanted!r}, not {found!r}"
 
 

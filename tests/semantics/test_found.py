@@ -1,6 +1,6 @@
-"""Small topologies that once gave something else than Kafka Streams, or than the interpreter.
+"""Small topologies that once differed from Kafka Streams, or from the interpreter.
 
-Each is written out, with what must come out; the interpreter must say the same.
+Each is written out, with the expected result; the interpreter must agree.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COUNT = {"key_serde": "string", "value_serde": "long"}
 
 
 def came_out(steps: list[Json], inputs: list[Json]) -> dict[str, list[Any]]:
-    """Run it in the interpreter and in the engine; give the values by topic, which are the same in both."""
+    """Run it in the interpreter and in the engine, which must agree; return the values by topic."""
     expected = outcome(interpret(steps, inputs))
     config = {"cache_max_bytes": 0, "emit_interval_ms": 0}
     data = {"name": "found/case", "area": "found", "config": config, "topics": topics_of(steps)}
@@ -36,7 +36,7 @@ def event(key: str, value: Any, timestamp: int = 20) -> Json:
 
 
 def test_the_side_of_a_join_goes_ahead_of_the_group_beside_it() -> None:
-    """The table meets the count as it was: the count comes through a topic, the side of the join does not."""
+    """The table is joined with the old count: the count goes through a topic, the side of the join does not."""
     steps: list[Json] = [
         {"id": "table", "op": "table", "topic": "in", **TEXT},
         {"id": "grouped", "op": "group_by", "from": "table", "fn": "by_first_char", **TEXT, "name": "by-char"},
@@ -46,12 +46,12 @@ def test_the_side_of_a_join_goes_ahead_of_the_group_beside_it() -> None:
         {"id": "out", "op": "to", "from": "updates", "topic": "out", **TEXT},
     ]
     given = came_out(steps, [event("a", "a"), event("a", "ab")])
-    # First no count is there yet; then the old count meets the new row, and after that the new count.
+    # First there is no count yet; then the old count meets the new row, and after that the new count.
     assert given == {"out": ["1/a", "1/ab", "1/ab"]}
 
 
 def test_a_materialized_join_keeps_a_store_without_a_name() -> None:
-    """Without both sides nothing is written, so the store still has the row that a view would not have."""
+    """Without both sides nothing is written, so the store still has a row that a view would not have."""
     join: Json = {"op": "join", "other": "table", "joiner": "pair_text"}
     steps: list[Json] = [
         {"id": "table", "op": "table", "topic": "in", **TEXT},
@@ -66,7 +66,7 @@ def test_a_materialized_join_keeps_a_store_without_a_name() -> None:
 
 
 def test_suppress_on_top_of_suppress() -> None:
-    """The second one goes by the times of what the first let go: the window before comes with the next one."""
+    """The second one goes by the timestamps of the first one's results: a window is emitted with the next one."""
     key = {"time_windowed": "string", "size_ms": 10}
     until: Json = {"op": "suppress", "until": "window_closes", "buffer": {"type": "unbounded"}}
     steps: list[Json] = [
@@ -86,7 +86,7 @@ def test_suppress_on_top_of_suppress() -> None:
 
 
 def test_a_view_with_a_materialized_is_versioned_no_more() -> None:
-    """Also without a store: what comes out of order behind it is an update like any other."""
+    """Even without a store: an out-of-order record after it is an update like any other."""
     kept: Json = {"store": "versions", "versioned_history_ms": 1000, **TEXT}
     steps: list[Json] = [
         {"id": "table", "op": "table", "topic": "in", **TEXT, "materialized": kept},
@@ -105,13 +105,13 @@ def test_a_view_with_a_materialized_is_versioned_no_more() -> None:
     given = came_out(steps, [event("a", "now", 36), event("a", "then", 1), event("b", "x", 40)])
     assert given["view-joined"] == ["now/now", "now/now"]
     assert given["plain-joined"] == ["now/now", "now/now", "then/now", "now/then"]
-    # A filter of versions doesn't know what was there before, and deletes it.
+    # A filter of a versioned table doesn't know the old value, and deletes it.
     assert given["view-long"] == [None, "then", None]
     assert given["plain-long"] == ["then"]
 
 
 def test_a_filter_of_a_foreign_key_join_without_a_store_does_not_know_what_was_there() -> None:
-    """With a store it leaves out needless tombstones; without one each row that doesn't match is one."""
+    """With a store it leaves out needless tombstones; without one each row that doesn't match becomes one."""
     tables: list[Json] = [{"id": name, "op": "table", "topic": name, **TEXT} for name in ("in", "rates")]
     join: Json = {"op": "join", "from": "in", "other": "rates", "fk_fn": "key_prefix_fk", "joiner": "pair_text"}
     ends: list[Json] = []
@@ -128,7 +128,7 @@ def test_a_filter_of_a_foreign_key_join_without_a_store_does_not_know_what_was_t
 
 
 def test_a_window_without_a_grace_is_given_by_the_one_that_closes_it() -> None:
-    """Kept as long as it is open, its store hides it when the next one begins, and gives it all the same."""
+    """If retention equals the time it is open, its store hides it when the next one begins, but it is emitted."""
     windowed: Json = {"time_windowed": "string", "size_ms": 10}
     steps: list[Json] = [
         {"id": "stream", "op": "stream", "topics": ["in"], **TEXT},
@@ -145,6 +145,5 @@ def test_a_window_without_a_grace_is_given_by_the_one_that_closes_it() -> None:
         {"id": "out", "op": "to", "from": "updates", "topic": "out", "key_serde": windowed, "value_serde": "long"},
     ]
     given = came_out(steps, [event("a", "v", time) for time in (1, 2, 12, 20, 45, 51)])
-    # What lies further back when time leaps is lost, in Kafka Streams too: 10 to 20 comes out, 20
-    # to 30 does not.
+    # Windows further back are lost when time leaps, in Kafka Streams too: 10 to 20 is emitted, 20 to 30 is not.
     assert given == {"out": [2, 1, 1]}

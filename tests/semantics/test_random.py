@@ -1,4 +1,4 @@
-"""Random topologies over random inputs: the engine gives what the interpreter gives.
+"""Random topologies over random inputs: the engine's results equal the interpreter's.
 
 All moves are drawn. `STOATFLOW_TEST_RANDOM_EXAMPLES=5000` searches longer, with new cases each time; without it,
 the same 150 cases run every time.
@@ -43,40 +43,40 @@ PER_KEY = frozenset(all_moves()) - {"punctuate"}
 @searching
 @given(random_cases.cases(PER_KEY))
 def test_lanes_and_a_crash_change_nothing_for_a_key(case: Case) -> None:
-    """Across keys no order is promised with several lanes, so each key is looked at alone."""
+    """Across keys no order is guaranteed with several lanes, so each key is compared alone."""
     assume(not joined_with_itself(case))
     found = runner.run(case, runner.build(case), lanes=3, crash_after=len(case.data["inputs"]) // 2)
     same_for_each_key(case, found)
 
 
-# What waits for the commit, or reads what another lane writes, besides: decision 0006, points 6 and 9 to 11.
+# Moves that wait for the commit, or read what another lane writes: decision 0006, points 6 and 9 to 11.
 WAITS = frozenset({"join_by_foreign_key", "join_global_table", "global_table"})
-# Eight records are all at work at once, on three lanes.
+# Eight records are processed concurrently, on three lanes.
 TOGETHER = Way((3, 2), 8, "in_memory", every=2)
 
 
 @searching
 @given(random_cases.cases(PER_KEY - WAITS, lanes=True, together=TOGETHER.batch))
 def test_lanes_that_work_at_the_same_time_change_nothing_for_a_key(case: Case) -> None:
-    """With a crash in every second epoch, behind its commit or before it."""
+    """With a crash in every second epoch, before or after its commit."""
     assume(not tells_the_time(case) and not meets_behind_an_exchange(case))
     same_for_each_key(case, recovery.run(case, runner.build(case), TOGETHER), inputs=False)
 
 
-# Not as in Kafka Streams: as soon as they are over.
+# Unlike Kafka Streams: as soon as they are over.
 AT_ONCE = {
     "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__": -1,
     "__emit.interval.ms.kstreams.windowed.aggregation__": -1,
 }
-# A global table is read as it is when a lane comes to a record; who scans keys sees what other
-# lanes have done so far.
+# A global table is read in its current state when a lane reaches a record; a scan sees what other lanes have done so
+# far.
 RACES = frozenset({"join_global_table", "global_table", "punctuate"})
 
 
 @searching
 @given(random_cases.cases(frozenset(all_moves()) - RACES), st.sampled_from([2, 3, 8, 16, 64]))
 def test_any_number_of_lanes_gives_the_same(case: Case, lanes: int) -> None:
-    """All inputs in one epoch: one lane, and many that work at the same time."""
+    """All inputs in one epoch: one lane, and many that work concurrently."""
     assume(not tells_the_time(case))
     few, many = (
         recovery.run(case, runner.build(case), Way((n,), 1024, "in_memory", every=0), AT_ONCE) for n in (1, lanes)
@@ -99,7 +99,7 @@ def same_for_each_key(case: Case, found: runner.Found, *, inputs: bool = True) -
         assert runner.lines(found.stores[name]) == runner.lines(entries), name
 
 
-# A cache leaves updates of tables out, so nothing may be made of the updates themselves, or of their order.
+# A cache leaves out updates of tables, so nothing may depend on the updates themselves, or on their order.
 OF_UPDATES = frozenset(
     {"to_stream", "aggregate_table", "suppress_until_close", "suppress_for_a_while", "punctuate", "on_window_close"}
 )
@@ -109,7 +109,7 @@ CACHED = {"statestore.cache.max.bytes": 1_000_000}
 @searching
 @given(random_cases.cases(frozenset(all_moves()) - OF_UPDATES))
 def test_a_cache_changes_no_table(case: Case) -> None:
-    """One result per key and commit instead of all: what stores hold, and what outputs fold to, is the same."""
+    """One result per key and commit instead of all: final stores, and the final values of outputs, are the same."""
     assume(not joined_with_itself(case) and not tells_the_time(case) and not meets_behind_an_exchange(case))
     found = recovery.run(case, runner.build(case), Way((1,), 5, "in_memory", every=0), CACHED)
     for topic, records in case.data["outputs"].items():
@@ -127,7 +127,7 @@ MOVES_KEYS = frozenset({"map", "flat_map", "select_key", "process", "group_by", 
 
 
 def meets_behind_an_exchange(case: Case) -> bool:
-    """Within an epoch, what walks to another lane may meet what is newer (decision 0006, point 8)."""
+    """Within an epoch, a record sent to another lane may meet newer values (decision 0006, point 8)."""
     moved: set[str] = set()
     for step in case.steps():
         behind = {step.get("from"), step.get("other")} & moved
@@ -140,7 +140,7 @@ def meets_behind_an_exchange(case: Case) -> bool:
 
 
 def joined_with_itself(case: Case) -> bool:
-    """Where both sides come from one topic, its last deletion meets no row, and says nothing, as in Kafka Streams."""
+    """If both sides come from one topic, its last deletion meets no row, and emits nothing, as in Kafka Streams."""
     topics: dict[str, set[str]] = {}
     for step in case.steps():
         sides = [topics.get(step.get(side, ""), set()) for side in ("from", "other")]
@@ -154,7 +154,7 @@ def joined_with_itself(case: Case) -> bool:
 
 
 def folded(records: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """The last value of each key, if that is not null."""
+    """The last value of each key, without tombstones."""
     return {
         key: lines[-1:]
         for key, lines in runner.same_per_key(
@@ -164,7 +164,7 @@ def folded(records: list[dict[str, Any]]) -> dict[str, list[str]]:
     }
 
 
-# The draws above leave some moves out, whatever their number: each one is made in a few cases of its own.
+# The draws above miss some moves, whatever their number: each one is made in a few cases of its own.
 @pytest.mark.parametrize("move", sorted(all_moves()))
 @settings(searching, max_examples=max(3, searching.max_examples // 50))
 @given(data=st.data())
@@ -177,7 +177,7 @@ def test_each_operator_does_what_the_interpreter_does(move: str, data: st.DataOb
 @searching
 @given(random_cases.cases(all_moves()))
 def test_every_operator_can_be_drawn_and_interpreted(case: Case) -> None:
-    """The interpreter takes all that the strategies make up, and never tells of what did not happen."""
+    """The interpreter accepts everything that the strategies generate, and never invents results."""
     events = case.data["inputs"]
     for records in case.data["outputs"].values():
         at = [record["i"] for record in records]

@@ -1,7 +1,7 @@
 """Records, changes and windows, and the order of keys.
 
-Takes and gives plain Python values: a text is `str`, a long is `int`, JSON is what `json` gives.
-Everything else of the interpreter stands on this.
+Plain Python values: a text is `str`, a long is `int`, JSON is what `json` returns. The whole interpreter is built
+on this.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Header = tuple[str, "str | None"]
 
 
 class Window(NamedTuple):
-    """A stretch of time. Its end is outside for time windows and inside for sessions and sliding windows."""
+    """A time range. Its end is exclusive for time windows and inclusive for sessions and sliding windows."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ class Windowed(NamedTuple):
 
 
 class Stamped(NamedTuple):
-    """A value in a table, and its time."""
+    """A value in a table, and its timestamp."""
 
     value: Any
     timestamp: int
@@ -37,7 +37,7 @@ class Stamped(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """One record on its way; what flows out of tables has a `Change` as its value."""
+    """A record between nodes; records of tables have a `Change` as their value."""
 
     key: Any
     value: Any
@@ -45,13 +45,13 @@ class Record:
     headers: tuple[Header, ...] = ()
 
     def but(self, **fields: Any) -> Record:
-        """Give it with other fields."""
+        """Return a copy with other fields."""
         return replace(self, **fields)
 
 
 @dataclass(frozen=True)
 class Change:
-    """An update of a table. `latest` is false where a versioned table took in something older than it has."""
+    """An update of a table. `latest` is false if a versioned table stored a version older than its latest."""
 
     new: Any
     old: Any = None
@@ -59,10 +59,10 @@ class Change:
 
 
 def key_bytes(key: Any) -> bytes:
-    """Give what a key looks like on disk: stores are sorted by it, unsigned byte by byte."""
+    """The bytes of a key on disk: stores are sorted by them, unsigned byte by byte."""
     if isinstance(key, Windowed):
         inner = key_bytes(key.key)
-        # A session's key holds the end first. No other length of key compares within it here.
+        # A session's key has the end first. No other length of key compares within it here.
         times = (key.window.end, key.window.start) if key.window.session else (key.window.start,)
         return inner + b"".join(long_bytes(time) for time in times)
     if isinstance(key, str):
@@ -73,20 +73,20 @@ def key_bytes(key: Any) -> bytes:
 
 
 def long_bytes(number: int) -> bytes:
-    """Give a long as Kafka writes it; negative ones come after all others."""
+    """A long as Kafka writes it; negative ones come after all others."""
     return number.to_bytes(8, "big", signed=True)
 
 
 def json_text(value: Any) -> str:
-    """Give the compact form, with sorted members."""
+    """The compact form, with sorted members."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def same(a: Any, b: Any) -> bool:
-    """Are they the same on the wire? Python's `==` would take `1` for `true`."""
+    """Whether they are the same on the wire. Python's `==` would take `1` for `true`."""
     return json_text(a) == json_text(b)
 
 
 def value_of(stamped: Stamped | None) -> Any:
-    """Give the value if there is one."""
+    """The value, if there is one."""
     return None if stamped is None else stamped.value

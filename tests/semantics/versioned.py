@@ -1,6 +1,6 @@
 """Stream-table joins with versioned tables: the stream meets the past, and may wait for the table.
 
-What else versioned tables change is said where it happens: `stores.VersionedStore` (what is kept),
+Other effects of versioned tables are described where they happen: `stores.VersionedStore` (what is kept),
 `tables.StoredTable.write` (what is too old is not forwarded), `aggregations.regroup` and
 `table_joins.JoinedTable.take` (out-of-order updates are left out).
 """
@@ -16,9 +16,9 @@ from semantics.values import Record, key_bytes
 
 
 class VersionedStreamTableJoin(StreamTableJoin):
-    """With `grace`, records wait until the stream's time is that far ahead, and come out by time, then key.
+    """With `grace`, records wait until stream time is that far ahead, and are emitted by time, then key.
 
-    A record that is older than that is joined at once.
+    A record that is older than that is joined immediately.
     """
 
     def __init__(self, table: Table, joiner: Function, *, outer: bool, grace_ms: int | None) -> None:
@@ -37,7 +37,7 @@ class VersionedStreamTableJoin(StreamTableJoin):
         if self.grace_ms is None:
             self.join(record)
             return
-        # The buffer's time is that of the records that it took.
+        # The buffer's time is that of the records that it accepted.
         if record.timestamp < self.stream_time - self.grace_ms:
             self.join(record)
         else:

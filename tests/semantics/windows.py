@@ -1,7 +1,7 @@
-"""Aggregations in windows of one size and of so many records, and what all windowed aggregations share.
+"""Aggregations in windows of one size and in count windows, and the common parts of all windowed aggregations.
 
-The operator's time is the highest time of its own records. A window takes records as long as its end
-plus grace is above that time.
+The operator's time is the highest timestamp of its own records. A window accepts records as long as its end plus
+grace is above that time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class OnClose:
     def due(self, close_time: int) -> bool:
         if not self.enabled or self.world.wall_time < self.next_wall_time:
             return False
-        # Looking counts, whether or not anything closed since.
+        # A pass counts, whether or not anything has closed since.
         self.next_wall_time = self.world.wall_time + self.world.emit_interval_ms
         return self.last_close_time is None or self.last_close_time < close_time
 
@@ -58,7 +58,7 @@ class WindowedTable(Table):
         return self.store.fetch(key.key, key.window.start)
 
     def update(self, record: Record, window: Window, base: Stamped, close_time: int) -> None:
-        """Add a record to what a window holds (`base`), if the window is still open."""
+        """Add a record to the contents of a window (`base`), if the window is still open."""
         if window.end + self.end_inside <= close_time:
             return
         timestamp = record.timestamp if base.value is None else max(record.timestamp, base.timestamp)
@@ -88,8 +88,8 @@ class WindowedTable(Table):
 class TimeWindowedAggregate(WindowedTable):
     """Tumbling and hopping windows.
 
-    Null keys are skipped and don't move the time. Null values are not skipped: the aggregator gets
-    them, `count` counts them.
+    Null keys are skipped and don't advance the time. Null values are not skipped: the aggregator gets them, `count`
+    counts them.
     """
 
     def __init__(
@@ -118,10 +118,10 @@ class TimeWindowedAggregate(WindowedTable):
 
 
 class CountWindowedAggregate(WindowedTable):
-    """Windows of so many records of a key; start and end count them. Not in Kafka Streams.
+    """Windows of a number of records per key; start and end count them. Not in Kafka Streams.
 
-    No record is late. Null keys are skipped, null values are records. The open window and the last full
-    one are kept. `positions` (how many records each key had) is shared by the parts of a cogroup.
+    No record is late. Null keys are skipped, null values are records. The open window and the last full one are
+    kept. `positions` (the number of records of each key) is shared by the parts of a cogroup.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """Cases: a topology, and what is written to its topics when.
 
-Takes: a seed and a number. Gives: the same case for the same two, always; and the same records at other times. Never:
-knows a broker, expects a result.
+Takes: a seed and a number.
+Gives: always the same case for the same two; and the same records at other times.
+Never: knows a broker, expects a result.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ KINDS = (
     "tumbling", "stream-join", "session", "table-join", "hopping", "outer-join", "sliding", "versioned-join",
 )  # fmt: skip
 EXPIRY = "expiry"
-"""Drawn when it is asked for."""
+"""Drawn on request only."""
 _PARTITIONS = (4, 8, 1)
 _GRACES = (0, 0, 2_000)
 _BEYOND_ALL_SHIFTS_MS = 2 * MAX_SHIFT_MS
-# Where partitions meet, what a short grace lets in depends on how Kafka Streams' tasks take turns.
+# Where partitions meet, the effect of a short grace depends on the order in which Kafka Streams' tasks run.
 _GRACES_WHERE_PARTITIONS_MEET = (0, _BEYOND_ALL_SHIFTS_MS, _BEYOND_ALL_SHIFTS_MS, _BEYOND_ALL_SHIFTS_MS)
 
 
@@ -51,13 +52,13 @@ class SkewCase:
     topics: tuple[str, ...]
     partitions: int
     exchanged: bool
-    """Is a new key made before anything is kept? Kafka Streams has a repartition topic there."""
+    """Whether the key is changed before anything is stored. Kafka Streams has a repartition topic there."""
     idle_ms: int
-    """How long a task of Kafka Streams waits for a topic that is empty. Here none lies between, and nobody waits."""
+    """How long a task of Kafka Streams waits for an empty topic. There is none without a repartition topic."""
     native: bool
-    """With expressions in place of functions, where some equal them?"""
+    """Whether expressions replace functions, where they are equivalent."""
     backlog: list[Input] = field(repr=False)
-    """Written before anybody starts."""
+    """Written before anything starts."""
     lumps: list[Lump] = field(repr=False)
 
     @property
@@ -67,15 +68,15 @@ class SkewCase:
 
     @property
     def is_certain(self) -> bool:
-        """Does Kafka Streams have one order only to process this in?
+        """Whether Kafka Streams has only one order in which to process this.
 
-        Behind an exchange it has if one partition is all that is read, and nothing comes beside its repartition topic.
+        After an exchange it has, if a single partition is read, and nothing else beside its repartition topic.
         """
         alone = len(self.topics) == 1 or (not self.backlog and all(lump.settled for lump in self.lumps))
         return not self.exchanged or (self.partitions == 1 and alone)
 
     def __str__(self) -> str:
-        """What it is, in a line."""
+        """A one-line description."""
         settled = sum(lump.settled for lump in self.lumps)
         how = f"{len(self.backlog)} records as a backlog, {len(self.lumps)} lumps, {settled} of them settled"
         exchanged = ", behind an exchange" if self.exchanged else ""
@@ -114,7 +115,7 @@ def _topology(kind: str, dice: random.Random, *, exchanged: bool, partitions: in
 
 
 def drawn(seed: int, number: int, kind: str | None = None) -> SkewCase:
-    """The case of this number: kinds, partitions, and what else matters most take turns, all else is drawn."""
+    """The case of this number: kinds, partitions, and other important properties cycle, the rest is drawn."""
     dice = random.Random(f"{seed}-{number}")  # noqa: S311  # no secret
     kind = kind or KINDS[number % len(KINDS)]
     round_ = number // len(KINDS)
@@ -139,8 +140,7 @@ def drawn(seed: int, number: int, kind: str | None = None) -> SkewCase:
         topics=topics,
         partitions=partitions,
         exchanged=exchanged,
-        # What comes through a repartition topic comes later: only who waits for it takes records by
-        # their time.
+        # Records from a repartition topic arrive later: only a task that waits for them takes records by time.
         idle_ms=2_000 if exchanged and len(topics) > 1 and not live else 0,
         native=dice.random() < 0.5,
         backlog=backlog,
@@ -175,11 +175,11 @@ def two_partitions_ten_minutes_apart() -> SkewCase:
 
 
 def at_other_times(case: SkewCase) -> list[SkewCase]:
-    """The same records in the same partitions, written bit by bit: in the order of their times; partition by partition,
-    from the first on; and from the last.
+    """The same records in the same partitions, written in chunks.
 
-    What comes of it is the same, unless it depends on how records of several partitions meet. Of two topics, what is
-    written before what stays: that decides about joins.
+    The chunks are by time; or partition by partition, from the first on or from the last. The results are the same,
+    unless they depend on how records of several partitions meet. Of two topics, the order between them is kept,
+    since it decides about joins.
     """
     groups = [case.backlog, *(lump.records for lump in case.lumps)]
     if len(case.topics) == 1:
@@ -194,7 +194,7 @@ def at_other_times(case: SkewCase) -> list[SkewCase]:
     return [
         replace(
             case,
-            idle_ms=min(case.idle_ms, 500),  # by then it runs, and each bit costs that much
+            idle_ms=min(case.idle_ms, 500),  # by then it is running, and each chunk costs that much
             backlog=[],
             lumps=[bit for n, one in enumerate(groups) for bit in in_bits(order(one), 3 if n else most)],
         )

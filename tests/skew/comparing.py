@@ -1,8 +1,10 @@
-"""StoatFlow's results beside those of two and more runs of Kafka Streams, key by key.
+"""StoatFlow's results compared with those of two or more runs of Kafka Streams, key by key.
 
-Takes: results. Gives: what differs, as lines to be read; and how much could not be compared, because Kafka Streams
-itself gave something else in another run. Where all of its runs gave the same records of a key in another order, the
-records are compared without it. Never: compares less than that.
+Takes: results.
+Gives: the differences, as readable lines; and how much could not be compared, because Kafka Streams itself gave other
+    results in another run. If all of its runs gave the same records of a key in another order, the records are
+    compared without the order.
+Never: compares less than that.
 """
 
 from __future__ import annotations
@@ -23,23 +25,23 @@ _SHOWN = 4
 
 @dataclass
 class Tally:
-    """How many keys there were, and how many of them Kafka Streams gives in no certain way."""
+    """The number of keys, and of those for which Kafka Streams has no deterministic result."""
 
     all: int = 0
     unordered: int = 0
-    """Compared without their order: that alone differs."""
+    """Compared without their order, which alone differs."""
     left_out: int = 0
     """Not compared."""
 
     def count(self, other: Tally) -> None:
-        """Add others."""
+        """Add another tally."""
         self.all += other.all
         self.unordered += other.unordered
         self.left_out += other.left_out
 
     @property
     def share(self) -> float:
-        """Of what was left out."""
+        """The share that was left out."""
         return self.left_out / self.all if self.all else 0.0
 
 
@@ -54,7 +56,7 @@ class Found:
     wrong: dict[str, list[str]] = field(default_factory=dict)
     """In the output, by the number of lanes."""
     wrong_stores: dict[str, list[str]] = field(default_factory=dict)
-    """The same."""
+    """In the stores, by the number of lanes."""
 
 
 def _of_window(case: SkewCase) -> str | None:
@@ -68,7 +70,7 @@ def _shown_time(at: int) -> str:
 
 
 def shown_key(case: SkewCase, key: Key) -> str:
-    """A key as it is read, its window after the start of all times."""
+    """A readable key, its window relative to the start of all times."""
     data, window, kind = key, "", _of_window(case)
     if kind == "time_windowed":
         data, (start,) = data[:-8], struct.unpack(">q", data[-8:])
@@ -117,7 +119,7 @@ def _told_stores(wanted: Result, found: Result, places: set[Place]) -> list[str]
 
 
 def _moving(case: SkewCase) -> int:
-    """How many bytes of a key are its window, if where windows begin is up to the records that came; else 0."""
+    """How many bytes of a key are its window, if the window's start depends on the records; otherwise 0."""
     kinds = [step["window"].get("type") for step in case.steps if step["op"] == "windowed_by"]
     return 8 if "sliding" in kinds else 16 if "session" in kinds else 0
 
@@ -131,14 +133,14 @@ def _never_given(case: SkewCase, results: Mapping[str, Result], uncertain: set[K
 
 
 def _never_kept(case: SkewCase, results: Mapping[str, Result], uncertain: set[Place]) -> set[Place]:
-    """The same of rows in stores."""
+    """The same for rows in stores."""
     kept = {place for one, result in results.items() if one.startswith("streams-") for place in result.stores}
     inner = {place[:2] for place in uncertain} if _moving(case) else ()
     return {place for result in results.values() for place in result.stores.keys() - kept if place[:2] in inner}
 
 
 def compare(case: SkewCase, results: Mapping[str, Result]) -> Found:
-    """Compare all, but what Kafka Streams does otherwise when it runs again."""
+    """Compare everything, except results that differ between runs of Kafka Streams."""
     first, *others = (result for one, result in results.items() if one.startswith("streams-"))
     found = Found()
     keys: set[Key] = set()
@@ -167,5 +169,5 @@ def compare(case: SkewCase, results: Mapping[str, Result]) -> Found:
 
 
 def lines(wrong: Mapping[str, list[str]]) -> str:
-    """All of it, to be read."""
+    """All differences as text."""
     return "".join(f"\nwith {one}:\n    " + "\n    ".join(told) for one, told in wrong.items() if told)

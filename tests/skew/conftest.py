@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-# The tests that need a broker have what starts one and reads topics; they are no package.
+# Starting a broker and reading topics is part of the tests that need a broker, which are no package.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 
 from broker.kafka_broker import KafkaBroker
@@ -20,7 +20,7 @@ from topics import KafkaTopics
 from skew.streams import KafkaStreams
 
 _numbers = count(1)
-# Whoever ends the tests has their broker and applications ended too, as with Ctrl-C.
+# Whoever ends the tests also ends their broker and applications, as with Ctrl-C.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
@@ -29,13 +29,13 @@ def kafka() -> Iterator[KafkaTopics]:
     """Topics of a real broker."""
     settings = {
         "log.segment.delete.delay.ms": "1000",
-        # Changelogs of windows are kept for a day, and these records are years old: the cleaner
-        # comes every 15 s, and would delete them between two applications.
+        # Changelogs of windows have a retention of a day, and these records are years old: the cleaner runs every 15
+        # s, and would delete them between two applications.
         "log.cleaner.backoff.ms": "3600000",
     }
     with KafkaBroker(settings=settings) as running:
         yield KafkaTopics(running.bootstrap)
-        # Nobody needs what it holds: to write that in order takes longer than a case.
+        # Nobody needs its data: a clean shutdown takes longer than a case.
         running.kill()
 
 
@@ -48,5 +48,5 @@ def jvm() -> Iterator[KafkaStreams]:
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """A name for topics and applications that belongs to this test alone."""
+    """A unique name for the topics and applications of this test."""
     return f"{re.sub(r'[^a-z0-9]+', '-', request.node.name.lower()).strip('-')[-40:]}-{next(_numbers)}"

@@ -1,7 +1,9 @@
-"""Records for several partitions, each of which lives in a time of its own, and the order in which they are written.
+"""Records for several partitions, each with its own range of timestamps, and their order of writing.
 
-Takes: chance, topics, partitions. Gives: records, side by side or in lumps. Owns: where a key belongs (murmur2, as
-Kafka's clients have it). Never: reads a clock, writes anything.
+Takes: chance, topics, partitions.
+Gives: records, side by side or in lumps.
+Owns: the partition of a key (murmur2, as Kafka's clients have it).
+Never: reads a clock, writes anything.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import NamedTuple
 START = 1_700_000_000_000
 MAX_SHIFT_MS = 10 * 60_000
 LETTERS = "abcdefgh"
-"""Values begin with one: the keys behind an exchange."""
+"""Values begin with a letter: the keys after an exchange."""
 _HOUR_MS = 3_600_000
 
 
@@ -30,10 +32,10 @@ class Input(NamedTuple):
 
 
 class Lump(NamedTuple):
-    """Records that are written at once, while everybody runs."""
+    """Records that are written together, while all applications run."""
 
     settled: bool
-    """Only when everybody has read what was written before? Else what they meet depends on timing."""
+    """Whether it is written only after everything before was read; otherwise what they meet depends on timing."""
     records: list[Input]
 
 
@@ -52,7 +54,7 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of(key: str, partitions: int) -> int:
-    """Where Kafka's clients write a key."""
+    """The partition that Kafka's clients choose for a key."""
     return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions
 
 
@@ -69,11 +71,11 @@ class Inputs:
     partitions: int
     topics: tuple[str, ...]
     letters: bool
-    """Are the keys of the topic `right` letters, to meet those behind an exchange?"""
+    """Whether the keys of the topic `right` are letters, to meet those after an exchange."""
 
     def __post_init__(self) -> None:
         self._number = 0
-        # Far apart, little meets behind an exchange.
+        # If they are far apart, little meets after an exchange.
         widths = (2_000, 10_000, 60_000, MAX_SHIFT_MS) if self.letters else (5_000, 60_000, MAX_SHIFT_MS, MAX_SHIFT_MS)
         most = self.dice.choice(widths)
         self._shifts = [self.dice.randrange(most) for _ in range(self.partitions)]
@@ -85,15 +87,15 @@ class Inputs:
     def _list(self, topic: str, partition: int, count: int) -> list[Input]:
         dice, keys = self.dice, self._keys(topic, partition)
         now = START + MAX_SHIFT_MS - self._shifts[partition]
-        # Two topics are mostly seconds apart, and now and then far.
+        # Two topics are mostly seconds apart, and sometimes far.
         far = dice.randrange(-MAX_SHIFT_MS, MAX_SHIFT_MS)
         now += dice.choice((-3_000, -500, 0, 500, 3_000, far)) if topic == "right" else 0
         made = []
         for _ in range(count if keys else 0):
             now += dice.choice((0, 10, 50, 200, 400, 900)) + (30_000 if dice.random() < 0.01 else 0)
             at = now - (dice.randrange(3_000) if dice.random() < 0.25 else 0)
-            # Records of two topics never have the same time: which comes first depends on Kafka
-            # Streams' fetches.
+            # Records of two topics never have the same timestamp, since their order would depend on Kafka Streams'
+            # fetches.
             at = at // 2 * 2 + (topic == "right")
             self._number += 1
             value: str | None = f"{dice.choice(LETTERS)}{self._number}"
@@ -110,7 +112,7 @@ class Inputs:
 
 
 def side_by_side(lists: list[list[Input]], dice: random.Random) -> list[Input]:
-    """All of them, each list in its order."""
+    """All records, each list in its order."""
     turns = [n for n, one in enumerate(lists) for _ in one]
     dice.shuffle(turns)
     each = [iter(one) for one in lists]
@@ -118,7 +120,7 @@ def side_by_side(lists: list[list[Input]], dice: random.Random) -> list[Input]:
 
 
 def in_lumps(lists: list[list[Input]], topics: tuple[str, ...], dice: random.Random) -> list[Lump]:
-    """Each lump is of one topic: then what it meets is certain once the lumps before it were read."""
+    """Each lump is of one topic, so what it meets is certain once the earlier lumps were read."""
     lumps_of = []
     for topic in topics:
         records = side_by_side([one for one in lists if one and one[0].topic == topic], dice)
@@ -136,7 +138,7 @@ def in_lumps(lists: list[list[Input]], topics: tuple[str, ...], dice: random.Ran
 
 
 def last(topic: str, partitions: int, *, exchanged: bool) -> Lump:
-    """An hour later, for each task: whatever waits for time comes out. Behind an exchange tasks go by letters."""
+    """Records an hour later for each task, so all that waits for time is emitted. After an exchange, by letters."""
     keys = [next(keys_of(0 if exchanged else p, partitions)) for p in range(len(LETTERS) if exchanged else partitions)]
     values = [f"{letter}-last" for letter in LETTERS] if exchanged else ["a-last"] * partitions
     at = START + MAX_SHIFT_MS + _HOUR_MS
@@ -145,7 +147,7 @@ def last(topic: str, partitions: int, *, exchanged: bool) -> Lump:
 
 
 def in_order_of_time(records: list[Input]) -> list[Input]:
-    """Always the next one of the partition whose next one is the oldest."""
+    """Always the next record of the partition whose next record is the oldest."""
     lists: dict[tuple[str, int], list[Input]] = {}
     for one in records:
         lists.setdefault((one.topic, one.partition), []).append(one)
@@ -162,7 +164,7 @@ def by_partition(records: list[Input], *, backwards: bool = False) -> list[Input
 
 
 def in_bits(records: list[Input], most: int) -> list[Lump]:
-    """As few partitions in each as so many bits allow."""
+    """As few partitions in each chunk as this number of chunks allows."""
     runs = [list(run) for _, run in groupby(records, key=lambda one: one.partition)]
     while len(runs) > most:
         at = min(range(len(runs) - 1), key=lambda n: len(runs[n]) + len(runs[n + 1]))

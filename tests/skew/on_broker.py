@@ -1,9 +1,11 @@
 """A case on the real Kafka Streams, twice, and on StoatFlow with 1, 4 and 16 lanes: one broker, the same topics.
 
-Takes: a case, a broker, a JVM with Kafka Streams. Gives: for each of the five, its output by key in the order of its
-partition, and its final stores. Owns: the topics of the case, and the applications. Never: compares.
+Takes: a case, a broker, a JVM with Kafka Streams.
+Gives: for each of the five, its output by key in the order of its partition, and its final stores.
+Owns: the topics of the case, and the applications.
+Never: compares.
 
-They run at the same time: what is written while they run reaches each of them at another moment.
+They run at the same time: records that are written meanwhile reach each of them at another moment.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from skew.streams import KafkaStreams, StreamsApplication
 from skew.topologies import Step
 
 LANES = {"lanes-1": 1, "lanes-4": 4, "lanes-16": 16}
-# The second one has two threads, which take records one by one: what depends on how tasks take
-# turns comes out otherwise then. What does not is the same in both.
+# The second one has two threads, which take records one by one: results that depend on the order of tasks differ
+# then. Others are the same in both.
 STREAMS = {
     "streams-1": {"threads": 1, "max_poll_records": 500},
     "streams-2": {"threads": 2, "max_poll_records": 1},
@@ -40,7 +42,7 @@ STREAMS = {
 _PAUSE_S = 0.04
 _RUN_S = 120.0
 Key = bytes
-"""They have the window."""
+"""Includes the window."""
 Entry = tuple[bytes | None, int]
 """Value and timestamp."""
 Place = tuple[str, str, int | None, int | None]
@@ -51,7 +53,7 @@ Held = tuple[Any, int | None]
 
 @dataclass(frozen=True)
 class Result:
-    """What one application gave."""
+    """The results of one application."""
 
     outputs: dict[Key, list[Entry]]
     stores: dict[Place, Held]
@@ -60,7 +62,7 @@ class Result:
 
 
 class Application(Protocol):
-    """What the five have in common."""
+    """The common interface of the five."""
 
     def __enter__(self) -> Any: ...
 
@@ -76,7 +78,7 @@ class Application(Protocol):
 
 
 class FlowApplication:
-    """StoatFlow; as `StreamsApplication`, it starts at once."""
+    """StoatFlow; like `StreamsApplication`, it starts immediately."""
 
     def __init__(self, topology: sf.Topology, settings: dict[str, object]) -> None:
         self._app = sf.StoatFlow(topology, settings)
@@ -108,7 +110,7 @@ class FlowApplication:
         assert self._app.wait(_RUN_S), "it runs on"
 
     def rows(self, stores: dict[str, Step]) -> list[Step]:
-        """As Kafka Streams' rows."""
+        """In the form of Kafka Streams' rows."""
         return [row for store, kept in stores.items() for row in self._rows(store, kept)]
 
     def _rows(self, store: str, kept: Step) -> Iterable[Step]:
@@ -127,7 +129,7 @@ class FlowApplication:
 
 
 def steps_for(case: SkewCase, topics: dict[str, str]) -> list[Step]:
-    """The same steps with topics of other names."""
+    """The same steps with other topic names."""
     steps = copy.deepcopy(case.steps)
     for step in steps:
         if "topics" in step:
@@ -151,7 +153,7 @@ def _settings(place: _Place, state: Path) -> dict[str, object]:
 
 
 def write(bootstrap: str, topics: dict[str, str], records: Iterable[Input]) -> None:
-    """Each to its partition, at its time."""
+    """Each record to its partition, with its timestamp."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 2, "log_level": 0})
     for one in records:
         value = None if one.value is None else one.value.encode()
@@ -160,7 +162,7 @@ def write(bootstrap: str, topics: dict[str, str], records: Iterable[Input]) -> N
 
 
 def read(kafka: KafkaTopics, topic: str) -> tuple[dict[Key, list[Entry]], dict[Key, int]]:
-    """What is committed, by key, each in the order of its partition, and where. Nobody may write to it any more."""
+    """Committed records by key, each in the order of its partition, and the partitions. Nobody may write any more."""
     ends, deadline = kafka.ends(topic), time.monotonic() + PATIENCE_S
     # A broker acknowledges a commit before its markers are in every partition.
     while kafka.ends(topic, "read_committed") != ends:
@@ -187,7 +189,7 @@ def read(kafka: KafkaTopics, topic: str) -> tuple[dict[Key, list[Entry]], dict[K
                 error, partition = message.error(), message.partition()
                 assert partition is not None
                 if error is not None:
-                    assert error.code() == KafkaError._PARTITION_EOF, error  # it has no other name
+                    assert error.code() == KafkaError._PARTITION_EOF, error  # it has no public name
                     waiting.discard(partition)
                     continue
                 key, value = message.key(), message.value()
@@ -201,7 +203,7 @@ def read(kafka: KafkaTopics, topic: str) -> tuple[dict[Key, list[Entry]], dict[K
 
 
 def delete(kafka: KafkaTopics, prefix: str) -> None:
-    """Remove all topics of a case: one broker does not hold those of hundreds."""
+    """Delete all topics of a case: one broker can't hold those of hundreds."""
     admin = AdminClient({"bootstrap.servers": kafka.address, "log_level": 0})
     for removed in admin.delete_topics([topic for topic in kafka.topics() if topic.startswith(prefix)]).values():
         removed.result(PATIENCE_S)

@@ -1,7 +1,9 @@
-"""The real Kafka Streams on a real broker, for cases in the vectors' form: several applications in a JVM of their own.
+"""The real Kafka Streams on a real broker, for cases in the vectors' form: several applications in their own JVM.
 
-Takes: the steps of topologies, a broker's address; `conformance/oracle`, a JDK, Maven. Gives: applications that can be
-waited for, and their final stores. Owns: that JVM and the folder of its state. Never: reads or writes a case's topics.
+Takes: the steps of topologies, a broker's address; `conformance/oracle`, a JDK, Maven.
+Gives: applications that can be waited for, and their final stores.
+Owns: that JVM and the folder of its state.
+Never: reads or writes a case's topics.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class KafkaStreams:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        # It ends with its input.
+        # It ends when its input closes.
         self._pipe(self._java.stdin).close()
         try:
             self._java.wait(timeout=40)
@@ -51,7 +53,7 @@ class KafkaStreams:
         self._folder.cleanup()
 
     def ask(self, what: str, application: str, **more: object) -> list[Row]:
-        """Give the lines of the answer; raise `KafkaStreamsError` if there is an error instead."""
+        """Return the lines of the answer; raise `KafkaStreamsError` if it is an error."""
         try:
             asked = {"do": what, "application_id": application} | more
             print(json.dumps(asked), file=self._pipe(self._java.stdin), flush=True)
@@ -80,7 +82,7 @@ class KafkaStreams:
 
 
 class StreamsApplication:
-    """One application; it starts at once, beside others."""
+    """One application; it starts immediately, beside others."""
 
     def __init__(
         self, jvm: KafkaStreams, application: str, bootstrap: str, steps: list[Row], settings: Mapping[str, Any]
@@ -103,5 +105,5 @@ class StreamsApplication:
         self._jvm.ask("await_all", self._application)
 
     def rows(self, stores: Mapping[str, Row]) -> list[Row]:
-        """Give what its stores hold, in all partitions and in no order."""
+        """Return the contents of its stores, in all partitions and in no order."""
         return self._jvm.ask("read", self._application, stores=dict(stores))

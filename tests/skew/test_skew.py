@@ -1,9 +1,9 @@
-"""Partitions whose times are minutes apart: StoatFlow gives what the real Kafka Streams gives on the same broker.
+"""Partitions whose times are minutes apart: StoatFlow's results equal those of Kafka Streams on the same broker.
 
-The same keys, windows among them, each with the same values and timestamps in the same order; and the same final
-stores; with 1, 4 and 16 lanes. What Kafka Streams itself gives otherwise when it runs again is left out: how its tasks
-take turns decides in which order records meet behind a repartition topic. `STOATFLOW_TEST_SKEW_CASES=200` runs more
-cases, others each time; `STOATFLOW_TEST_SKEW_SEED` repeats them.
+The same keys, including windows, each with the same values and timestamps in the same order; and the same final
+stores; with 1, 4 and 16 lanes. Results that differ between runs of Kafka Streams itself are left out: the order in
+which its tasks run determines the order in which records meet after a repartition topic.
+`STOATFLOW_TEST_SKEW_CASES=200` runs more cases, others each time; `STOATFLOW_TEST_SKEW_SEED` repeats them.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from skew.on_broker import Result
 from skew.streams import KafkaStreams
 
 _ASKED = os.environ.get("STOATFLOW_TEST_SKEW_CASES")
-# Each kind, straight from its topics and behind an exchange, in a minute and a half.
+# Each kind, with and without an exchange, in a minute and a half.
 NUMBERS = range(int(_ASKED)) if _ASKED else (0, 1, 2, 3, 4, 5, 23, 28, 30)
 EXPIRIES = range(0, len(NUMBERS), 4) if _ASKED else (0, 3)
 SEED = int(os.environ.get("STOATFLOW_TEST_SKEW_SEED") or (random.SystemRandom().randrange(1_000_000) if _ASKED else 1))
 EVERYBODY = (*on_broker.STREAMS, *on_broker.LANES)
 ONE_LANE = (*on_broker.STREAMS, "lanes-1")
 MOST_LEFT_OUT = 0.4
-"""Of the keys behind exchanges of several partitions."""
+"""Of the keys after exchanges of several partitions."""
 
 
 @pytest.fixture(scope="module")
 def tally() -> Tally:
-    """What was left out in all cases that are not certain."""
+    """The keys left out in all cases without a deterministic order."""
     return Tally()
 
 
@@ -48,7 +48,7 @@ def test_a_key_belongs_where_kafkas_clients_write_it() -> None:
 def ten_minutes(
     kafka: KafkaTopics, jvm: KafkaStreams, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[SkewCase, dict[str, Result]]:
-    """A case, and what everybody gave."""
+    """A case, and the results of all applications."""
     case = two_partitions_ten_minutes_apart()
     return case, on_broker.run(case, kafka, jvm, "ten-minutes", tmp_path_factory.mktemp("ten-minutes"), EVERYBODY)
 
@@ -57,7 +57,7 @@ def test_a_partition_ten_minutes_behind_loses_nothing(ten_minutes: tuple[SkewCas
     case, results = ten_minutes
     assert len(case.inputs) == 400
     counted = {
-        # Stores forget windows that are over; the last count of each is in the output.
+        # Stores drop windows that are over; the last count of each is in the output.
         one: sum(int.from_bytes(updates[-1][0] or b"", "big") for updates in result.outputs.values())
         for one, result in results.items()
     }
@@ -76,7 +76,7 @@ def test_a_partition_ten_minutes_behind_keeps_its_own_last_window(
 
 
 def _moved(case: SkewCase, results: dict[str, Result]) -> dict[str, str]:
-    """Keys that are in another partition than Kafka Streams writes them to. Which keys there are is asked elsewhere."""
+    """Keys in another partition than with Kafka Streams. The set of keys is compared elsewhere."""
     wanted = results["streams-1"].partitions
     assert len(set(wanted.values())) > 1
     return {
@@ -109,9 +109,8 @@ def test_skewed_partitions_do_what_they_do_in_kafka_streams(
     case: SkewCase, kafka: KafkaTopics, jvm: KafkaStreams, name: str, tmp_path: Path, tally: Tally
 ) -> None:
     assert all(one.partition == partition_of(one.key, case.partitions) for one in case.inputs)
-    # Rows without a partner come in passes over all keys of a task: one lane can make these, and
-    # several give at once what is over (docs/adr/0006). That these agree is
-    # tests/conformance/test_lanes.py's to show.
+    # Rows without a partner are emitted in passes over all keys of a task: one lane can make these, and several emit
+    # immediately what is over (docs/adr/0006). tests/conformance/test_lanes.py shows that these agree.
     in_passes = case.kind.startswith(("left_join of streams", "outer_join of streams"))
     results = on_broker.run(case, kafka, jvm, name, tmp_path, ONE_LANE if in_passes else EVERYBODY)
     found = compare(case, results)
@@ -131,5 +130,5 @@ def test_skewed_partitions_do_what_they_do_in_kafka_streams(
 
 
 def test_little_was_left_out(tally: Tally) -> None:
-    """Else the cases would say little about exchanges: most must be what Kafka Streams gives each time."""
+    """Otherwise the cases say little about exchanges: most results must be equal in each run of Kafka Streams."""
     assert tally.share <= MOST_LEFT_OUT, f"{tally.left_out} of {tally.all} keys and rows"

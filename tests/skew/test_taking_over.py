@@ -1,7 +1,7 @@
-"""An application that Kafka Streams ran goes on here: its positions, its changelogs, under the same application id.
+"""An application that Kafka Streams ran continues here: its offsets, its changelogs, the same application id.
 
-Kafka Streams runs first and is stopped; then StoatFlow starts with nothing but the broker's topics. What it has
-restored is what Kafka Streams kept, and what comes after is counted on.
+Kafka Streams runs first and is stopped; then StoatFlow starts with nothing but the broker's topics. Its restored
+state is what Kafka Streams had, and later records are added to it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SETTINGS = {"threads": 1, "max_poll_records": 500, "max_task_idle_ms": 0}
 
 
 def _chain(*steps: Step) -> list[Step]:
-    """Each step behind the one before."""
+    """Each step after the previous one."""
     made: list[Step] = []
     for number, step in enumerate(steps, 1):
         before = {} if number == 1 else {"from": f"s{number - 1}"}
@@ -70,7 +70,7 @@ TOPOLOGIES: dict[str, tuple[list[Step], str, Any, str]] = {
 
 
 def _reading(steps: list[Step], topic: str) -> list[Step]:
-    """The same steps with the topic of a broker."""
+    """The same steps with a topic of the broker."""
     names = {"topics": [topic], "topic": topic}
     return [step | {name: named for name, named in names.items() if name in step} for step in steps]
 
@@ -137,7 +137,7 @@ def test_it_goes_on_where_kafka_streams_stopped(
         write(kafka.address, topics, _records("in", 60, 60))
         python.await_all()
         after = _rows(python.rows(stores))
-    # All of it by Kafka Streams alone, under another name.
+    # The whole input by Kafka Streams alone, under another name.
     with StreamsApplication(jvm, f"{name}-alone", kafka.address, steps, SETTINGS) as java:
         java.await_running()
         java.await_all()
@@ -189,7 +189,7 @@ def test_a_table_without_a_changelog_does_not_begin_empty_unnoticed(
         application = _flow(name, steps, kafka.address, tmp_path)
         with pytest.raises(sf.IncompatibleStateError, match=f"no changelog '{name}-kept-changelog'.*topology.optim"):
             application.await_running()
-    # The first way that the message gives; then the setting may not be taken back.
+    # The first option in the error message; then the setting may not be reverted.
     with _flow(name, steps, kafka.address, tmp_path, topology_optimization="all") as python:
         python.await_all()
     application = _flow(name, steps, kafka.address, tmp_path)

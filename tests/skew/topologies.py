@@ -1,7 +1,8 @@
 """Topologies in the vectors' form: windows of one topic, joins of two.
 
-Takes: windows, functions, what is to come out when. Gives: steps, and the stores that they keep. Never: names topics of
-a broker: they are `in`, or `left` and `right`, and `out`.
+Takes: windows, functions, when to emit what.
+Gives: steps, and their stores.
+Never: names topics of a broker: they are `in`, or `left` and `right`, and `out`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class Topology:
         self.steps: list[Step] = []
         self.stores: dict[str, Step] = {}
         self.waits = False
-        """Does something come out only when time has passed?"""
+        """Whether results are emitted only when time has passed."""
 
     def add(self, op: str, **fields: Any) -> str:
         made = f"s{len(self.steps) + 1}"
@@ -57,8 +58,7 @@ def aggregation(window: Step, function: str, comes: str, *, exchanged: bool) -> 
     more: Step = {}
     if comes == "on_close":
         at = made.add("emit_strategy", **{"from": at}, strategy="on_window_close")
-        # With less, Kafka Streams loses windows that the record which closes them has pushed out of
-        # the store.
+        # With less, Kafka Streams loses windows that the record which closes them has expired from the store.
         more = {"retention_ms": _DAY_MS}
     value = "long" if function == "count" else "string"
     functions: dict[str, Step] = {

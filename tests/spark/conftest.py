@@ -1,7 +1,7 @@
 """One Spark session for all tests of this folder: starting one takes longer than all of them.
 
 Gives: the session, a word count done by hand, and a stand-in for the embedded broker.
-Never: talks to a real broker; that is the business of tests/integration.
+Never: connects to a real broker; tests/integration does.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Return the shared session."""
-    # What tests give to workers is in modules of theirs.
+    # Workers import the functions of tests from the tests' own modules.
     here = Path(__file__).parent
     os.environ["PYTHONPATH"] = os.pathsep.join([str(here), str(here.parent)])
     session = local_session(conf={"spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false"})
@@ -76,13 +76,13 @@ def counted(lines: Iterable[str | None], partitions: int = 2) -> list[Update]:
 
 
 class StandInBroker:
-    """What the embedded broker promises to Spark, in memory; topics outlive the handle, as they do on disk."""
+    """The embedded broker's contract with Spark, in memory; topics outlive the handle, as they do on disk."""
 
     disks: dict[str, dict[str, list[list[Stored]]]]
     opened: set[str]
 
     def __init__(self, path: str) -> None:
-        """Refuse a path that is open already, as RocksDB does."""
+        """Reject a path that is open already, as RocksDB does."""
         if path in self.opened:
             raise stoatflow.StateLockedError(f"{path} is in use by another process")
         self.path = path
@@ -94,11 +94,11 @@ class StandInBroker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of the path."""
+        """Release the path."""
         self.opened.remove(self.path)
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
-        """Make a topic unless it exists."""
+        """Create a topic unless it exists."""
         self.topics.setdefault(name, [[] for _ in range(partitions)])
 
     def produce_many(self, topic: str, records: Iterable[tuple[int | None, bytes | None, bytes | None, int]]) -> int:
@@ -118,7 +118,7 @@ class StandInBroker:
             yield from log
 
     def end_offsets(self, topic: str) -> dict[int, int]:
-        """Return where each partition ends."""
+        """Return the end offset of each partition."""
         return {partition: len(log) for partition, log in enumerate(self.topics[topic])}
 
 
@@ -126,6 +126,6 @@ class StandInBroker:
 def broker_class(monkeypatch: pytest.MonkeyPatch) -> type[StandInBroker]:
     """Put a fresh stand-in where `stoatflow.EmbeddedBroker` is looked up."""
     fresh = type("FreshBroker", (StandInBroker,), {"disks": {}, "opened": set()})
-    # Set in the dictionary: the attribute would load the native module first.
+    # Set in the dictionary, because reading the attribute would load the native module first.
     monkeypatch.setitem(vars(stoatflow), "EmbeddedBroker", fresh)
     return fresh

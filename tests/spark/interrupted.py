@@ -1,4 +1,4 @@
-"""A batch with a session of its own, which is still busy when it gets SIGINT: `interrupted.py BROKER`."""
+"""A batch with its own session, which is still running when it gets SIGINT: `interrupted.py BROKER`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def slow(value: str) -> str:
 
 
 def main() -> None:
-    """Run until it is interrupted, and say how it ended."""
+    """Run until it is interrupted, and print how it ended."""
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).map_values(slow).to("out", key=str, value=str)
     settings = {"application.id": "slow", "bootstrap.servers": f"embedded:{sys.argv[1]}"}

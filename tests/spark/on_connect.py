@@ -1,8 +1,8 @@
 """Topologies on a server of Spark Connect: `on_connect.py sail|nothing-kept|guide|spark FOLDER`.
 
-`spark` is PySpark's own, `guide` runs what the guide says of Sail.
+`spark` is PySpark's own, `guide` runs what the guide says about Sail.
 
-A process of its own: PySpark's functions make columns of one kind in a process, for Spark Connect or for its JVM.
+In its own process: in one process PySpark's functions create columns of one kind, for Spark Connect or for its JVM.
 Prints what is wrong as JSON: nothing, if all is as recorded.
 """
 
@@ -78,8 +78,8 @@ def sail(kept: Path | None) -> Iterator[SparkSession]:
 
 @contextmanager
 def own() -> Iterator[SparkSession]:
-    """Start the server that PySpark brings, in a JVM."""
-    # Then the server takes a free port, and the client knows which.
+    """Start the server that PySpark includes, in a JVM."""
+    # Then the server takes a free port, which the client learns.
     os.environ["SPARK_TESTING"] = "1"
     from pyspark.sql import SparkSession
 
@@ -133,7 +133,7 @@ def files(spark: SparkSession, folder: Path) -> list[str]:
 
 
 def limits(spark: SparkSession) -> list[str]:
-    """What the guide says that Sail lacks. Where it has it now, the guide and what stands in for it can go."""
+    """Limits of Sail that the guide lists. Once Sail supports one, the guide and its replacement here can go."""
     lacks = {
         "add artifacts": lambda: spark.addArtifacts(__file__, pyfile=True),
         "No data source found for: kafka": lambda: spark.read.format("kafka").load().count(),
@@ -152,7 +152,7 @@ def _fails(what: str, call: Callable[[], object]) -> bool:
 
 
 def once(spark: SparkSession, marks: Path) -> list[str]:
-    """A part is computed once, however often its results are asked for."""
+    """A part is computed once, however often its results are read."""
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).peek(lambda key, _: (marks / f"{key}-{uuid.uuid4()}").touch()).to("out")
     schema = "key string, value string, timestamp long, offset long"
@@ -163,7 +163,7 @@ def once(spark: SparkSession, marks: Path) -> list[str]:
 
 
 def fails(spark: SparkSession) -> list[str]:
-    """What a function raises arrives as a sentence."""
+    """An exception of a function arrives as a readable message."""
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).map_values(lambda value: {}[value]).to("out", value=str)
     given = spark.createDataFrame([("a", "tea", 1, 0)], "key string, value string, timestamp long, offset long")
@@ -171,7 +171,7 @@ def fails(spark: SparkSession) -> list[str]:
 
 
 def refused(spark: SparkSession) -> list[str]:
-    """What needs the JVM says so before anything starts."""
+    """Features that need the JVM are rejected before anything starts."""
     topology = shop()
     settings = {"application.id": "shop", "bootstrap.servers": "localhost:9092"}
     stream = SparkOptions(session=spark, checkpoint="checkpoint")
@@ -194,7 +194,7 @@ def refused(spark: SparkSession) -> list[str]:
 
 
 def nothing_is_kept(spark: SparkSession) -> list[str]:
-    """Without a folder for checkpoints Sail would compute everything anew for each question."""
+    """Without a folder for checkpoints Sail would recompute everything for each result."""
     given = spark.createDataFrame(orders(0, 1), SCHEMA)
     topology = shop()
     return _says("SAIL_EXECUTION__CHECKPOINT__PATH", lambda: run_batch(topology, {"orders": given, "users": given}))
@@ -216,7 +216,7 @@ def guide() -> None:
 
 
 def vectors(server: str) -> list[str]:
-    """Name the vectors to run: on Sail all that are the same, if it is asked for."""
+    """The vectors to run: on Sail all that are the same, if requested."""
     if server != "sail" or os.environ.get("STOATFLOW_TEST_TWIN") != "all":
         return VECTORS[server]
     differs = {line.partition(":")[0] for line in DIFFERS.read_text("utf-8").splitlines()}
@@ -224,7 +224,7 @@ def vectors(server: str) -> list[str]:
 
 
 def main() -> None:
-    """Run what was asked for."""
+    """Run the requested parts."""
     server, folder = sys.argv[1], Path(sys.argv[2])
     wrong: dict[str, list[str]] = {}
     if server == "nothing-kept":

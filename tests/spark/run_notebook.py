@@ -14,7 +14,7 @@ from typing import Any
 
 
 def cells(path: Path) -> Iterator[str]:
-    """Give the code of a notebook, cell by cell."""
+    """Return the code of a notebook, cell by cell."""
     for cell in json.loads(path.read_text("utf-8"))["cells"]:
         if cell["cell_type"] == "code":
             yield "".join(cell["source"])

@@ -9,7 +9,7 @@ SINKS = ("large", "per-region", "per-minute")
 
 
 def build() -> sf.Topology:
-    """Give the topology."""
+    """Return the topology."""
     builder = sf.StreamsBuilder()
     users = builder.table(USERS, key=str, value=dict, store="users-table")
     orders = builder.stream(ORDERS, key=str, value=dict, name="orders-source")
@@ -26,7 +26,7 @@ def build() -> sf.Topology:
 
 
 def total_store() -> sf.Materialized:
-    """Where totals are kept."""
+    """The store of totals."""
     return sf.Materialized("totals", key=str, value=int)
 
 

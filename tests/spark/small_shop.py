@@ -1,6 +1,6 @@
-"""The shop without its windows, its records, and what the engine makes of them; topics as folders.
+"""The shop without its windows, its records, and the engine's results; topics as folders.
 
-Each part that keeps something is a worker more to start.
+Each stateful part is one more worker to start.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SINKS = ("large", "per-region")
 
 
 class Files:
-    """Topics as folders: what is written at once is read by one trigger."""
+    """Topics as folders: records that are written together are read by one trigger."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
@@ -73,7 +73,7 @@ def shop() -> sf.Topology:
 
 
 def by_the_engine() -> dict[str, list[tuple[bytes | None, bytes | None, int]]]:
-    """What an application makes of the same records."""
+    """An application's results for the same records."""
     with TopologyTestDriver(shop(), {"statestore.cache.max.bytes": 0}) as driver:
         for topic, rows in (("users", users()), ("orders", orders(0, 60))):
             given = driver.input(topic)

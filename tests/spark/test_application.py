@@ -1,4 +1,4 @@
-"""An application on Spark: `StoatFlow(..., engine="spark")`, its life, its results, what is refused, the command."""
+"""An application on Spark: `StoatFlow(..., engine="spark")`, its life cycle, results, rejections, and the command."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def one_task_of_spark_for_each_part(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def workers_are_as_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What they have is looked at in `test_twin`."""
+    """The contents of workers are checked in `test_twin`."""
     monkeypatch.setattr(workers, "check_workers", lambda _: None)
 
 

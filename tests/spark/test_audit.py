@@ -1,4 +1,4 @@
-"""Reconciling any topology: every kind of fault is found with its place, and nothing else is."""
+"""Reconciling any topology: every kind of fault is found with its position, and nothing else is."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Records = list[tuple["int | None", "bytes | None", "bytes | None", int]]
 
 
 def faults(expected: str, found: str, *, updates: bool = True, ordered: bool = True) -> list[tuple[str, int | None]]:
-    """Judge letters; give kinds with the offset of what was found."""
+    """Compare letters; return kinds with the offset of what was found."""
     records = [Found((letter.encode(), 0), 0, at) for at, letter in enumerate(found)]
     wanted = [(letter.encode(), 0) for letter in expected]
     judged = judge.judge(wanted, records, updates=updates, ordered=ordered)
@@ -59,7 +59,7 @@ def faults(expected: str, found: str, *, updates: bool = True, ordered: bool = T
 def test_the_faults_of_a_key(expected: str, found: str, wanted: list[tuple[str, int | None]]) -> None:
     kinds = faults(expected, found)
     assert [kind for kind, _ in kinds] == [kind for kind, _ in wanted]
-    # Which of two neighbours has moved, nobody knows.
+    # Which of two neighbours has moved can't be known.
     if expected != "abcd":
         assert kinds == wanted
 
@@ -154,7 +154,7 @@ def test_what_the_engine_wrote_is_what_the_twin_expects(spark: SparkSession, sho
 
 
 def damaged(shop: Path, folder: Path, topic: str, change: Callable[[Records], Records]) -> str:
-    """Copy the broker, one topic changed; give its address."""
+    """Copy the broker, with one topic changed; return its address."""
     with sf.EmbeddedBroker(str(shop)) as broker, sf.EmbeddedBroker(str(folder)) as copy:
         for name, partitions in broker.topics().items():
             if "changelog" in name or name.startswith("__"):
@@ -166,7 +166,7 @@ def damaged(shop: Path, folder: Path, topic: str, change: Callable[[Records], Re
 
 
 def five_faults(records: Records) -> Records:
-    """Lose, double, alter, move and add one record each, all of different keys."""
+    """Lose, duplicate, alter, move and add one record each, all with different keys."""
     firsts: dict[bytes | None, int] = {}
     for at, record in enumerate(records):
         firsts.setdefault(record[1], at)

@@ -1,4 +1,4 @@
-"""The reconciliation of the kill harness: each fault is seen, told from the others, and nothing else is."""
+"""The reconciliation of the kill harness: each fault is detected and classified, and nothing else is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UPDATES = "partition int, offset long, key string, value long"
 
 
 def faults(part: Part) -> dict[str, int]:
-    """What is not zero."""
+    """The counts that are not zero."""
     names = ("missing", "duplicated", "wrong", "disorder")
     return {name: getattr(part, name) for name in names if getattr(part, name)}
 
@@ -94,12 +94,12 @@ class InMemory(Recompute):
     def __init__(
         self, spark: SparkSession, topics: dict[str, list[tuple[int, str | None, bytes]]], ends: Sequence[int] = ()
     ) -> None:
-        """Offset, key and value of each row; where transactions end."""
+        """Offset, key and value of each row; the ends of transactions."""
         self._spark, self._written, self._ends = spark, topics, ends
         self.rows = self._rows
 
     def transactions(self, topic: str) -> list[Transaction]:
-        """The same in each topic."""
+        """The same for each topic."""
         return [Transaction(end, end) for end in self._ends]
 
     def _rows(self, topic: str) -> DataFrame:

@@ -1,4 +1,4 @@
-"""The batch twin on Spark Connect: on Sail, which has no JVM, and on the server that PySpark brings."""
+"""The batch twin on Spark Connect: on Sail, which has no JVM, and on the server that PySpark includes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).with_name("on_connect.py")
 @pytest.mark.parametrize("server", SERVERS)
 def test_the_twin_is_the_same_on_spark_connect(server: str, tmp_path: Path) -> None:
     command = [sys.executable, str(SCRIPT), server, str(tmp_path)]
-    # What functions of tests import, for Spark's workers too.
+    # The modules that functions of tests import, for Spark's workers too.
     path = os.pathsep.join([str(SCRIPT.parent), str(SCRIPT.parents[1])])
     ended = subprocess.run(
         command,

@@ -1,4 +1,4 @@
-"""Dropped records: the engine's counters are compared with what the batch twin drops, reason by reason."""
+"""Dropped records: the engine's counters are compared with the batch twin's, reason by reason."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SPEC: dict[str, Any] = {
 
 
 def build() -> sf.Topology:
-    """The table is computed in three parts, one of which re-keys it; windows drop what is late."""
+    """The table is computed in three parts, one of which re-keys it; windows drop late records."""
     builder = sf.StreamsBuilder()
     users = builder.table("users", key=str, value=dict, store="users")
     by_city = users.group_by((sf.value["city"], sf.value), key=str, value=dict, name="by-city")
@@ -64,7 +64,7 @@ topology = build()
 
 
 class Ran(NamedTuple):
-    """What an application has left."""
+    """The results of an application."""
 
     address: str
     metrics: dict[str, Any]
@@ -90,7 +90,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 @pytest.fixture(autouse=True)
 def workers_are_as_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What they have is looked at in `test_twin`."""
+    """The contents of workers are checked in `test_twin`."""
     monkeypatch.setattr(workers, "check_workers", lambda _: None)
 
 
@@ -110,7 +110,7 @@ def test_the_counters_are_those_of_the_twin(spark: SparkSession, ran: Ran) -> No
 def test_a_counter_that_is_wrong_is_found(
     spark: SparkSession, ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the command, with a copy of what the admin port says; as it is, and with one record less."""
+    """By the command, with a copy of the admin port's response; unchanged, and with one record less."""
     monkeypatch.setattr("stoatflow.spark.session.local_session", lambda **_: nullcontext(spark))
     given = ["reconcile", str(Path(__file__)), "--bootstrap", ran.address, "--topic", "per-minute", "--json"]
     assert main([*given, "--counters", str(ran.exposition)]) == 0

@@ -1,4 +1,4 @@
-"""The blocks of the guides that need Spark run, but for one on Sail; tests/python/test_docs.py runs the others."""
+"""The blocks of the guides that need Spark run, except one on Sail; tests/python/test_docs.py runs the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 
 
 def blocks(page: Path) -> Iterator[str]:
-    """Give the blocks that are marked, with the page's line numbers."""
+    """Return the marked blocks, with the page's line numbers."""
     lines = page.read_text("utf-8").splitlines()
     for start, line in enumerate(lines):
         if line == "```python no-run":

@@ -1,4 +1,4 @@
-"""Rows of changelogs between the engine and Spark: tasks, stream times, what is written; and what is refused."""
+"""Changelog rows between the engine and Spark: tasks, stream times, what is written; and what is rejected."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REFUSED = {
     *(f"processor/proc_{name}" for name in ("flush_stream_time", "ttl_expire", "lookup_table_store")),
     "processor/proc_shift_timestamp", "stateless/through_topic",
 }  # fmt: skip
-"""Stores without names, by topology; and what is refused for other reasons."""
+"""Stores without names, by topology; and cases that are rejected for other reasons."""
 TEXT = {"key": str, "value": str}
 
 
@@ -114,10 +114,10 @@ def test_a_changelog_gets_what_has_changed_and_loses_what_is_gone() -> None:
     wanted = [row("same", "1", 5), row("old", "2"), row("new", "1", 4)]
     found = list(rows.to_write(before, wanted, {"s": Keeping()}))
     assert found == [(b"old", b"2", 0, None), (b"new", b"1", 4, None), (b"gone", None, 3, None)]
-    # Each key has its last row then.
+    # Afterwards each key has its last row.
     after = [*before, *(Change("s", *record) for record in found)]
     assert list(rows.to_write(after, wanted, {"s": Keeping()})) == []
-    # The same value of another time is another row.
+    # The same value with another timestamp is another row.
     assert list(rows.to_write([row("k", "1", 5)], [row("k", "1", 6)], {"s": Keeping()})) == [(b"k", b"1", 6, None)]
 
 
@@ -128,7 +128,7 @@ def test_versions_are_told_apart_by_their_times() -> None:
 
 
 class Ticking(sf.Processor[str, str, str, str]):
-    """Goes by stream time."""
+    """Uses stream time."""
 
     def init(self, context: Any) -> None:
         context.schedule("1s", type=sf.PunctuationType.STREAM_TIME, callback=self.process)
@@ -138,7 +138,7 @@ class Ticking(sf.Processor[str, str, str, str]):
 
 
 class Quiet(sf.Processor[str, str, str, str]):
-    """Keeps something."""
+    """Has state."""
 
     def process(self, record: Any) -> None:
         """Do nothing."""
@@ -216,7 +216,7 @@ def test_a_table_without_a_changelog_is_refused() -> None:
 
 def test_a_store_without_a_name_is_refused() -> None:
     builder = sf.StreamsBuilder()
-    # Numbers of nodes are others in a part.
+    # Nodes have other numbers in a part.
     builder.stream("other", **TEXT).map(lambda key, value: (value, key)).group_by_key(**TEXT).count(store="named")
     builder.stream("in", **TEXT).group_by_key().count().to_stream().to("out", key=str, value=int)
     topology, settings = builder.build(), sf.Settings({"application.id": "a"}, environ={})

@@ -35,7 +35,7 @@ def test_same_seed_same_input_for_any_number_of_tasks(spark: SparkSession, tasks
 
 
 def test_what_a_seed_means_never_changes(spark: SparkSession) -> None:
-    # A new value here makes every recorded run of users impossible to repeat.
+    # If this value changes, no recorded run of users can be repeated.
     assert rows(spark, 2, vocabulary=1000, seed=7) == GOLDEN
 
 

@@ -1,4 +1,4 @@
-"""Declared load: what a spec means, that nothing changes its bytes, and what is wrong with a bad one."""
+"""Declared load: the meaning of a spec, that nothing changes its bytes, and the errors of a bad one."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _plain(record: Record) -> Record:
 
 
 def test_what_a_seed_means_never_changes(everything: LoadSpec) -> None:
-    # A new value here makes every load of users impossible to repeat.
+    # If this value changes, no load of users can be repeated.
     assert digest(made(everything, "orders", 0, 500)) == GOLDEN
 
 

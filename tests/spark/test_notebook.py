@@ -1,4 +1,4 @@
-"""The notebook runs from its first cell to its last, and holds no output that nobody made."""
+"""The notebook runs from its first cell to its last, and contains no stale output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RUNNER = Path(__file__).with_name("run_notebook.py")
 
 
 def test_the_notebook_runs(tmp_path: Path) -> None:
-    """In a process of its own, with a session of its own, which it stops."""
+    """In its own process, with its own session, which it stops."""
     command = [sys.executable, str(RUNNER), str(NOTEBOOK)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False, cwd=tmp_path)
     assert ended.returncode == 0, ended.stdout + ended.stderr[-4000:]

@@ -1,4 +1,4 @@
-"""The result as a person and a program see it."""
+"""The result for a person and for a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guarded start: what is missing is named, with the command that helps; what runs stays on loopback."""
+"""The guarded start: missing requirements are named, with the command that helps; servers stay on loopback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def java_saying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a program that stands for Java and prints what is written into its file ``says``."""
+    """Return a program that replaces Java and prints the contents of its file ``says``."""
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text(f"#!/bin/sh\ncat '{tmp_path}/says' >&2\n")

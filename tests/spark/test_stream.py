@@ -1,4 +1,4 @@
-"""The streaming twin on Spark: triggers, a stop and a restart, what it writes, what it refuses and how it fails."""
+"""The streaming twin on Spark: triggers, a stop and a restart, its output, what it rejects and how it fails."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from stoatflow.spark.twin.streaming import run_stream
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Each is two queries, which take some seconds to start. What is not run here, runs trigger by trigger in
-# `test_stream_parts`.
+# Each is two queries, which take some seconds to start. The others run trigger by trigger in `test_stream_parts`.
 NAMES = ["ss_outer_grace/hand"]
 if os.environ.get("STOATFLOW_TEST_TWIN") == "all":
     NAMES += ["word_count/hand", "st_rekeyed/seed1", "tumbling_group_by/hand", "fk_inner/hand", "versioned_table/seed1"]
@@ -42,7 +41,7 @@ def one_task_of_spark_for_each_part(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def workers_are_as_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What they have is looked at in `test_twin`."""
+    """The contents of workers are checked in `test_twin`."""
     monkeypatch.setattr(workers, "check_workers", lambda _: None)
 
 
@@ -52,7 +51,7 @@ def files(spark: SparkSession, tmp_path: Path) -> Files:
 
 
 def test_the_shop_goes_on_where_it_stopped(spark: SparkSession, files: Files, tmp_path: Path) -> None:
-    """Three parts, the last one behind the first, both with state; a restart between two triggers."""
+    """Three parts, the last one after the first, both with state; a restart between two triggers."""
     checkpoint, output = tmp_path / "checkpoint", tmp_path / "output"
 
     def run(topology: sf.Topology) -> None:
@@ -77,13 +76,13 @@ def test_the_shop_goes_on_where_it_stopped(spark: SparkSession, files: Files, tm
     wanted = {key: rows[-1] for key, rows in per_key(expected["per-region"]).items()}
     assert {bytes(row["key"]): (bytes(row["value"]), row["timestamp"]) for row in totals} == wanted
 
-    # The session is as it was before.
+    # The session is unchanged.
     assert "HDFSBackedStateStoreProvider" in (spark.conf.get("spark.sql.streaming.stateStore.providerClass") or "")
     _others_are_refused(spark, files, checkpoint)
 
 
 def _others_are_refused(spark: SparkSession, files: Files, checkpoint: Path) -> None:
-    """The checkpoint is that of the shop with one partition, and of nothing else."""
+    """The checkpoint is that of the shop with one partition, and rejects anything else."""
     with pytest.raises(TwinError, match=r"keeps no store 'nothing'; it keeps totals, users-table"):
         read_store(spark, shop(), checkpoint, "nothing")
     inputs = {topic: files.read(topic) for topic in ("users", "orders")}
@@ -103,7 +102,7 @@ def _others_are_refused(spark: SparkSession, files: Files, checkpoint: Path) -> 
 
 @pytest.mark.parametrize("case", [case for case in runner.cases() if case.name in NAMES], ids=lambda case: case.name)
 def test_vectors_are_the_same_on_spark(case: runner.Case, spark: SparkSession, files: Files, tmp_path: Path) -> None:
-    """In two runs, the second of which goes on from the checkpoint of the first."""
+    """In two runs, the second of which continues from the checkpoint of the first."""
     topology = runner.build(case)
     rows = twin_vectors.inputs(case)
     made: list[Any] = []
@@ -150,7 +149,7 @@ def _as_made(row: Any) -> task.Row:
     headers = [(h["key"], h["value"] and bytes(h["value"])) for h in row["headers"]]
     own = [(name, value) for name, value in headers if not name.startswith("__stoatflow.twin.")]
     key, value = (None if row[name] is None else bytes(row[name]) for name in ("key", "value"))
-    # Triggers come one after the other, and so do the rows of this list.
+    # Triggers follow each other, and so do the rows of this list.
     return task.Row(task.RECORD, row["topic"], 0, None, key, value, row["timestamp"], own or None, None, None, b"")
 
 

@@ -1,4 +1,4 @@
-"""The streaming twin without Spark: what is kept between triggers, what goes on after a restart, what is refused."""
+"""The streaming twin without Spark: state between triggers, what continues after a restart, what is rejected."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_what_differs_is_listed_by_name() -> None:
 
 @pytest.mark.parametrize("case", [case for case in SAMPLE if case.name not in DIFFERS], ids=lambda case: case.name)
 def test_vectors_are_the_same_trigger_by_trigger(case: runner.Case) -> None:
-    """Also where the engines end in the middle, again and again."""
+    """Also if the engines end in the middle, again and again."""
     assert twin_vectors.judge(case, twin_triggers.run) == []
 
 
@@ -125,7 +125,7 @@ def test_an_engine_goes_on_with_the_next_trigger_and_not_after_one_that_failed()
     before = dict(cells.data)
     assert counts(tasks.trigger(0, [record("a", 1)], Kept(cells, tasks.keeping))) == [2]
     assert resumed._ENGINES["test", 0, 0].driver is driver
-    # Spark gives up the attempt and what it wrote.
+    # Spark discards the attempt and its writes.
     cells.data.clear()
     cells.data.update(before)
     assert counts(tasks.trigger(0, [record("a", 1)], Kept(cells, tasks.keeping))) == [2]
@@ -165,7 +165,7 @@ def shop_routes() -> Any:
 def test_a_record_goes_to_each_part_that_reads_it() -> None:
     found = list(shop_routes().of_source("orders", 2, 7, 5_000, (b"ann", b"1", 5_000, None)))
     assert [row.part for row in found] == [0, 1, 2]
-    # By key where nothing goes by time, else by partition.
+    # By key if nothing depends on time, otherwise by partition.
     assert found[0].task == found[1].task
     assert found[2].task == 2
     assert {row.place for row in found} == {place_of(5_000, 0, 2, 7)}
@@ -207,7 +207,7 @@ def test_a_reader_leaves_out_what_was_written_twice() -> None:
 
 
 class Ticks(sf.Processor[str, str, str, str]):
-    """Goes by the machine's clock."""
+    """Uses the machine's clock."""
 
     def init(self, context: Any) -> None:
         self.store = context.state_store("s")
@@ -219,7 +219,7 @@ class Ticks(sf.Processor[str, str, str, str]):
 
 
 class Streams(Ticks):
-    """Goes by stream time."""
+    """Uses stream time."""
 
     def init(self, context: Any) -> None:
         context.schedule("1s", type=sf.PunctuationType.STREAM_TIME, callback=self.process)

@@ -1,4 +1,4 @@
-"""From topic to verdict and back, over the embedded broker's contract: bytes, files, commands, exit codes."""
+"""From topic to verdict and back, through the embedded broker's contract: bytes, files, commands, exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The batch twin: where topologies are cut, what comes out, what is refused and how it fails."""
+"""The batch twin: where topologies are cut, the results, what is rejected and how it fails."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_is_listed_does_differ(case: runner.Case) -> None:
 
 @pytest.mark.parametrize("case", [case for case in ALL if case.name in ON_SPARK], ids=lambda case: case.name)
 def test_vectors_are_the_same_on_spark(case: runner.Case, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Looked at once, in a test of its own.
+    # Checked once, in its own test.
     monkeypatch.setattr(workers, "check_workers", lambda _: None)
     assert twin_vectors.judge(case, lambda case, topology: twin_vectors.run_on_spark(spark, case, topology)) == []
 
@@ -88,7 +88,7 @@ def test_what_two_results_share_is_not_a_reason_to_go_to_one_task() -> None:
 
 
 def test_a_branch_has_those_before_it_in_its_part() -> None:
-    """Else what they take would come to the default branch as well."""
+    """Otherwise the records of earlier branches would also reach the default branch."""
     builder = sf.StreamsBuilder()
     split = builder.stream("in", key=str, value=str).split()
     split = split.branch(sf.value == "a", sf.Branched("a", consumer=count_minutes))
@@ -176,7 +176,7 @@ def count_per_minute() -> sf.Topology:
 
 
 def test_each_partition_has_its_own_time(spark: SparkSession) -> None:
-    """One that is an hour ahead makes nothing late in another, as in the engine and in Kafka Streams."""
+    """A partition that is an hour ahead makes no record late in another, as in the engine and in Kafka Streams."""
     keys = {murmur2(key.encode()) % 2: key for key in ("a", "b", "c", "d")}
     rows = [(1, n, keys[1], "x", 3_600_000 + n) for n in range(5)]
     rows += [(0, n, keys[0], "x", 70_000 * n) for n in range(5)] + [(0, 5, keys[0], "late", 0)]

@@ -1,4 +1,4 @@
-"""Random topologies over random inputs: the twin gives, key by key, what the interpreter of the DSL gives.
+"""Random topologies over random inputs: the twin's results equal, key by key, those of the DSL's interpreter.
 
 `STOATFLOW_TEST_RANDOM_EXAMPLES=500` searches longer, with new cases each time.
 """
@@ -12,7 +12,7 @@ from conformance.runner import Case
 from semantics import random_cases
 from semantics.moves import all_moves
 
-# A global table is complete before anything else; what goes by the wall clock has none to go by.
+# A global table is complete before anything else; there is no wall clock for operators that use it.
 ELSEWHERE = frozenset({"join_global_table", "global_table", "punctuate"})
 
 

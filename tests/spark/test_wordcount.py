@@ -1,4 +1,4 @@
-"""The judge: every injected fault is found, by its own name, and a correct output is never accused."""
+"""The word count check: every injected fault is found, by its own name, and a correct output is never accused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check(
     *,
     every_update: bool = False,
 ) -> Reconciliation:
-    """Reconcile rows, handed over in an order that says nothing."""
+    """Reconcile rows, passed in a random order."""
     shuffled = random.Random(1).sample(list(updates), len(updates))  # noqa: S311
     source = spark.createDataFrame([(line,) for line in lines], "value string")
     return reconcile(source, spark.createDataFrame(shuffled, SCHEMA), every_update=every_update)
@@ -53,7 +53,7 @@ def where(updates: Sequence[Update], key: str, value: int) -> int:
 
 
 def per_commit(updates: Sequence[Update]) -> list[Update]:
-    """Leave out the first two updates of ``the``, as a commit that holds three of them does."""
+    """Leave out the first two updates of ``the``, as a commit with three of them does."""
     return [update for update in updates if update[2] != "the" or update[3] == 3]
 
 
@@ -111,7 +111,7 @@ def test_an_update_emitted_twice(spark: SparkSession, updates: list[Update]) -> 
 
 
 def test_a_last_update_emitted_twice(spark: SparkSession, updates: list[Update]) -> None:
-    # The table is right, so that only the sequence gives it away.
+    # The table is right, so that only the sequence reveals it.
     partition, _, key, value = updates[where(updates, "the", 3)]
     updates.append((partition, 1000, key, value))
     assert found(check(spark, updates)) == {Fault.REPEATED: 1}
@@ -194,7 +194,7 @@ def test_a_frame_without_its_columns_is_refused(spark: SparkSession) -> None:
 
 
 def oracle(values: Sequence[int], count: int, every_update: bool) -> Counter[Fault]:
-    """Judge the values of one known word by hand, one after the other."""
+    """Check the values of one known word by hand, one after the other."""
     faults: Counter[Fault] = Counter()
     if not values:
         return Counter({Fault.MISSING_WORD: 1})
@@ -232,7 +232,7 @@ def damage(values: list[int], dice: random.Random) -> list[int]:
 
 @pytest.mark.parametrize("every_update", [False, True])
 def test_random_damage_is_judged_as_by_hand(spark: SparkSession, every_update: bool) -> None:
-    # Each word is a case of its own: 2,000 cases in one job.
+    # Each word is its own case: 2,000 cases in one job.
     dice = random.Random(2024)  # noqa: S311
     counts = {f"w{n}": dice.randrange(1, 9) for n in range(2000)}
     outputs = {word: damage(list(range(1, count + 1)), dice) for word, count in counts.items()}

@@ -1,4 +1,4 @@
-"""The benchmark's workloads: the engine's committed output equals the batch twin's. `make audit` takes millions."""
+"""The benchmark's workloads: the engine's committed output equals the batch twin's. `make audit` runs millions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-# Scripts that stand beside each other.
+# Scripts that import each other from one folder.
 sys.path.append(str(Path(__file__).parents[2] / "benches" / "versus"))
 
 import audited

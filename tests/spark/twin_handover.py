@@ -1,7 +1,7 @@
-"""A topology that the engine begins, Spark's tasks go on with, and the engine ends, in this process.
+"""A topology that the engine begins, Spark's tasks continue, and the engine ends, in this process.
 
-Gives: what came out of all three, and what stores hold at the end. Cells in a dict stand for Spark's state, and a
-driver's changelog topics for those of a broker.
+Gives: the output of all three, and the final contents of stores. Cells in a dict replace Spark's state, and a
+driver's changelog topics those of a broker.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Engine:
         }
 
     def goes_on(self, before: dict[str, list[Change]], wanted: dict[str, list[Change]]) -> None:
-        """Bring the changelogs there, and restore from them."""
+        """Write the changelogs into its topics, and restore from them."""
         self.driver.hold()
         for store, how in keeping(self.topology).items():
             for key, value, at, headers in rows.to_write(before[store], wanted.get(store, []), {store: how}):
@@ -111,7 +111,7 @@ def on_spark(
     how: Any,
     orders: range,
 ) -> tuple[Rows, dict[str, list[Change]]]:
-    """Run a trigger with these records; give what came out, and what all stores hold then."""
+    """Run a trigger with these records; return the output, and the contents of all stores after it."""
     cells = {part.number: Cells() for part in parts}
     for store, records in before.items():
         for number, _, some in shared_out(parts, counts, store, compacted(records, how)):

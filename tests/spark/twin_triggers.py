@@ -1,6 +1,6 @@
 """A topology in triggers, as the streaming twin runs it, in this process: cells in a dict for Spark's state.
 
-Gives: what came out of all triggers, and what stores hold at the end. Engines end in the middle, as with a restart.
+Gives: the output of all triggers, and the final contents of stores. Engines end in the middle, as with a restart.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from stoatflow.spark.twin.kept import Kept
 from stoatflow.spark.twin.resumed import Resumed
 
 SIZE = 3
-"""Records of a trigger."""
+"""Number of records per trigger."""
 EVERY = 2
-"""The engines end after every so manieth trigger."""
+"""The engines end after every n-th trigger."""
 
 
 class Cells:
-    """What a MapState of Spark does."""
+    """Implements Spark's MapState."""
 
     def __init__(self) -> None:
         self.data: dict[int, bytes] = {}

@@ -1,6 +1,7 @@
-"""The recorded vectors of Kafka Streams on the batch twin: how they run there, and how what comes out is compared.
+"""The recorded vectors of Kafka Streams on the batch twin: how they run there, and how results are compared.
 
-Gives: parts run in this process or on Spark, and differences. Never: judges by anything but the vector.
+Gives: parts run in this process or on Spark, and differences.
+Never: compares with anything but the vector.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TASKS = 3
 
 
 def inputs(case: Case) -> list[dict[str, Any]]:
-    """Give the records of a vector as bytes, numbered in the order in which they were piped."""
+    """Return the records of a vector as bytes, numbered in the order in which they were piped."""
     serdes = {t: (runner.serde(s["key"]), runner.serde(s["value"])) for t, s in case.data["topics"].items()}
     found = []
     for order, event in enumerate(event for event in case.data["inputs"] if "topic" in event):
@@ -49,7 +50,7 @@ def inputs(case: Case) -> list[dict[str, Any]]:
 
 
 def has_clock(case: Case) -> bool:
-    """Does the machine's clock move in it? Then a batch has nothing like it."""
+    """Whether the machine's clock advances in it; a batch has no equivalent."""
     return any("advance_wall_clock_ms" in event for event in case.data["inputs"])
 
 
@@ -63,7 +64,7 @@ def run_here(case: Case, topology: Topology) -> Rows:
 
 
 def work_of(part: Part, case: Case) -> task.Work:
-    """Give what a worker gets of a part."""
+    """Return a worker's description of a part."""
     return task.Work(
         part.number,
         part.nodes,
@@ -78,7 +79,7 @@ def work_of(part: Part, case: Case) -> task.Work:
 
 
 def records_of(part: Part, case: Case, made: Rows) -> list[tuple[Any, ...]]:
-    """Give what a part takes: of the inputs, and of what parts before it have made."""
+    """Return the records of a part: inputs, and the results of earlier parts."""
 
     def of(key: bytes | None) -> int:
         return task.murmur2(key or b"") % TASKS if part.how == KEYS else 0
@@ -123,7 +124,7 @@ def _row(row: dict[str, Any]) -> task.Row:
 
 
 def frames(spark: SparkSession, case: Case, topology: Topology) -> dict[str, DataFrame]:
-    """Give the inputs as DataFrames."""
+    """Return the inputs as DataFrames."""
     read = {topic for part in cut(topology) for topic in (*part.topics, *part.globals)}
     schema = "key binary, value binary, timestamp long, headers array<struct<key: string, value: binary>>, order long"
     rows = inputs(case)
@@ -141,7 +142,7 @@ def frames(spark: SparkSession, case: Case, topology: Topology) -> dict[str, Dat
 
 
 def differences(case: Case, topology: Topology, rows: Rows) -> Iterator[str]:
-    """Name what is not as recorded: records by key in their order, and final stores."""
+    """The differences from the recording: records by key in order, and final stores."""
     topics = case.data["topics"]
     found: dict[str, list[dict[str, Any]]] = {topic: [] for topic in case.data["outputs"]}
     for row in sorted((row for row in rows if row.kind == task.RECORD), key=lambda row: row.place or b""):
@@ -181,7 +182,7 @@ def _stores(case: Case, topology: Topology, rows: Rows) -> Iterator[str]:
 
 
 def judge(case: Case, run: Callable[[Case, Topology], Rows]) -> list[str]:
-    """Give the differences of a vector."""
+    """Return the differences of a vector."""
     topology = runner.build(case)
     return list(differences(case, topology, run(case, topology)))
 

@@ -1,7 +1,6 @@
-"""W1: objects of 1 KB of JSON; four of five have an amount that is large enough, their user goes to upper case.
+"""W1: JSON objects of 1 KB; the four of five with a large enough amount are kept, and their user is upper-cased.
 
-Takes: a load. Gives: its records and what must come out. Owns: the shape of an order.
-Never: knows how an engine does it.
+Takes a load, returns its records and the expected output. Defines the format of an order. Independent of the engines.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def rows(load: Load) -> Iterator[Row]:
 
 
 def wanted(load: Load) -> Mapping[str, Cell]:
-    """The orders that are left, by id."""
+    """The orders that are kept, by id."""
     return {
         str(order["id"]): canonical({**order, "user": order["user"].upper()})
         for order in orders(load)
@@ -59,7 +58,7 @@ def wanted(load: Load) -> Mapping[str, Cell]:
 
 
 def wanted_of_bare_loop(load: Load) -> Mapping[str, Cell]:
-    """What a loop must leave that forwards four of five as they are, told by their offsets."""
+    """The expected output of a loop that forwards four of five records unchanged, chosen by offset."""
     return {
         str(order["id"]): canonical(order)
         for number, order in enumerate(orders(load))
@@ -68,7 +67,7 @@ def wanted_of_bare_loop(load: Load) -> Mapping[str, Cell]:
 
 
 def read_from_pathway(_: bytes, value: bytes | None) -> tuple[str, Cell]:
-    """Pathway says with each row when it came, and that it came and did not go; and cannot call a member `id`."""
+    """Parse a row of Pathway, which adds a time and inserted or deleted, and can't name a member `id`."""
     order = members(value)
     if order.pop("diff", None) != 1 or "order" not in order:
         raise Form(f"not an order that came but {(value or b'')[-80:]!r}")

@@ -1,7 +1,7 @@
-"""Records of users whose event time is mildly out of order, as W3, W5 and W7 have them.
+"""Records of users with mildly out-of-order event times, for W3, W5 and W7.
 
-Takes: a load, and a name that has random numbers of its own. Gives: users, amounts and times; the same as JSON.
-Owns: how late a record comes. Never: knows a window: who has one leaves it open for as long as a record may be late.
+Takes a load, and a name that selects the random numbers. Returns users, amounts and times; the same as JSON. Defines
+how late records are. Windows of the workloads stay open for as long as a record may be late.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 from workloads.workload import Load, Row
 
 USERS = 1000
-# Event time between two records; every fifth comes up to so much later than it happened.
+# Event time between two records; every fifth record is late by up to `MOST_LATE_MS`.
 STEP_MS = 5
 MOST_LATE_MS = 10_000
 
 
 def event_time(load: Load, number: int, rng: random.Random) -> int:
-    """When the record of a number happened."""
+    """Event time of the record with this number."""
     time = load.base_ms + MOST_LATE_MS + number * STEP_MS
     return time - rng.randrange(MOST_LATE_MS) if number % 5 == 0 else time
 
@@ -33,7 +33,7 @@ def amounts(load: Load, name: str) -> Iterator[tuple[str, int, int]]:
 
 
 def rows(given: Iterable[tuple[str, int, int]], member: str) -> Iterator[Row]:
-    """Keyed by user, so that nobody has to write them again to group them; `member` is what the amount is called."""
+    """Keyed by user, so that grouping needs no repartitioning; `member` is the name of the amount."""
     for user, amount, time in given:
         value = json.dumps({"user": user, member: amount}, separators=(",", ":"))
         yield Row(user, value.encode(), timestamp_ms=time)

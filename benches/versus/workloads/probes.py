@@ -1,9 +1,8 @@
-"""Inputs whose outputs can be told one by one, to measure how long a record takes through an engine.
+"""Inputs whose outputs can be identified one by one, to measure the latency of a record through an engine.
 
-Takes: a workload's name, a first number and a count. Gives: rows in the order in which they are to be sent, which of
-them must come out, the rows of tables that those find, and the number that an output record answers.
-Owns: keys that occur once: a cache that folds updates has nothing to fold there, so that engines with different caches
-can be compared. Never: knows when anything was sent.
+Takes a workload's name, a first number and a count. Returns rows in sending order, which of them must have an output,
+the table rows that they are joined with, and the input number of an output record. Their keys occur once, so that a
+cache has no updates to combine: engines with different caches can be compared.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from dataclasses import dataclass, field
 from workloads import json_filter, sessions, shop, table_join, windowed_sum, word_count
 from workloads.workload import Load, Row
 
-# One of so many records of an aggregation has a key that occurs once: the others are the work around it.
+# In aggregations, one of this many records has a key that occurs once: the others are background load.
 EVERY = 4
 _MARK = "probe-"
 
 
 @dataclass(frozen=True)
 class Probes:
-    """`answers[n]` is the number that the output of row n is known by; None if nothing can be told of it.
+    """`answers[n]` is the number that identifies the output of row n; `None` if it can't be identified.
 
-    `inputs[n]` says which of the inputs row n is for.
+    `inputs[n]` is the input of row n.
     """
 
     rows: list[Row]
@@ -38,16 +37,16 @@ class Probing:
 
     make: Callable[[int, int, int], Probes]
     number_of: Callable[[bytes, bytes], int | None]
-    # So many of the inputs are sent at a rate; the others are tables, which are there before.
+    # Number of inputs that are sent at a rate; the others are tables, written before.
     sent: int = 1
-    # The output that is read.
+    # Index of the output that is read.
     output: int = 0
-    # The row that an answer finds in a table, beside the rows that every load has, by the name of that input.
+    # The table row that a probe is joined with, in addition to the rows of every load, by name of the input.
     beside: Mapping[str, Callable[[int], Row]] = field(default_factory=dict)
 
 
 def _marked(tail: int) -> Callable[[bytes, bytes], int | None]:
-    """Of a key that is `probe-<number>`, and so many bytes of a window or a session."""
+    """Return the number of a key `probe-<number>`, followed by `tail` bytes of a window or a session."""
 
     def number(key: bytes, _: bytes) -> int | None:
         return int(key[len(_MARK) : len(key) - tail]) if key.startswith(_MARK.encode()) else None
@@ -84,7 +83,7 @@ def _lines(first: int, count: int, _: int) -> Probes:
         row = Row(None, text.encode(), partition=number % Load(0, 0).partitions)
         return row, first + number if marked else None
 
-    # The words are those of one seed: a stage goes on where the last one ended.
+    # The words are those of one seed: a stage continues where the last one ended.
     return _gathered(one(number, line) for number, line in enumerate(word_count.lines(Load(count, 1))))
 
 
@@ -102,7 +101,7 @@ def _amounts(given: Iterable[tuple[str, int, int]], first: int, member: str) -> 
         who = f"{_MARK}{first + number}" if marked else user
         return Row(who, _text({"user": who, member: amount})), first + number if marked else None
 
-    # Sent now and stamped now: windows and sessions follow the clock.
+    # Sent now, with the current timestamp: windows and sessions follow the clock.
     return _gathered(one(number, user, amount) for number, (user, amount, _) in enumerate(given))
 
 
@@ -116,7 +115,7 @@ def _orders_of_users(first: int, count: int, table_keys: int) -> Probes:
 
 
 def _shop(first: int, count: int, _: int) -> Probes:
-    """Each order is of a product that is ordered once: it goes through two joins and a re-keying to its revenue."""
+    """Each order is for a product that is ordered once: it passes two joins and a re-keying to its revenue."""
     given = list(shop.events(Load(count, first)))
 
     def one(number: int, who: int, what: int, amount: int | None) -> tuple[Row, int | None]:

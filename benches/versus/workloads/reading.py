@@ -1,7 +1,7 @@
-"""How output records are read: which row of the final table one is about, and what it says of it.
+"""Reading output records: which row of the final table a record is about, and the row's value.
 
-Takes: the bytes of a key and of a value. Gives: the identity of a row and its cell; no cell for a row that is deleted.
-Owns: the forms in which the engines write. Never: guesses: what has another form is an error.
+Takes the bytes of a key and of a value; returns the identity of a row and its cell; no cell for a deleted row. Defines
+the formats in which engines write; any other format is an error.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-# What stands in a row of an output: a count or a sum, or the text of a JSON object (see `canonical`).
+# The value of an output row: a count or a sum, or the text of a JSON object (see `canonical`).
 Cell = int | str
-# None for the whole: the record says nothing of what a row is now.
+# `None` as a whole: the record says nothing about the current value of a row.
 Reader = Callable[[bytes, "bytes | None"], "tuple[str, Cell | None] | None"]
 _LONGEST = 120
 
 
-class Form(Exception):  # noqa: N818  # it says what is wrong with the form of a record
-    """An output record that is not what the workload writes."""
+class Form(Exception):  # noqa: N818  # it describes the format of a record
+    """An output record that is not in the workload's format."""
 
 
 def canonical(value: Any) -> str:
-    """A JSON object as one text, whatever the order of its members; a hash stands for the rest of a long one."""
+    """A JSON object as text, independent of the order of its members; a hash replaces the rest of a long one."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     if len(text) <= _LONGEST:
         return text
@@ -32,7 +32,7 @@ def canonical(value: Any) -> str:
 
 
 def keyed(key: Callable[[bytes], str], value: Callable[[bytes], Cell], of: str = "") -> Reader:
-    """Rows by their keys. `of` begins each identity, where several outputs make one table."""
+    """Rows by their keys. `of` is a prefix of each identity, if several outputs form one table."""
 
     def read(key_bytes: bytes, value_bytes: bytes | None) -> tuple[str, Cell | None]:
         row = key(key_bytes)
@@ -42,7 +42,7 @@ def keyed(key: Callable[[bytes], str], value: Callable[[bytes], Cell], of: str =
 
 
 def in_window(key: bytes) -> str:
-    """A windowed key as Kafka Streams writes it: text, then the start in 8 bytes."""
+    """Parse a windowed key of Kafka Streams: text, then the start in 8 bytes."""
     if len(key) < 8:
         raise Form(f"not a windowed key but {key[:40]!r}")
     (start,) = struct.unpack(">q", key[-8:])
@@ -55,7 +55,7 @@ def window(key: str, start_ms: int) -> str:
 
 
 def in_session(key: bytes) -> str:
-    """A key in a session as Kafka Streams writes it: text, the end, the start, in 8 bytes each."""
+    """Parse a session key of Kafka Streams: text, the end, the start, in 8 bytes each."""
     if len(key) < 16:
         raise Form(f"not a key in a session but {key[:40]!r}")
     end, start = struct.unpack(">qq", key[-16:])
@@ -68,7 +68,7 @@ def session(key: str, start_ms: int, end_ms: int) -> str:
 
 
 def long(value: bytes) -> int:
-    """A Long as Kafka's own serializer writes it."""
+    """Parse a Long of Kafka's own serializer."""
     if len(value) != 8:
         raise Form(f"not a long but {value[:40]!r}")
     (number,) = struct.unpack(">q", value)
@@ -76,7 +76,7 @@ def long(value: bytes) -> int:
 
 
 def json_number(value: bytes) -> int:
-    """A whole number as text."""
+    """Parse an integer as text."""
     found = _json(value)
     if not isinstance(found, int):
         raise Form(f"not a whole number but {value[:40]!r}")
@@ -84,12 +84,12 @@ def json_number(value: bytes) -> int:
 
 
 def json_object(value: bytes) -> str:
-    """A JSON object."""
+    """Parse a JSON object."""
     return canonical(members(value))
 
 
 def members(value: bytes | None) -> dict[str, Any]:
-    """The members of a JSON object."""
+    """Return the members of a JSON object."""
     found = _json(value)
     if not isinstance(found, dict):
         raise Form(f"not a JSON object but {(value or b'')[:80]!r}")
@@ -108,7 +108,7 @@ number_by_text = keyed(bytes.decode, json_number)
 
 
 def object_by_id(_: bytes, value: bytes | None) -> tuple[str, Cell]:
-    """A record that is a JSON object with an `id`."""
+    """Read a record that is a JSON object with an `id`."""
     found = _json(value)
     if not isinstance(found, dict) or "id" not in found:
         raise Form(f"not a JSON object with an id but {(value or b'')[:80]!r}")

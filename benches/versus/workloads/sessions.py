@@ -1,7 +1,7 @@
-"""W5: small JSON, how many records and how much per user and session, out of order as in W3.
+"""W5: small JSON; number of records and total per user and session, out of order as in W3.
 
-Takes: a load. Gives: its records and the sessions that they make. Owns: the gap that ends a session.
-Never: makes a record that is too late for its session: then the result would depend on who reads how fast.
+Takes a load, returns its records and the resulting sessions. Defines the gap that ends a session. No record is too late
+for its session: then the result would depend on the speed of reading.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from workloads import out_of_order
 from workloads.reading import Cell, Form, canonical, in_session, json_object, keyed, members, session
 from workloads.workload import Input, Load, Output, Row, Workload
 
-# Each user comes every 5 s on average, so that a session has about seven records, and late ones connect two.
+# Each user has a record every 5 s on average, so a session has about seven records, and late ones connect two.
 GAP_MS = 10_000
 GRACE_MS = 30_000
 
@@ -53,7 +53,7 @@ def sessions_of(records: list[tuple[int, int]], gap_ms: int) -> Iterator[tuple[i
 
 
 def read_from_quix(key: bytes, value: bytes | None) -> tuple[str, Cell]:
-    """Quix Streams keeps the key and says the session beside its result; the end is a millisecond behind the last."""
+    """Parse a row of Quix Streams: the key, and in the result the session, which ends 1 ms after the last record."""
     found = members(value)
     start, end = found.pop("start", None), found.pop("end", None)
     if not isinstance(start, int) or not isinstance(end, int):
@@ -62,7 +62,7 @@ def read_from_quix(key: bytes, value: bytes | None) -> tuple[str, Cell]:
 
 
 def whole_sessions(rows: Mapping[str, Cell]) -> Mapping[str, Cell]:
-    """Without those that have grown into others: Quix Streams does not delete them."""
+    """Remove sessions that have grown into others: Quix Streams does not delete them."""
     by_user = defaultdict[str, list[tuple[int, int, str]]](list)
     for row in rows:
         user, _, bounds = row.rpartition("@")

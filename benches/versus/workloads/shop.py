@@ -1,11 +1,11 @@
-"""W7: a shop's clicks and orders, as real applications are: 10 stores, 3 re-keyings, 5 results.
+"""W7: a shop's clicks and orders, like a real application: 10 stores, 3 re-keyings, 5 results.
 
-Takes: a load. Gives: clicks, orders, users and products, and the five results that they make.
-Owns: what is in the shop. Never: counts rows of tables as records; makes a record that is too late for its window.
+Takes a load, returns clicks, orders, users and products, and the five expected results. Defines the content of the
+shop. Rows of tables are not counted as records; no record is too late for its window.
 
 - orders get the region of their user (table `users`), and sales are summed per region and minute;
 - orders by product get its category (table `products`), and revenue is summed per product;
-- what users have spent makes their tier; users and money are summed per tier, which a user leaves for a higher one;
+- a user's total decides the tier; users and totals are summed per tier, and a user moves to higher tiers;
 - clicks are counted per user and visit (session);
 - an order that follows a click of its user within ten seconds is a conversion; those are counted per user.
 """
@@ -30,7 +30,7 @@ CATEGORIES = ("books", "garden", "kitchen", "music", "toys")
 WINDOW_MS = 60_000
 VISIT_GAP_MS = 30_000
 CONVERSION_MS = 10_000
-# Who has spent so much is silver, or gold.
+# Totals from which a user is silver, or gold.
 SILVER, GOLD = 1000, 12_500
 # Every fourth event is an order.
 ORDERS = 4
@@ -57,7 +57,7 @@ def article(number: int) -> dict[str, Any]:
 
 
 def events(load: Load) -> Iterator[tuple[int, int, int, int | None]]:
-    """The numbers of a user and a product, a time, and the amount of an order or nothing of a click."""
+    """The numbers of a user and a product, a time, and the amount of an order (`None` for a click)."""
     rng = random.Random(f"shop {load.seed}")
     for number in range(load.records):
         time = event_time(load, number, rng)
@@ -80,12 +80,12 @@ def orders(load: Load) -> Iterator[Row]:
 
 
 def users(load: Load) -> Iterator[Row]:
-    """The table, in no order, before all events."""
+    """The rows of the table, in pseudo-random order, before all events."""
     yield from _table(load, "users", [(user(number), profile(number)) for number in range(USERS)])
 
 
 def products(load: Load) -> Iterator[Row]:
-    """The table, in no order, before all events."""
+    """The rows of the table, in pseudo-random order, before all events."""
     yield from _table(load, "products", [(product(number), article(number)) for number in range(PRODUCTS)])
 
 
@@ -100,12 +100,12 @@ def _text(value: dict[str, Any]) -> bytes:
 
 
 def tier(spent: int) -> str:
-    """Of a user who has spent so much."""
+    """Tier of a user who has spent this much."""
     return "gold" if spent >= GOLD else "silver" if spent >= SILVER else "bronze"
 
 
 def wanted(load: Load) -> Mapping[str, Cell]:
-    """All five results, added by Python."""
+    """All five results, computed in Python."""
     sales, revenue, spent = Counter[tuple[str, str]](), Counter[int](), Counter[int]()
     clicked, ordered = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
     for who, what, time, amount in events(load):
@@ -137,7 +137,7 @@ def wanted(load: Load) -> Mapping[str, Cell]:
 
 
 def _conversions(clicks: list[int], orders: list[int]) -> int:
-    """How many pairs of a click and an order there are."""
+    """Number of pairs of a click and an order."""
     return sum(bisect_right(clicks, time) - bisect_left(clicks, time - CONVERSION_MS) for time in orders)
 
 

@@ -1,8 +1,8 @@
-"""W4: small JSON joined to a table of 100,000 keys; one of twenty finds nothing there and is dropped.
+"""W4: small JSON joined with a table of 100,000 keys; one of twenty has no match and is dropped.
 
-Takes: a load. Gives: both inputs and what must come out. Owns: what happened first: all rows of the table did, and an
-engine that works off a backlog has to take them first. Never: counts the table's rows as records: short and full runs
-have the same table, so it is part of the start.
+Takes a load, returns both inputs and the expected output. All rows of the table are older than the orders, and an
+engine with a backlog has to read them first. The table's rows are not counted as records: short and full runs have the
+same table, so it is part of the start-up.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def profile(number: int) -> dict[str, Any]:
 
 
 def profiles(load: Load) -> Iterator[Row]:
-    """The table, in no order, before all orders."""
+    """The rows of the table, in pseudo-random order, before all orders."""
     numbers = list(range(load.table_keys))
     random.Random(f"profiles {load.seed}").shuffle(numbers)
     for number in numbers:
@@ -47,7 +47,7 @@ def orders(load: Load) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def rows(load: Load) -> Iterator[Row]:
-    """Keyed by user, as the table is."""
+    """Keyed by user, like the table."""
     for at, (_, order) in enumerate(orders(load)):
         yield Row(order["user"], _text(order), timestamp_ms=load.base_ms + 1000 + at)
 

@@ -1,7 +1,7 @@
 """W3: small JSON, the sum per user in tumbling windows of a minute with 30 s of grace, mildly out of order.
 
-Takes: a load. Gives: its records and what must come out. Owns: the windows, which are open for longer than a record
-may be late. Never: makes a record that is too late for its window: then the result would depend on who reads how fast.
+Takes a load, returns its records and the expected output. Windows are open for longer than a record may be late, so no
+record is too late for its window: then the result would depend on the speed of reading.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def rows(load: Load) -> Iterator[Row]:
 
 
 def wanted(load: Load) -> Mapping[str, Cell]:
-    """The sums, added by Python."""
+    """The sums, computed in Python."""
     sums: Counter[str] = Counter()
     for user, amount, time in payments(load):
         sums[window(user, time - time % WINDOW_MS)] += amount
@@ -36,7 +36,7 @@ def wanted(load: Load) -> Mapping[str, Cell]:
 
 
 def read_from_quix(key: bytes, value: bytes | None) -> tuple[str, Cell]:
-    """Quix Streams keeps the key and says the window beside its result."""
+    """Parse a row of Quix Streams, which keeps the key and adds the window to the result."""
     found = members(value)
     start, total = found.get("start"), found.get("value")
     if not isinstance(start, int) or not isinstance(total, int):

@@ -1,6 +1,6 @@
-"""W2: the words of lines of 8 to 12 words, counted; a vocabulary of 10,000 words, Zipf.
+"""W2: counts the words of lines of 8 to 12 words; a vocabulary of 10,000 words, Zipf.
 
-Takes: a load. Gives: its lines and the true counts. Owns: the vocabulary. Never: knows how an engine does it.
+Takes a load, returns its lines and the expected counts. Defines the vocabulary. Independent of the engines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CHUNK = 20_000
 
 
 def vocabulary(seed: int) -> list[str]:
-    """10,000 different lower-case words of 3 to 10 letters, most frequent first."""
+    """10,000 distinct lower-case words of 3 to 10 letters, most frequent first."""
     rng = random.Random(f"vocabulary {seed}")
     found: dict[str, None] = {}
     while len(found) < VOCABULARY:
@@ -28,7 +28,7 @@ def vocabulary(seed: int) -> list[str]:
 
 
 def lines(load: Load) -> Iterator[str]:
-    """The lines. Each begins with a capital, so that lower-casing has something to do."""
+    """The lines. Each begins with a capital, so that lower-casing has an effect."""
     words = vocabulary(load.seed)
     weights = list(itertools.accumulate(1.0 / rank for rank in range(1, VOCABULARY + 1)))
     rng = random.Random(f"lines {load.seed}")
@@ -48,7 +48,7 @@ def rows(load: Load) -> Iterator[Row]:
 
 
 def true_counts(load: Load) -> Mapping[str, Cell]:
-    """What the final table must be, counted by Python."""
+    """The expected final table, counted in Python."""
     counts: Counter[str] = Counter()
     for line in lines(load):
         counts.update(line.lower().split())
@@ -56,7 +56,7 @@ def true_counts(load: Load) -> Mapping[str, Cell]:
 
 
 def read_from_pathway(_: bytes, value: bytes | None) -> tuple[str, Cell] | None:
-    """Pathway takes the old count of a word away with a record of its own; the new one comes before or behind it."""
+    """Parse a row of Pathway, which retracts a word's old count with a separate record, before or after the new one."""
     row = members(value)
     word, count, diff = row.get("word"), row.get("count"), row.get("diff")
     if not isinstance(word, str) or not isinstance(count, int) or diff not in {1, -1}:

@@ -1,7 +1,7 @@
-"""What a workload is: seeded inputs, the outputs that they must lead to, and how an output record is read.
+"""The definition of a workload: seeded inputs, expected outputs, and how output records are read.
 
-Takes: a number of records and a seed. Gives: the words that the other rooms share.
-Owns: nothing. Never: depends on the clock or on the order of a set: the same load is the same input everywhere.
+Shared by all workloads. Nothing depends on the clock or on the order of a set: the same load is the same input
+everywhere.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import NamedTuple
 from workloads.reading import Cell, Reader
 
 TABLE_KEYS = 100_000
-# 2026-01-01T00:00:00Z, a full minute: where event time begins if nobody says otherwise.
+# 2026-01-01T00:00:00Z, a full minute: the default start of event time.
 NEW_YEAR_MS = 1_767_225_600_000
 
 
 @dataclass(frozen=True)
 class Load:
-    """A reproducible input of so many records that count.
+    """A reproducible input of `records` counted records.
 
-    Its event time begins at `base_ms`; brokers delete what is a week old.
+    Its event time begins at `base_ms`; brokers delete records that are a week old.
     """
 
     records: int
@@ -32,7 +32,7 @@ class Load:
 
 
 class Row(NamedTuple):
-    """One record to write; without a key it says its partition, without a time it gets the present one."""
+    """One record to write; without a key it has a partition, without a time the current one is used."""
 
     key: str | None
     value: bytes
@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Input:
-    """One input topic and what is in it; unless it says otherwise, the records that count."""
+    """One input topic and its content; by default, the records that count."""
 
     name: str
     rows: Callable[[Load], Iterator[Row]]
@@ -55,9 +55,9 @@ Settle = Callable[[Mapping[str, Cell]], Mapping[str, Cell]]
 
 @dataclass(frozen=True)
 class Output:
-    """One output topic. With `updates` a row may come again and its last value counts; without, that is a duplicate.
+    """One output topic. With `updates` a row may occur again and its last value counts; without, that is a duplicate.
 
-    `forms` are those of engines that write the same in another way; `settle` says which of their rows count in the end.
+    `forms` are readers for engines with another format; `settle` selects which of their rows count in the end.
     """
 
     name: str
@@ -67,17 +67,17 @@ class Output:
     settle: Mapping[str, Settle] = field(default_factory=dict)
 
     def read_of(self, engine: str) -> Reader:
-        """How to read what an engine has written."""
+        """The reader of an engine's output."""
         return self.forms.get(engine, self.read)
 
     def settled(self, engine: str, rows: Mapping[str, Cell]) -> Mapping[str, Cell]:
-        """Those of the rows that an engine has left that count."""
+        """Return those of an engine's rows that count."""
         return self.settle[engine](rows) if engine in self.settle else rows
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One job that all engines do. The rows of all its outputs together are the table that is checked."""
+    """One job that all engines run. The rows of all its outputs together are the table that is verified."""
 
     name: str
     title: str
@@ -85,19 +85,19 @@ class Workload:
     outputs: tuple[Output, ...]
     wanted: Wanted
     flavours: tuple[str, ...]
-    # Engines that do something else than the job (a bare loop), and what they must leave behind.
+    # Engines that do something else than the job (a bare loop), and their expected output.
     limits: Mapping[str, Wanted] = field(default_factory=dict)
 
     def wanted_of(self, engine: str) -> Wanted:
-        """What an engine's output must be."""
+        """The expected output of an engine."""
         return self.limits.get(engine, self.wanted)
 
     @property
     def engines(self) -> tuple[str, ...]:
-        """All that can do it; peers.py has more."""
+        """All engines that have a program for it; peers.py has more."""
         return ("kstreams", *self.flavours, *self.limits)
 
     @property
     def updates(self) -> bool:
-        """May engines differ in how many records they write?"""
+        """Whether engines may differ in the number of records that they write."""
         return any(output.updates for output in self.outputs)

@@ -219,7 +219,7 @@ struct Inner {
     hint: Option<String>,
     at: Where,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
-    beyond_handlers: bool,
+    bypass_handlers: bool,
     interruption: bool,
 }
 
@@ -275,14 +275,14 @@ impl Error {
             hint: None,
             at: Where::default(),
             source: None,
-            beyond_handlers: false,
+            bypass_handlers: false,
             interruption: false,
         }))
     }
 
     /// Work was given up because the application is shutting down: nothing has failed.
     pub fn interruption() -> Self {
-        let mut error = Self::internal("the application is asked to end").beyond_handlers();
+        let mut error = Self::internal("the application is asked to end").bypass_handlers();
         error.0.interruption = true;
         error
     }
@@ -295,15 +295,15 @@ impl Error {
 
     /// Bypasses error handlers: the application must stop, and no record is to blame.
     #[must_use]
-    pub fn beyond_handlers(mut self) -> Self {
-        self.0.beyond_handlers = true;
+    pub fn bypass_handlers(mut self) -> Self {
+        self.0.bypass_handlers = true;
         self
     }
 
     /// Whether error handlers are bypassed.
     #[must_use]
-    pub const fn is_beyond_handlers(&self) -> bool {
-        self.0.beyond_handlers
+    pub const fn bypasses_handlers(&self) -> bool {
+        self.0.bypass_handlers
     }
 
     /// Sets a more precise next step than the kind's.

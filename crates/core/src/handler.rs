@@ -105,10 +105,10 @@ impl Handler {
 
     /// Whether it may drop a record, so that processing continues without it.
     #[must_use]
-    pub fn may_leave_out(&self) -> bool {
+    pub fn may_drop(&self) -> bool {
         match self {
             Self::Fail => false,
-            Self::Retry(retrying) => retrying.then.may_leave_out(),
+            Self::Retry(retrying) => retrying.then.may_drop(),
             Self::Continue | Self::Dlq(_) | Self::Call(_) => true,
         }
     }
@@ -148,9 +148,9 @@ impl Handlers {
 
     /// Whether an input record that can't be decoded may be dropped.
     #[must_use]
-    pub fn may_leave_out_input(&self) -> bool {
+    pub fn may_drop_input(&self) -> bool {
         let handler = self.deserialization.as_ref();
-        handler.is_some_and(Handler::may_leave_out)
+        handler.is_some_and(Handler::may_drop)
     }
 
     /// All handlers that are set.

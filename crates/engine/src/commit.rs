@@ -76,7 +76,9 @@ impl Committer {
             .collect();
         parts.producer.remember(&changelogs);
         for (at, end) in parts.offsets.iter().flat_map(OffsetsTopic::ends) {
-            parts.producer.note_end(&at.topic, at.partition, end);
+            parts
+                .producer
+                .expect_end_offset(&at.topic, at.partition, end);
         }
         Self {
             machine: CommitMachine::new(parts.order),
@@ -129,7 +131,7 @@ impl Committer {
     /// Polls the producer, and releases the bytes of records that are acknowledged.
     fn poll_pending(&mut self) -> Result<()> {
         if self.unacknowledged > 0 {
-            let kept = i64::try_from(self.parts.producer.pursue()?).unwrap_or(i64::MAX);
+            let kept = i64::try_from(self.parts.producer.send_pending()?).unwrap_or(i64::MAX);
             self.release_beyond(kept);
         }
         Ok(())

@@ -118,7 +118,7 @@ impl Intake {
             };
             self.shared.failpoints.reach(Failpoint::IntakeFetch)?;
             let delay = self.dispatch.fetch_delay();
-            self.consumer.defer(delay);
+            self.consumer.defer_fetch(delay);
             self.consumer.poll(FETCH_MAX, timeout, &mut self.fetched)?;
             moved |= !self.fetched.is_empty();
             let answers = match delay {

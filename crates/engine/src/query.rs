@@ -241,7 +241,7 @@ impl StoreReaders {
     /// is already shared.
     fn take(&self, stores: &[StoreId], share: bool) -> Result<CommittedSnapshot> {
         let inner = self.0.lock();
-        let share = share && !inner.running()?.copies_for_snapshots(stores);
+        let share = share && !inner.running()?.snapshot_forces_copy(stores);
         let (shared, run) = (inner.shared.clone(), inner.runs);
         drop(inner);
         let open = || self.0.lock().open(stores, run);

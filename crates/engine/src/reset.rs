@@ -32,7 +32,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use stoatflow_core::{Error, ErrorKind, Offset, Result, Timestamp, TopicPartition};
 use stoatflow_log::{
-    CommitOutcome, CutEntry, Forgetting, Producer, ProducerMode, ProducerRecord, TopicInfo,
+    ClusterExpiry, CommitOutcome, CutEntry, Producer, ProducerMode, ProducerRecord, TopicInfo,
 };
 use stoatflow_plan::Store;
 use stoatflow_protocol::reset::{Facts, Move, Request, Target, Why, decide};
@@ -305,7 +305,7 @@ impl ResetFacts {
     /// present ids.
     fn offsets(&self, rows: OffsetRows, plan: &Plan) -> Result<Option<OffsetsTopic>> {
         let (settings, broker) = (&self.spec.settings, self.spec.components.broker.as_ref());
-        if broker.forgetting() == Forgetting::Nothing {
+        if broker.expiry() == ClusterExpiry::Never {
             return Ok(None);
         }
         let application = &settings.application_id;

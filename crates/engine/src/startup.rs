@@ -326,7 +326,7 @@ impl EngineSpec {
             batch: self.settings.batch_max_records,
             idle: self.settings.max_task_idle,
             hidden_until_commit: self.settings.guarantee == Guarantee::ExactlyOnceV2
-                && !self.plan.acts_at_once(),
+                && !self.plan.has_side_effects(),
         }
     }
 

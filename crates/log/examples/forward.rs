@@ -128,7 +128,7 @@ impl Job<'_> {
                     }),
             );
             producer.send(&mut out)?;
-            producer.pursue()?;
+            producer.send_pending()?;
             let now = clock.monotonic();
             if now.saturating_sub(committed) >= INTERVAL || seen == self.records {
                 producer.flush(WAIT)?;

@@ -79,12 +79,12 @@ pub struct TopicInfo {
 
 /// What a cluster deletes after a while by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forgetting {
+pub enum ClusterExpiry {
     /// Nothing: committed offsets and tombstones stay.
-    Nothing,
+    Never,
     /// As Kafka: offsets of a group without members expire (`offsets.retention.minutes`), and
     /// compaction removes tombstones (`delete.retention.ms`).
-    Expires,
+    AfterRetention,
 }
 
 /// A topic to create.
@@ -190,7 +190,7 @@ pub trait Broker: Send + Sync + Debug {
         Duration::ZERO
     }
     /// Whether committed offsets and tombstones expire.
-    fn forgetting(&self) -> Forgetting;
+    fn expiry(&self) -> ClusterExpiry;
     /// How long each topic keeps a tombstone once compaction has passed it (`delete.retention.ms`);
     /// `None` for a topic that is not compacted. In the order of `topics`. Waits at most `timeout`.
     ///

@@ -259,7 +259,7 @@ fn a_transaction_that_took_too_long_is_lost_and_the_next_one_goes_on() {
 /// Two instances that start at the same instant may each take one of the two ids. The one with the first
 /// id goes on.
 #[test]
-fn who_has_the_first_id_only_loses_a_transaction() {
+fn the_owner_of_the_first_id_only_loses_a_transaction() {
     let broker = broker();
     let topic = topic(&broker, "two", &[]);
     let (id, mode) = {

@@ -7,7 +7,7 @@ use stoatflow_core::{
     SourceId, StageId, StoreId, Timestamp,
 };
 use stoatflow_plan::{
-    Fork, Function, Node, Op, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store, StoreKind,
+    Delivery, Function, Node, Op, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store, StoreKind,
 };
 use stoatflow_state::{Dirty, KeyValueStore, Layout};
 
@@ -90,10 +90,10 @@ pub(crate) struct Rig {
 }
 
 /// A node: operation, children, fork.
-pub(crate) type Step = (Op, Vec<u32>, Fork);
+pub(crate) type Step = (Op, Vec<u32>, Delivery);
 
 /// A plan with one stage of these nodes; node 0 is the entry.
-pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
+pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Delivery)>) -> PhysicalPlan {
     let timestamped = stoatflow_plan::StoreKind::TimestampedKeyValue;
     let store = |id: u16, value: &str| Store {
         id: StoreId(id),
@@ -169,7 +169,7 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Fork)>) -> PhysicalPlan {
         handlers: stoatflow_core::Handlers::default(),
         functions: vec![],
         description: String::new(),
-        guarded: None,
+        with_window_boundary: None,
     }
 }
 
@@ -186,12 +186,16 @@ fn layout(kind: StoreKind) -> Layout {
 }
 
 impl Rig {
-    pub fn new(nodes: Vec<(Op, Vec<u32>, Fork)>, udfs: Vec<Arc<dyn Udf>>, cached: bool) -> Self {
+    pub fn new(
+        nodes: Vec<(Op, Vec<u32>, Delivery)>,
+        udfs: Vec<Arc<dyn Udf>>,
+        cached: bool,
+    ) -> Self {
         Self::build(nodes, udfs, cached).expect("a chain that can be built")
     }
 
     pub fn build(
-        nodes: Vec<(Op, Vec<u32>, Fork)>,
+        nodes: Vec<(Op, Vec<u32>, Delivery)>,
         udfs: Vec<Arc<dyn Udf>>,
         cached: bool,
     ) -> Result<Self> {
@@ -200,7 +204,7 @@ impl Rig {
 
     /// With a plan that `change` modifies.
     pub fn changed(
-        nodes: Vec<(Op, Vec<u32>, Fork)>,
+        nodes: Vec<(Op, Vec<u32>, Delivery)>,
         udfs: Vec<Arc<dyn Udf>>,
         change: impl FnOnce(&mut PhysicalPlan),
     ) -> Result<Self> {
@@ -372,20 +376,22 @@ pub(crate) fn raised() -> Error {
 }
 
 /// An operation followed by a sink.
-pub(crate) fn into_sink(op: Op, sink: u16) -> Vec<(Op, Vec<u32>, Fork)> {
+pub(crate) fn into_sink(op: Op, sink: u16) -> Vec<(Op, Vec<u32>, Delivery)> {
     vec![
-        (op, vec![1], Fork::Batch),
-        (Op::Sink { sink: SinkId(sink) }, vec![], Fork::Batch),
+        (op, vec![1], Delivery::Batch),
+        (Op::Sink { sink: SinkId(sink) }, vec![], Delivery::Batch),
     ]
 }
 
 /// Inserts a `to_stream` before each sink, as below tables.
-pub(crate) fn to_streams(mut nodes: Vec<(Op, Vec<u32>, Fork)>) -> Vec<(Op, Vec<u32>, Fork)> {
+pub(crate) fn to_streams(
+    mut nodes: Vec<(Op, Vec<u32>, Delivery)>,
+) -> Vec<(Op, Vec<u32>, Delivery)> {
     for at in 0..nodes.len() {
         if matches!(nodes[at].0, Op::Sink { .. }) {
             let sink = std::mem::replace(&mut nodes[at].0, Op::ToStream);
             nodes[at].1 = vec![u32::try_from(nodes.len()).unwrap()];
-            nodes.push((sink, vec![], Fork::Batch));
+            nodes.push((sink, vec![], Delivery::Batch));
         }
     }
     nodes

@@ -5,7 +5,7 @@
 
 mod connections;
 mod details;
-mod sees;
+mod expression_scope;
 mod store_options;
 pub(crate) mod timers;
 mod topics;

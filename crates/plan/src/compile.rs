@@ -49,16 +49,16 @@ pub fn compile_plan(plan: &LogicalPlan) -> Result<PhysicalPlan> {
     problems.finish()?;
     let tables = tables(plan, &shape);
     let description = describe(plan, &shape, &names, &tables);
-    let cut = |guarded: bool| {
-        let (mut physical, straight) =
-            cut_into_stages(plan, &shape, &names, &serdes, &tables, guarded)?;
+    let cut = |with_window_boundary: bool| {
+        let (mut physical, source_fed) =
+            cut_into_stages(plan, &shape, &names, &serdes, &tables, with_window_boundary)?;
         fuse(&mut physical);
         physical.description.clone_from(&description);
-        Ok::<_, Error>((physical, straight))
+        Ok::<_, Error>((physical, source_fed))
     };
-    let (mut physical, straight) = cut(false)?;
-    if straight {
-        physical.guarded = Some(Arc::new(cut(true)?.0));
+    let (mut physical, source_fed) = cut(false)?;
+    if source_fed {
+        physical.with_window_boundary = Some(Arc::new(cut(true)?.0));
     }
     Ok(physical)
 }

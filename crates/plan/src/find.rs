@@ -5,7 +5,7 @@
 //! matches is checked when it is read.
 
 mod choose;
-pub mod pieces;
+pub mod ranges;
 #[cfg(test)]
 mod tests;
 pub mod text;
@@ -15,7 +15,7 @@ use crate::json::read;
 use crate::materialized::IndexSpec;
 use crate::spec::SerdeSpec;
 pub use choose::choose;
-pub use pieces::Piece;
+pub use ranges::AccessRange;
 use serde::Deserialize;
 use stoatflow_core::{Error, Result};
 
@@ -132,7 +132,7 @@ pub struct IndexView<'a> {
 
 /// The access path to the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum AccessPath {
     /// Single keys.
     Keys,
     /// Ranges of keys.
@@ -147,9 +147,9 @@ pub enum Way {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The access path.
-    pub way: Way,
+    pub path: AccessPath,
     /// The ranges to read: keys of the store or of the index, ascending, without overlaps.
-    pub pieces: Vec<Piece>,
+    pub ranges: Vec<AccessRange>,
     /// Whether they are read backwards.
     pub reverse: bool,
     /// Whether the rows arrive in the requested order; otherwise they must be sorted.

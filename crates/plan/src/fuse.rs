@@ -1,6 +1,6 @@
 //! Which nodes may process a whole batch at a time, and which need the foreign language.
 //!
-//! Takes the plan with its stages, sets [`Fork`], `foreign`, `independent_entries` and `meeting`.
+//! Takes the plan with its stages, sets [`Delivery`], `foreign`, `independent_entries` and `meeting`.
 //! Branches that converge below (in a node, a store that one of them writes, an exchange, or a topic
 //! that several sinks write) must process the records one by one, or the order of their results would
 //! depend on the size of batches. So must a node whose store is used below it: a reader below needs the
@@ -9,7 +9,7 @@
 mod foreign;
 
 use crate::compile::entries;
-use crate::physical::{Fork, Node, Op, PhysicalPlan};
+use crate::physical::{Delivery, Node, Op, PhysicalPlan};
 use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{NodeId, SinkId, StageId, StoreId};
 
@@ -65,9 +65,9 @@ pub(crate) fn fuse(plan: &mut PhysicalPlan) {
     for (i, conflict) in own_conflict.into_iter().enumerate() {
         let next = next(&plan.nodes[i].op, &plan.nodes[i].children);
         plan.nodes[i].fork = if conflict || !apart(&next, &marks) {
-            Fork::Record
+            Delivery::Record
         } else {
-            Fork::Batch
+            Delivery::Batch
         };
         plan.nodes[i].foreign = foreign::foreign(plan, i);
     }

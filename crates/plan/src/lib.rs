@@ -48,7 +48,7 @@ pub use function::Function;
 pub use logical::LogicalPlan;
 pub use materialized::{Expiry, ExpiryClock, IndexField, IndexSpec, Materialized, Ttl};
 pub use native_aggregation::{Aggregation, AggregationKind, Measure};
-pub use offloading::{Offloading, Patience};
+pub use offloading::{Offloading, RetryPolicy};
 pub use pattern::topic_pattern;
 pub use physical::*;
 pub use spec::{Awaiting, Reset, SerdeSpec};

@@ -56,7 +56,7 @@ impl AggregationKind {
 
     /// Whether a value can be subtracted again. Aggregations of tables need that.
     #[must_use]
-    pub const fn goes_back(self) -> bool {
+    pub const fn is_subtractable(self) -> bool {
         matches!(self, Self::Count | Self::Sum | Self::Avg)
     }
 }
@@ -220,9 +220,9 @@ impl Aggregation {
 
     /// The first measure from which nothing can be subtracted.
     #[must_use]
-    pub fn one_way(&self) -> Option<AggregationKind> {
+    pub fn first_not_subtractable(&self) -> Option<AggregationKind> {
         let mut kinds = self.measures().into_iter().map(|m| m.kind);
-        kinds.find(|kind| !kind.goes_back())
+        kinds.find(|kind| !kind.is_subtractable())
     }
 
     /// The aggregations of a cogroup, each with the measures of all: they share one object.

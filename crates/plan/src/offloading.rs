@@ -35,7 +35,7 @@ pub struct Offloading {
     /// Serde of answers.
     pub response_value: SerdeSpec,
     /// How long to wait for a response, and how often to repeat the request.
-    pub patience: Patience,
+    pub patience: RetryPolicy,
     /// `(value, message)` returns the result of a record whose last request timed out.
     #[serde(default)]
     pub instead_of_timeout: Option<Function>,
@@ -55,7 +55,7 @@ pub struct Offloading {
 /// How long to wait for a response, and how often to repeat the request.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// Timeout of a request; `None`: no timeout.
     #[serde(default)]
     pub timeout_ms: Option<i64>,

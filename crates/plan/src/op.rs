@@ -9,7 +9,7 @@ mod stores;
 use crate::columns::Column;
 use crate::function::Function;
 use crate::materialized::Expiry;
-use crate::offloading::Patience;
+use crate::offloading::RetryPolicy;
 use crate::spec::{Awaiting, SerdeSpec};
 use crate::timetable::Times;
 use crate::view::{Kind, View};
@@ -357,7 +357,7 @@ pub enum Op {
         request: Option<Function>,
         function: Function,
         with_key: bool,
-        patience: Patience,
+        patience: RetryPolicy,
         instead_of_timeout: Option<Function>,
         instead_of_error: Option<Function>,
         timeout_handler: Option<Handler>,

@@ -2,7 +2,7 @@
 //!
 //! Created by [`crate::compile`], read by the engine and the admin page. A stage ends where a record
 //! must move to the lane of another key; nodes know whether their children may process a whole batch at
-//! a time or must process record by record (see [`Fork`]).
+//! a time or must process record by record (see [`Delivery`]).
 
 use crate::function::Function;
 use crate::materialized::IndexSpec;
@@ -149,7 +149,7 @@ impl Store {
 /// How the children of a node process its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fork {
+pub enum Delivery {
     /// A whole batch at a time: at most one child, or children that share no sink, store or exchange.
     Batch,
     /// Record by record, child after child: they converge below, so the order matters.
@@ -191,7 +191,7 @@ pub struct Node {
     /// The nodes that get its output, in the same stage.
     pub children: Vec<NodeId>,
     /// How they process it.
-    pub fork: Fork,
+    pub fork: Delivery,
     /// Whether its stream time advances while no record arrives.
     pub idle: Option<Idle>,
     /// Whether it calls a foreign function, or a serde of the user.
@@ -248,7 +248,7 @@ pub struct PhysicalPlan {
     /// The plan for deserialization handlers that may drop records, if it differs: then dispatch doesn't
     /// know which records reach a window, and a stage boundary is put before it.
     #[serde(skip)]
-    pub guarded: Option<Arc<Self>>,
+    pub with_window_boundary: Option<Arc<Self>>,
 }
 
 impl PhysicalPlan {
@@ -256,10 +256,10 @@ impl PhysicalPlan {
     #[must_use]
     pub fn for_handlers(self: &Arc<Self>, handlers: &Handlers) -> Arc<Self> {
         let handlers = self.handlers.or(handlers);
-        match &self.guarded {
-            Some(guarded) if handlers.may_leave_out_input() => Arc::new(Self {
+        match &self.with_window_boundary {
+            Some(with_window_boundary) if handlers.may_drop_input() => Arc::new(Self {
                 handlers: self.handlers.clone(),
-                ..(**guarded).clone()
+                ..(**with_window_boundary).clone()
             }),
             _ => Arc::clone(self),
         }
@@ -269,7 +269,7 @@ impl PhysicalPlan {
     /// those. Their event time says nothing about the input. Children have higher ids than their
     /// parents.
     #[must_use]
-    pub fn by_clock(&self) -> Vec<bool> {
+    pub fn clock_driven_nodes(&self) -> Vec<bool> {
         let mut fed: Vec<Option<bool>> = vec![None; self.nodes.len()];
         for (at, node) in self.nodes.iter().enumerate() {
             let own = match node.op {
@@ -294,7 +294,7 @@ impl PhysicalPlan {
 
     /// Whether a lane may have to wait for user code: a function, a processor, a handler.
     #[must_use]
-    pub fn calls_out(&self) -> bool {
+    pub fn may_block_on_user_code(&self) -> bool {
         let mut handlers = self.nodes.iter().filter_map(|node| node.on_error.as_ref());
         self.stages.iter().any(|stage| stage.foreign)
             || handlers.any(Handler::waits)
@@ -304,7 +304,7 @@ impl PhysicalPlan {
     /// Whether a record may have side effects before its epoch is committed: it called a function for
     /// its effect, or started a call that is awaited.
     #[must_use]
-    pub fn acts_at_once(&self) -> bool {
+    pub fn has_side_effects(&self) -> bool {
         let acts = |op: &Op| {
             matches!(
                 op,

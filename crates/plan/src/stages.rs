@@ -10,6 +10,7 @@
 
 mod aggregations;
 mod calls;
+mod exchange_path;
 mod expiry;
 mod foreign;
 mod joins;
@@ -18,46 +19,45 @@ mod processors;
 mod stores;
 mod streams;
 mod tables;
-mod walk;
 
 use crate::calls::calls;
 use crate::check::{Kind, Shape};
 use crate::logical::{Call, LogicalPlan};
 use crate::name::Names;
-use crate::physical::{ClockSpec, Fork, Idle, Node, Op, PhysicalPlan, Stage};
+use crate::physical::{ClockSpec, Delivery, Idle, Node, Op, PhysicalPlan, Stage};
 use crate::serdes::Serdes;
 use crate::tables::Tables;
+use exchange_path::Exchanges;
 use std::collections::BTreeMap;
 use stoatflow_core::{ClockId, NodeId, Result, StageId, StoreId};
-use walk::Exchanges;
 
-/// Cuts the plan, which must be free of findings. `guarded`: whether a stage boundary is put before
-/// every window. Also returns whether there is a window without a boundary.
+/// Cuts the plan, which must be free of findings. `with_window_boundary`: whether a stage boundary is put
+/// before every window. Also returns whether there is a window without a boundary.
 pub(crate) fn cut_into_stages(
     plan: &LogicalPlan,
     shape: &Shape,
     names: &Names,
     serdes: &Serdes,
     tables: &Tables,
-    guarded: bool,
+    with_window_boundary: bool,
 ) -> Result<(PhysicalPlan, bool)> {
     // Processors that share a store must be in one stage, which is only known at the end: those in lower
-    // stages are lifted until nothing moves any more. A processor that lifts itself moves for ever.
+    // stages are raised until nothing moves any more. A processor that raises itself moves for ever.
     let most = 4 * plan.nodes.len() + 4;
-    let mut lifted = BTreeMap::new();
+    let mut min_stage = BTreeMap::new();
     loop {
-        let mut builder = StageBuilder::new(plan, shape, names, serdes, tables, &lifted);
-        builder.guarded = guarded;
+        let mut builder = StageBuilder::new(plan, shape, names, serdes, tables, &min_stage);
+        builder.with_window_boundary = with_window_boundary;
         builder.run();
-        let next = builder.lift();
-        if next == lifted {
+        let next = builder.raise_stages();
+        if next == min_stage {
             builder.stages();
-            return Ok((builder.out, builder.straight));
+            return Ok((builder.out, builder.source_fed));
         }
         if next.values().any(|stage| usize::from(*stage) > most) {
-            return Err(builder.circle(&next));
+            return Err(builder.cycle_error(&next));
         }
-        lifted = next;
+        min_stage = next;
     }
 }
 
@@ -78,11 +78,11 @@ struct StageBuilder<'a> {
     /// Stores by name, for processors.
     named: BTreeMap<String, StoreId>,
     /// The lowest stage allowed for a processor or table, by call.
-    lifted: &'a BTreeMap<usize, u16>,
+    min_stage: &'a BTreeMap<usize, u16>,
     /// Whether a join below accepts records without a key, which must then reach it.
-    relaxed: Vec<bool>,
-    guarded: bool,
-    straight: bool,
+    keeps_null_keys: Vec<bool>,
+    with_window_boundary: bool,
+    source_fed: bool,
 }
 
 impl<'a> StageBuilder<'a> {
@@ -92,7 +92,7 @@ impl<'a> StageBuilder<'a> {
         names: &'a Names,
         serdes: &'a Serdes,
         tables: &'a Tables,
-        lifted: &'a BTreeMap<usize, u16>,
+        min_stage: &'a BTreeMap<usize, u16>,
     ) -> Self {
         let mut builder = Self {
             plan,
@@ -111,16 +111,16 @@ impl<'a> StageBuilder<'a> {
                 functions: plan.functions.clone(),
                 handlers: stoatflow_core::Handlers::default(),
                 description: String::new(),
-                guarded: None,
+                with_window_boundary: None,
             },
             built: Vec::with_capacity(plan.nodes.len()),
             exchanges: Exchanges::default(),
             kept: BTreeMap::new(),
             named: BTreeMap::new(),
-            lifted,
-            relaxed: walk::relaxed(plan, shape),
-            guarded: false,
-            straight: false,
+            min_stage,
+            keeps_null_keys: exchange_path::keeps_null_keys(plan, shape),
+            with_window_boundary: false,
+            source_fed: false,
         };
         let processes = |call: &Call| {
             matches!(
@@ -238,7 +238,7 @@ impl<'a> StageBuilder<'a> {
             stage: StageId(stage),
             op: op.clone(),
             children: vec![],
-            fork: Fork::Batch,
+            fork: Delivery::Batch,
             idle: None,
             foreign: false,
             line: self.plan.nodes[i].line.clone(),

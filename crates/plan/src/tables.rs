@@ -26,7 +26,7 @@ pub(crate) fn named_store(call: &Call) -> Option<&str> {
 }
 
 /// Whether Kafka Streams keeps its rows only if it is named, read by key, or asked for old values.
-pub(crate) fn is_kept_if_asked(call: &Call) -> bool {
+pub(crate) fn is_materialized_on_demand(call: &Call) -> bool {
     match call {
         Call::Table { .. } | Call::ToTable { .. } => true,
         Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => j.foreign_key.is_some(),
@@ -123,7 +123,7 @@ impl Pass<'_> {
             return true;
         }
         match &self.plan.nodes[i].call {
-            call if is_kept_if_asked(call) => {
+            call if is_materialized_on_demand(call) => {
                 if !force && !self.tables.kept[i] {
                     return false;
                 }
@@ -157,7 +157,7 @@ impl Pass<'_> {
             return;
         }
         match &self.plan.nodes[i].call {
-            call if is_kept_if_asked(call) => self.tables.kept[i] = true,
+            call if is_materialized_on_demand(call) => self.tables.kept[i] = true,
             Call::Filter { from, .. }
             | Call::FilterNot { from, .. }
             | Call::MapValues { from, .. }

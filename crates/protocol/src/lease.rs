@@ -46,12 +46,12 @@ impl Lease {
 
 /// The older instance's side: decides whether it may send.
 #[derive(Clone, Copy, Debug)]
-pub struct Hold {
+pub struct LeaseHolder {
     lease: Lease,
     proven: Option<Duration>,
 }
 
-impl Hold {
+impl LeaseHolder {
     /// Starts without a proof.
     #[must_use]
     pub const fn new(lease: Lease) -> Self {
@@ -63,7 +63,7 @@ impl Hold {
 
     /// True if a new proof is needed before anything is sent.
     #[must_use]
-    pub fn must_ask(&self, now: Duration) -> bool {
+    pub fn needs_proof(&self, now: Duration) -> bool {
         self.proven
             .is_none_or(|at| now.saturating_sub(at) >= self.lease.trust)
     }

@@ -19,7 +19,7 @@ pub mod watermark;
 pub use admission::Admission;
 pub use alignment::Alignment;
 pub use commit::{CommitMachine, CommitOrder, Decision, Step, Verdict};
-pub use lease::{Hold, Lease};
+pub use lease::{Lease, LeaseHolder};
 pub use lifecycle::Lifecycle;
 pub use rendezvous::Rendezvous;
 pub use restarts::Restarts;

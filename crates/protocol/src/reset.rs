@@ -78,7 +78,7 @@ pub struct Facts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// As requested.
-    Asked,
+    Requested,
     /// A global table is always read from the beginning.
     Global,
     /// Its topic isn't in the request.
@@ -100,7 +100,7 @@ impl Why {
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
-            Self::Asked => "",
+            Self::Requested => "",
             Self::Global => "a global table is read whole",
             Self::Kept => "left out: keeps its position",
             Self::NothingCommitted => "nothing was committed: counted from the first record",
@@ -162,21 +162,21 @@ fn one(request: &Request, facts: &Facts) -> Move {
 
 fn place(target: &Target, facts: &Facts) -> (Offset, Why) {
     let (wanted, why) = match target {
-        Target::Earliest => (facts.begin, Why::Asked),
-        Target::Latest => (facts.end, Why::Asked),
+        Target::Earliest => (facts.begin, Why::Requested),
+        Target::Latest => (facts.end, Why::Requested),
         Target::Since(_) | Target::Ago(_) => match facts.since {
             // The broker may return the offset of a commit marker, which is no record.
-            Some(at) if at < facts.end => (at, Why::Asked),
+            Some(at) if at < facts.end => (at, Why::Requested),
             _ => (facts.end, Why::NoneThatNew),
         },
-        Target::At(at) => (*at, Why::Asked),
+        Target::At(at) => (*at, Why::Requested),
         Target::Group(_) => match facts.of_group {
-            Some(at) => (at, Why::Asked),
+            Some(at) => (at, Why::Requested),
             None => (facts.begin, Why::NotInGroup),
         },
         Target::Shift(by) => {
             let (from, why) = match facts.committed {
-                Some(committed) => (committed, Why::Asked),
+                Some(committed) => (committed, Why::Requested),
                 None => (facts.begin, Why::NothingCommitted),
             };
             (Offset(from.0.saturating_add(*by)), why)

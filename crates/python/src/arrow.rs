@@ -1,8 +1,9 @@
-//! Batches of columns for functions of the user, and back.
+//! Calls user functions with columnar batches and takes their results.
 //!
-//! Takes an Arrow batch, shows it to Python as a `pyarrow.RecordBatch` over the C data interface, calls, and
-//! takes what comes back, from whatever library it is. Nothing is copied: both sides share the buffers. Holds
-//! the interpreter for the call and no longer; conversions to and from JSON are the engine's.
+//! Takes an Arrow batch, passes it to Python as a `pyarrow.RecordBatch` over the C data interface, calls
+//! the function, and takes its result from any library that supports the interface. Nothing is copied:
+//! both sides share the buffers. Holds the interpreter only during the call; the engine converts to and
+//! from JSON.
 
 mod capsules;
 mod store;
@@ -17,7 +18,7 @@ use stoatflow_operators::FailedBatch;
 
 pub use store::{StoreBatches, question};
 
-/// A batch of records, as columns: what `pyarrow.record_batch` and others read without a copy.
+/// A batch of records as columns, which `pyarrow.record_batch` and others read without a copy.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct ArrowBatch {
     batch: RecordBatch,
@@ -32,7 +33,7 @@ impl ArrowBatch {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-        // A caller that asks for another schema casts it: the protocol lets a producer give what it has.
+        // The protocol lets a producer return its own schema; a caller that requested another one casts.
         let _unused = requested_schema;
         capsules::give(py, &self.batch)
     }
@@ -50,8 +51,7 @@ impl ArrowBatch {
 static RECORD_BATCH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static ROW_ERROR: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// Calls a function with a batch, and takes the columns that it gives. `raised` makes an error of
-/// its exception.
+/// Calls a function with a batch and returns its columns. `raised` turns its exception into an error.
 pub fn call(
     callable: &Bound<'_, PyAny>,
     batch: RecordBatch,
@@ -66,7 +66,7 @@ pub fn call(
     }
 }
 
-/// Calls a function with a batch, whatever it gives.
+/// Calls a function with a batch and returns whatever object it returned.
 pub fn called<'py>(
     callable: &Bound<'py, PyAny>,
     batch: RecordBatch,
@@ -108,7 +108,7 @@ fn no_columns(result: &Bound<'_, PyAny>) -> Error {
     .hint("return a pyarrow.RecordBatch or Table, or a frame of Polars or pandas")
 }
 
-/// What the C data interface can't do, as an exception.
+/// An operation that the C data interface rejected, as an exception.
 fn refused(what: &str, cause: impl std::error::Error + Send + Sync + 'static) -> PyErr {
     to_py_err(Error::user(what.to_owned()).caused_by(cause))
 }

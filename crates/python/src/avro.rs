@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use stoatflow_core::{Bytes, CustomSerde, Datum, SchemaPlace};
 use stoatflow_formats::avro::{Format, Schema, Spec};
 
-/// A schema with what stands before the bytes of its records.
+/// A schema, with the framing that precedes the bytes of each value.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct AvroFormat(Format);
 
@@ -30,21 +30,21 @@ impl AvroFormat {
         spec.make().map(Self).map_err(to_py_err)
     }
 
-    /// The same, with ids and schemas that a registry knows, written into a topic. Without one, no
-    /// topic is known.
+    /// The same format, with ids and schemas from a registry, for values written to `topic`. `topic` is
+    /// `None` if it is only known per record.
     #[pyo3(signature = (schemas, topic=None, is_key=false))]
     fn registered(&self, schemas: Py<PyAny>, topic: Option<&str>, is_key: bool) -> Self {
         let place = SchemaPlace::of(topic, is_key);
         Self(self.0.registered(PySchemas::new(schemas), place))
     }
 
-    /// Are the bytes of values those of another schema?
+    /// Whether another schema encodes values to the same bytes.
     fn writes_as(&self, schema: &str) -> PyResult<bool> {
         let other = Schema::parse(schema).map_err(to_py_err)?;
         Ok(other.form() == self.0.schema().form())
     }
 
-    /// Its name in messages.
+    /// The format's name in messages.
     #[getter]
     fn name(&self) -> &str {
         self.0.name()
@@ -62,13 +62,13 @@ impl AvroFormat {
         Ok(PyBytes::new(value.py(), &encoded.map_err(to_py_err)?))
     }
 
-    /// What a function gets for bytes.
+    /// The object that a function receives for these bytes.
     fn view<'py>(&self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         let decoded = self.0.decode(&Bytes::copy_from_slice(data));
         to_py(py, &decoded.map_err(to_py_err)?)
     }
 
-    /// The value of bytes, plain.
+    /// The decoded value as plain Python objects.
     fn decode<'py>(&self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         let decoded = self.0.decode(&Bytes::copy_from_slice(data));
         match decoded.map_err(to_py_err)? {

@@ -1,13 +1,13 @@
-//! What this library is built with, and where it runs.
+//! Versions of this library's components, and the environment it runs in.
 
 use pyo3::prelude::*;
 use serde_json::{Map, Value, json};
 use stoatflow_log::{Broker, kafka};
 
-/// Names and values, in the order in which they are shown.
+/// Names and values, in display order.
 #[pyfunction]
 pub fn built_with() -> Vec<(&'static str, String)> {
-    // The crate's version ends with that of the library that it binds.
+    // The crate's version ends with the version of the RocksDB it bundles.
     let rocksdb = env!("VERSION_OF_LIBROCKSDB_SYS");
     let rocksdb = rocksdb.rsplit('+').next().unwrap_or(rocksdb);
     let mut rows = vec![
@@ -42,7 +42,7 @@ pub fn built_with() -> Vec<(&'static str, String)> {
     rows
 }
 
-/// For `/info` of the admin port.
+/// Build and runtime details for `/info` of the admin port.
 pub fn info(py: Python<'_>, broker: &dyn Broker) -> PyResult<Value> {
     let built: Map<String, Value> = (built_with().into_iter())
         .map(|(name, value)| (name.to_owned(), Value::from(value)))

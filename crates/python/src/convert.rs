@@ -1,9 +1,8 @@
 //! Conversions between datums and Python objects.
 //!
-//! Scalars are converted (a copy of a few bytes). JSON text and values with a schema are shown as a
-//! view ([`crate::lazy`]), and an unchanged view is its own bytes again on the way back. Every
-//! other object stays a Python object inside a [`Datum::Opaque`] until a store or a sink needs
-//! bytes.
+//! Scalars are converted (a copy of a few bytes). JSON text and values with a schema become views
+//! ([`crate::lazy`]); an unchanged view converts back to its original bytes. Any other object stays a
+//! Python object inside a [`Datum::Opaque`] until a store or a sink needs bytes.
 
 pub mod json;
 mod message;
@@ -12,6 +11,7 @@ pub mod schema;
 
 use crate::errors::PyCause;
 use crate::lazy;
+use crate::typed_json::TypedJson;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -19,7 +19,7 @@ use std::any::Any;
 use std::sync::Arc;
 use stoatflow_core::{Bytes, Datum, Error, Opaque, PlainJson, Result, Text, Windowed};
 
-/// A Python object on its walk through the engine.
+/// A Python object that the engine carries as a datum.
 pub struct PyDatum(pub Py<PyAny>);
 
 impl std::fmt::Debug for PyDatum {
@@ -52,7 +52,8 @@ impl Opaque for PyDatum {
     }
 
     fn scope(&self, body: &mut dyn FnMut()) {
-        // Attaching again inside is a check of a counter; objects that go in there go at once.
+        // Attaching again inside `body` only checks a counter, and objects dropped inside are released
+        // immediately.
         Python::attach(|_| body());
     }
 }
@@ -83,6 +84,8 @@ pub fn to_py<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>>
                 object.0.bind(py).clone()
             } else if let Some(PlainJson(text)) = o.as_any().downcast_ref() {
                 lazy::plain_text(py, text)?
+            } else if let Some(typed) = o.as_any().downcast_ref::<TypedJson>() {
+                typed.object(py).map_err(crate::errors::to_py_err)?
             } else if let Some(message) = message::message(py, &**o)? {
                 message
             } else if o.open().is_some() {
@@ -156,7 +159,7 @@ pub fn from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
     if let Ok(b) = object.cast::<PyBytes>() {
         return Ok(Datum::Bytes(Bytes::copy_from_slice(b.as_bytes())));
     }
-    // Only tuples can be one: the check of the class is not paid for each dict.
+    // Only a tuple can be a `Windowed`, so dicts skip the class check.
     if object.is_instance_of::<PyTuple>()
         && let Some(found) = from_windowed(object)
     {
@@ -169,9 +172,9 @@ pub fn from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
     Ok(Datum::Opaque(Arc::new(PyDatum(object.clone().unbind()))))
 }
 
-/// The datum of a Python object that becomes a key. Equal keys must have equal bytes: a view of a part of a
-/// record is written again, without the blanks and escapes that its producer chose. A whole key that was read
-/// keeps its bytes.
+/// The datum of a Python object that becomes a key. Equal keys must have equal bytes, so a view of a
+/// part of a record is re-encoded without the blanks and escapes that its producer chose. A whole key
+/// that was read keeps its bytes.
 pub fn key_from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
     if lazy::is_made(object) {
         let plain = lazy::to_python(object)

@@ -1,4 +1,4 @@
-//! The border of `stoatflow doctor`: what is asked of the broker, as JSON.
+//! The Rust side of `stoatflow doctor`: queries to the broker, answered as JSON.
 
 use crate::embedded::EmbeddedBroker;
 use crate::engine::PreparedRun;
@@ -11,7 +11,7 @@ use stoatflow_engine::Components;
 use stoatflow_engine::doctor;
 use stoatflow_engine::startup::EngineSpec;
 
-/// The open transactions in the topics that would be read.
+/// The open transactions in the topics that the application would read.
 #[pyfunction]
 #[pyo3(signature = (plan, pairs, broker=None))]
 pub fn open_transactions(

@@ -29,7 +29,7 @@ use stoatflow_log::{Broker, ConsumerRecord, NewTopic, ProducerMode, ProducerReco
 use stoatflow_operators::{Foreign, offload};
 use stoatflow_plan::{PhysicalPlan, Reset};
 
-/// Nothing here waits for a network.
+/// Timeout of broker calls. The broker is in process, so none of them waits for a network.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// Key, window (start, end), value, timestamp.
@@ -51,7 +51,7 @@ type Drained<'py> = (
     Vec<(String, Option<Bound<'py, PyBytes>>)>,
 );
 
-/// The engine under a virtual clock, with a barrier after each record.
+/// The engine under a virtual clock, with a commit after each record.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct Driver {
     world: Mutex<Option<World>>,
@@ -59,16 +59,18 @@ pub struct Driver {
 
 struct World {
     engine: Option<Inline>,
-    /// Readers of its stores.
+    /// Readers of the engine's stores.
     readers: StoreReaders,
     spec: EngineSpec,
     clock: Arc<ManualClock>,
     broker: Arc<embedded::EmbeddedBroker>,
     drained: BTreeMap<String, i64>,
-    /// What the test itself appended, by topic and offset: not an output, even in a topic that is a sink too.
+    /// Records that the test itself appended, by topic and offset: no outputs, even if the topic is also
+    /// a sink.
     piped: BTreeSet<(String, i64)>,
     sinks: BTreeSet<String>,
-    /// Inside one epoch of several records: the topic that the last one was appended to.
+    /// `Some` between `hold` and `release`: several records in one epoch. Holds the topic of the last
+    /// record.
     held: Option<Option<String>>,
     /// Holds the state directory; removed with the driver.
     _state: tempfile::TempDir,
@@ -91,7 +93,7 @@ impl World {
         default("application.id", "test".into());
         default("bootstrap.servers", "embedded:".into());
         default("state.dir", state.path().to_string_lossy().into());
-        // Kafka Streams' own driver forwards every update; so does this one unless told otherwise.
+        // Kafka Streams' own driver forwards every update; so does this one unless configured otherwise.
         default("statestore.cache.max.bytes", 0.into());
         default("lanes.count", lanes.into());
         let settings = checked(&values)?;
@@ -122,7 +124,7 @@ impl World {
             })
             .collect();
         broker.create_topics(&topics, AT_ONCE)?;
-        // A function may choose any topic, as in Kafka Streams' own driver.
+        // Functions may write to any topic, as in Kafka Streams' own driver.
         broker.make_topics_when_written();
         let clock = Arc::new(ManualClock::new(Timestamp(start_ms)));
         let components = Components {
@@ -167,8 +169,8 @@ impl World {
         self.go(Inline::run_and_commit)
     }
 
-    /// Runs until nothing moves, without a commit: what was appended is processed in its order, whatever
-    /// the timestamps in other topics say.
+    /// Runs until idle, without a commit, so that records appended so far are processed before later
+    /// ones, whatever their timestamps.
     fn settle(&mut self) -> Result<()> {
         self.go(Inline::run_until_idle)
     }
@@ -189,7 +191,7 @@ impl World {
     fn go(&mut self, step: impl FnOnce(&mut Inline) -> Result<()>) -> Result<()> {
         let done = step(self.engine()?);
         if done.is_err() {
-            // A failed engine aborts what is open, as the product does.
+            // A failed engine aborts its open transaction, as in production.
             self.readers.end();
             if let Some(mut engine) = self.engine.take() {
                 engine.parts().commit.abandon();
@@ -210,7 +212,7 @@ impl World {
             .first()
             .map_or(0, |r| r.stable_end.0);
         self.piped.insert((record.topic.to_string(), end));
-        // A producer of its own: the driver stands for the producers of the topics.
+        // A separate producer: the driver plays the producers of the input topics.
         let mode = ProducerMode::Plain {
             id: "stoatflow-test-driver".into(),
             timeout: AT_ONCE,
@@ -285,7 +287,7 @@ impl Driver {
         })
     }
 
-    /// Appends one record and runs until nothing is left to do.
+    /// Appends one record and runs until idle. Commits, unless `hold` is in effect.
     #[allow(clippy::too_many_arguments)] // the shape of the Python call
     fn pipe(
         &self,
@@ -315,7 +317,8 @@ impl Driver {
         self.with(py, |world| world.pipe(record))
     }
 
-    /// From now on records are processed without a barrier; neighbours of one topic in batches.
+    /// Starts an epoch of several records: no commit until `release`, and adjacent records of one topic
+    /// are processed in batches.
     fn hold(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |world| {
             world.engine()?;
@@ -324,7 +327,7 @@ impl Driver {
         })
     }
 
-    /// Commits what was piped since `hold`, and returns to a barrier after each record. Nothing to do
+    /// Commits everything piped since `hold` and returns to a commit after each record. Does nothing
     /// after a crash.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |world| match world.held.take() {
@@ -333,7 +336,7 @@ impl Driver {
         })
     }
 
-    /// Committed records of a topic since the last call.
+    /// Committed records of a topic since the last call, without those that the test appended.
     fn drain<'py>(&self, py: Python<'py>, topic: &str) -> PyResult<Vec<Drained<'py>>> {
         let records = self.with(py, |world| world.drain(topic))?;
         let bytes = |b: &Option<Bytes>| b.as_ref().map(|b| PyBytes::new(py, b));
@@ -350,7 +353,8 @@ impl Driver {
             .collect())
     }
 
-    /// Moves the virtual clock and runs what falls due. After a crash, time passes without the engine.
+    /// Advances the virtual clock and runs whatever is due. After a crash, time passes without the
+    /// engine.
     fn advance_wall_clock(&self, py: Python<'_>, ms: u64) -> PyResult<()> {
         self.with(py, |world| {
             world.clock.advance(Duration::from_millis(ms));
@@ -361,7 +365,7 @@ impl Driver {
         })
     }
 
-    /// Raises the application's watermark, and commits.
+    /// Advances the application's watermark and commits.
     fn advance_watermark(&self, py: Python<'_>, to: i64) -> PyResult<()> {
         self.with(py, |world| {
             let engine = world.engine()?;
@@ -371,7 +375,7 @@ impl Driver {
         })
     }
 
-    /// The application's watermark of the last commit; -1: none yet.
+    /// The application's watermark at the last commit; -1 if there is none yet.
     fn watermark(&self, py: Python<'_>) -> PyResult<i64> {
         self.with(py, |world| {
             let shared = &world.engine()?.parts().shared;
@@ -384,11 +388,11 @@ impl Driver {
         self.with(py, World::run)
     }
 
-    /// Ends as by SIGKILL.
+    /// Ends the engine as SIGKILL would.
     fn crash(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |world| {
             world.engine()?;
-            // Inside an epoch the crash comes when everything is processed and nothing is committed.
+            // While records are held, everything is processed but not committed when the crash happens.
             if world.held.take().is_some() {
                 world.settle()?;
             }
@@ -398,7 +402,7 @@ impl Driver {
         })
     }
 
-    /// Recovers from what is committed, with this many lanes.
+    /// Recovers from the committed state, with this many lanes.
     fn restart(&self, py: Python<'_>, lanes: u32) -> PyResult<()> {
         self.with(py, |world| {
             world.readers.end();
@@ -411,7 +415,7 @@ impl Driver {
         })
     }
 
-    /// Committed entries in the order of key bytes, both ends included.
+    /// Committed entries ordered by key bytes, both bounds included.
     #[pyo3(signature = (name, from_key, to_key, limit))]
     fn store_scan<'py>(
         &self,
@@ -431,7 +435,8 @@ impl Driver {
             .collect())
     }
 
-    /// Everything that a store shows, by key bytes, then window: of a versioned store the latest versions.
+    /// All readable rows of a store, ordered by key bytes, then window; the latest versions of a
+    /// versioned store.
     fn store_rows<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Vec<Row<'py>>> {
         let rows = self.with(py, |world| world.rows(name))?;
         Ok(rows
@@ -443,7 +448,7 @@ impl Driver {
             .collect())
     }
 
-    /// What a versioned store holds for a key, or held at a time: value, since when.
+    /// Value and start time of the version of a key that is valid now or was valid at `as_of`.
     fn version<'py>(
         &self,
         py: Python<'py>,
@@ -455,7 +460,7 @@ impl Driver {
         Ok(found.map(|(value, since)| (PyBytes::new(py, &value), since)))
     }
 
-    /// What a store holds, as Arrow batches.
+    /// The rows of a store as Arrow batches.
     fn store_batches(
         &self,
         py: Python<'_>,
@@ -475,7 +480,7 @@ impl Driver {
         Ok(StoreBatches::new(batches))
     }
 
-    /// What an offload has parked, as of the last commit.
+    /// Records that an offload has parked, as of the last commit.
     fn parked<'py>(
         &self,
         py: Python<'py>,
@@ -494,7 +499,7 @@ impl Driver {
         self.with(py, |world| Ok(metrics_json(world.engine()?.status())))
     }
 
-    /// Topics that the topology wrote to, by name.
+    /// The topics that the topology wrote to, by name.
     fn produced_topics(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.with(py, |world| {
             let mut written = Vec::new();
@@ -520,7 +525,7 @@ impl Driver {
         })
     }
 
-    /// Stops cleanly and removes everything.
+    /// Stops cleanly and removes all files.
     fn close(&self, py: Python<'_>) {
         py.detach(|| {
             let Some(mut world) = self.world.lock().take() else {
@@ -534,8 +539,8 @@ impl Driver {
     }
 }
 
-/// The driver's topics are made with it and hold what the test has written: wherever a source starts,
-/// that is read.
+/// Makes every source start at the earliest offset: the driver creates its topics, and they hold only
+/// what the test wrote.
 fn from_the_beginning(plan: &PhysicalPlan) -> PhysicalPlan {
     let mut plan = plan.clone();
     for source in &mut plan.sources {

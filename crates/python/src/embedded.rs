@@ -9,7 +9,7 @@ use std::time::Duration;
 use stoatflow_core::{Bytes, Error, Offset, TopicPartition};
 use stoatflow_log::{Broker, ConsumerRecord, NewTopic, embedded};
 
-/// Nothing here waits for a network.
+/// Timeout of broker calls. The broker is in process, so none of them waits for a network.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 type Fetch<'py> = (
@@ -107,7 +107,7 @@ impl EmbeddedBroker {
             .collect())
     }
 
-    /// Appends (partition, key, value, timestamp); gives how many.
+    /// Appends (partition, key, value, timestamp) records; returns their number.
     #[allow(clippy::type_complexity)] // the shape of the Python call
     fn produce_many(
         &self,
@@ -143,7 +143,7 @@ impl EmbeddedBroker {
             .collect())
     }
 
-    /// Where the next committed record of each partition will stand.
+    /// The offset of the next committed record of each partition.
     fn end_offsets(&self, topic: &str) -> PyResult<Vec<i64>> {
         let ranges = self
             .handle()?
@@ -152,7 +152,7 @@ impl EmbeddedBroker {
         Ok(ranges.iter().map(|r| r.stable_end.0).collect())
     }
 
-    /// Lets go of the directory.
+    /// Releases the directory.
     fn close(&self, py: Python<'_>) {
         let broker = self.broker.lock().take();
         py.detach(|| drop(broker));

@@ -1,7 +1,7 @@
-//! The engine as a Python handle: the guarded entrance into long-running Rust.
+//! The engine as a Python handle: starts, controls and queries a running application.
 //!
-//! Every call that may wait detaches the interpreter. Errors come back as the classes of
-//! `stoatflow.errors`; the one that ended the engine is raised at every `wait`.
+//! Every call that may wait detaches the interpreter. Errors become the classes of `stoatflow.errors`;
+//! the error that ended the engine is raised by every `wait`.
 
 use crate::arrow::{StoreBatches, question};
 use crate::build_info::info;
@@ -29,7 +29,7 @@ use stoatflow_log::kafka::TokenProvider as _;
 use stoatflow_log::{Broker, embedded, kafka};
 use stoatflow_operators::Foreign;
 
-/// How long a question to the broker may take.
+/// Timeout of a request to the broker.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One run of one application.
@@ -91,39 +91,40 @@ impl Engine {
         })
     }
 
-    /// Starts in the background.
+    /// Starts the application in the background.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.engine.start()).map_err(to_py_err)
     }
 
-    /// Drains, commits and stops; returns at once. What takes longer than `within_s` is given up.
+    /// Requests a stop that drains and commits; returns immediately. After `within_s`, unfinished work
+    /// is abandoned.
     #[pyo3(signature = (within_s=None))]
     fn request_stop(&self, py: Python<'_>, within_s: Option<f64>) {
         py.detach(|| self.engine.request_stop(within_s.map(seconds)));
     }
 
-    /// How long a stop may take.
+    /// Maximum duration of a stop.
     fn shutdown_timeout_s(&self, py: Python<'_>) -> f64 {
         py.detach(|| self.engine.shutdown_timeout().as_secs_f64())
     }
 
-    /// Has it ended while one of its threads still runs?
+    /// Whether the engine has ended while one of its threads still runs.
     fn has_left_behind(&self, py: Python<'_>) -> bool {
         py.detach(|| self.engine.has_abandoned_threads())
     }
 
-    /// Stops without the last commit; returns at once.
+    /// Stops without a last commit; returns immediately.
     fn abort(&self, py: Python<'_>) {
         py.detach(|| self.engine.abort());
     }
 
-    /// Waits until it has stopped.
+    /// Waits until the engine has stopped.
     #[pyo3(signature = (timeout_s=None))]
     fn wait(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<bool> {
         let timeout = timeout_s.map(seconds);
         py.detach(|| self.engine.wait(timeout)).map_err(|error| {
-            // One exception for all who wait. Making it runs Python, so no lock of ours may be held
-            // meanwhile.
+            // All waiters share one exception. Creating it runs Python code, so none of our locks may be
+            // held here.
             let exception = self.error.get_or_init(py, || as_py_err(&error));
             exception.clone_ref(py)
         })
@@ -134,22 +135,22 @@ impl Engine {
         py.detach(|| self.engine.clean_up()).map_err(to_py_err)
     }
 
-    /// Stops reading; returns at once.
+    /// Stops reading input; returns immediately.
     fn pause(&self, py: Python<'_>) {
         py.detach(|| self.engine.pause());
     }
 
-    /// Reads on.
+    /// Resumes reading input.
     fn resume(&self, py: Python<'_>) {
         py.detach(|| self.engine.resume());
     }
 
-    /// Is nothing to be read?
+    /// Whether reading is paused.
     fn is_paused(&self, py: Python<'_>) -> bool {
         py.detach(|| self.engine.is_paused())
     }
 
-    /// Its state.
+    /// The engine's state.
     fn state(&self, py: Python<'_>) -> &'static str {
         py.detach(|| self.engine.status().state().name())
     }
@@ -164,7 +165,7 @@ impl Engine {
         py.detach(|| metrics_json(self.engine.status()))
     }
 
-    /// The restore progress of all stores: name, records to read, records read, caught up?
+    /// The restore progress of all stores: name, records to read, records read, whether restored.
     fn restore_progress(&self, py: Python<'_>) -> Vec<(String, u64, u64, bool)> {
         let stores = py.detach(|| self.engine.status().restore());
         stores
@@ -173,7 +174,7 @@ impl Engine {
             .collect()
     }
 
-    /// Logs a hint about a function of a node.
+    /// Logs a hint about a function of a node and adds it to the status.
     fn hint(&self, py: Python<'_>, node: &str, function: &str, text: &str) {
         let application = self.group.as_str();
         py.detach(|| {
@@ -182,7 +183,7 @@ impl Engine {
         });
     }
 
-    /// What a store holds, as of the last commit, as Arrow batches.
+    /// The rows of a store, as of the last commit, as Arrow batches.
     fn store_batches(
         &self,
         py: Python<'_>,
@@ -195,7 +196,8 @@ impl Engine {
         batches.map(StoreBatches::new).map_err(to_py_err)
     }
 
-    /// One committed epoch of a store, or of all; with all input before some positions.
+    /// A snapshot of one committed epoch of one store or of all stores; waits until the epoch covers the
+    /// positions in `at_least`.
     #[pyo3(signature = (store=None, at_least=Vec::new(), timeout_s=0.0))]
     fn snapshot(
         &self,
@@ -210,8 +212,8 @@ impl Engine {
         Ok(StateSnapshot::new(self.engine.clone(), taken))
     }
 
-    /// Follows a store; `at_least` is positions and seconds, `given` whether it begins with a
-    /// snapshot and how many bytes may wait.
+    /// Follows the changes of a store. `at_least` is positions and a timeout in seconds; `given` is
+    /// whether to begin with a snapshot and how many bytes may be buffered.
     fn follow(
         &self,
         py: Python<'_>,
@@ -227,27 +229,27 @@ impl Engine {
         follower.map(StateChanges::new).map_err(to_py_err)
     }
 
-    /// What kind of store this is.
+    /// The kind of a store.
     fn store_kind(&self, py: Python<'_>, name: &str) -> PyResult<&'static str> {
         let kind = py.detach(|| self.engine.store_kind(name));
         let kind = kind.map_err(to_py_err)?;
         Ok(kind_name(kind))
     }
 
-    /// What an offload has parked, as of the last commit.
+    /// Records that an offload has parked, as of the last commit.
     fn parked<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Vec<ParkedEntry<'py>>> {
         let found = py.detach(|| self.engine.parked(name)).map_err(to_py_err)?;
         entries(py, &found)
     }
 
-    /// Committed positions and ends of the source partitions: topic, partition, committed, end.
+    /// Positions of the source partitions: topic, partition, committed offset, end offset.
     fn positions(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, i64, i64)>> {
         py.detach(|| self.source_positions()).map_err(to_py_err)
     }
 
-    /// What a thread of Python's is doing for the application, as JSON: lane, epoch, function, node, record.
+    /// What a Python thread is doing for the application, as JSON: lane, epoch, function, node, record.
     fn activity_json(&self, py: Python<'_>, thread: u64) -> Option<String> {
-        // How long it has been at it is not asked.
+        // The duration is not used here.
         let (activity, epoch) = py.detach(|| self.engine.status().activity_of(thread, 0))?;
         let mut shown = json!(activity);
         shown["lane"] = json!(activity.lane);
@@ -255,7 +257,7 @@ impl Engine {
         Some(shown.to_string())
     }
 
-    /// Where the admin port answers.
+    /// The URL of the admin port.
     fn admin_url(&self, py: Python<'_>) -> Option<String> {
         let at = py.detach(|| self.engine.admin_address())?;
         let scheme = if at.encrypted { "https" } else { "http" };
@@ -263,18 +265,18 @@ impl Engine {
     }
 }
 
-/// Checked settings, and the broker that they name.
+/// Checked settings, and the broker they name.
 pub struct PreparedRun {
-    /// As they were given.
+    /// As given.
     pub values: Vec<(String, Value)>,
     /// Checked.
     pub settings: Settings,
-    /// Open, or prepared.
+    /// An open broker, or one that connects later.
     pub broker: Arc<dyn Broker>,
 }
 
 impl PreparedRun {
-    /// For a plan; an open broker may be given instead of its address.
+    /// Prepares a run of a plan; an open broker may replace an address.
     pub fn new(
         py: Python<'_>,
         plan: &Plan,
@@ -288,7 +290,7 @@ impl PreparedRun {
         Ok(prepared)
     }
 
-    /// For whatever needs no plan.
+    /// Prepares settings and broker for commands that need no plan.
     pub fn open(
         py: Python<'_>,
         pairs: &Pairs<'_>,
@@ -307,7 +309,7 @@ impl PreparedRun {
                 Value::from(format!("embedded:{}", broker.directory())),
             ));
         }
-        let settings = checked(&values).map_err(to_py_err)?;
+        let mut settings = checked(&values).map_err(to_py_err)?;
         let properties = settings.client_properties.clone();
         let broker: Arc<dyn Broker> = match (given, settings.broker.clone()) {
             (Some(broker), _) => broker,
@@ -317,6 +319,15 @@ impl PreparedRun {
                     Arc::new(tokens) as _
                 });
                 kafka::connect_with_tokens(&servers, &properties, tokens).map_err(to_py_err)?
+            }
+            (None, BrokerAddress::Embedded(None)) => {
+                let temporary = py.detach(|| embedded::open(None)).map_err(to_py_err)?;
+                // By default, state is removed with temporary topics.
+                values.retain(|(key, _)| key.replace('_', ".") != "bootstrap.servers");
+                let address = format!("embedded:{}", temporary.path().display());
+                values.push(("bootstrap.servers".into(), Value::from(address)));
+                settings = checked(&values).map_err(to_py_err)?;
+                temporary
             }
             (None, BrokerAddress::Embedded(path)) => py
                 .detach(|| embedded::open(path.as_deref()))
@@ -330,14 +341,14 @@ impl PreparedRun {
     }
 }
 
-/// What makes tokens, if it is a function.
+/// The token provider, if that setting holds a function.
 pub fn tokens_of(pairs: &Pairs<'_>) -> PyResult<Option<PyTokens>> {
     let found = pairs.iter().rfind(|(key, _)| tokens::is_setting(key));
     found.map(|(_, calls)| PyTokens::new(calls)).transpose()
 }
 
 impl Engine {
-    /// For threads that never enter the interpreter.
+    /// For threads that never attach to the interpreter.
     pub fn handle(&self) -> stoatflow_engine::Engine {
         self.engine.clone()
     }
@@ -348,8 +359,8 @@ impl Engine {
         Ok(behind.sum())
     }
 
-    /// Topic, partition, committed (or the beginning), and the end of what is committed there.
-    /// Stores show what is committed here.
+    /// Topic, partition, committed offset (or the beginning), and the end of the committed records. The
+    /// position is at most that of the epoch that stores show.
     fn source_positions(&self) -> Result<Vec<(String, i32, i64, i64)>> {
         let topics = self.engine.source_topics()?;
         let names: Vec<&str> = topics.iter().map(String::as_str).collect();
@@ -383,13 +394,12 @@ fn seconds(s: f64) -> Duration {
     Duration::try_from_secs_f64(s.max(0.0)).unwrap_or(Duration::MAX)
 }
 
-/// The settings as the admin port shows them: all values in force and where each comes from.
-/// Secrets are named, not shown.
+/// The settings for the admin port: all values in force and the origin of each. Secrets are masked.
 fn view(values: &[(String, Value)], origins: &[(String, String)]) -> Value {
     let dotted = |name: &str| name.trim().trim_matches('_').replace('_', ".");
     let mut shown = Map::new();
     for (name, value, given) in in_force(values) {
-        // `off` is no secret.
+        // `off` is not a secret.
         let value = match &value {
             Value::String(text) if text == "off" => value,
             _ if is_secret(&name) => Value::from("***"),
@@ -417,15 +427,15 @@ fn hear(listener: Py<PyAny>) -> Listener {
     Box::new(move |old, new| {
         Python::attach(|py| {
             if let Err(error) = listener.call1(py, (new.name(), old.name())) {
-                // A listener must not stop the engine; Python's own hook shows what it raised.
+                // A listener must not stop the engine; Python's unraisable hook reports its exception.
                 error.write_unraisable(py, Some(listener.bind(py)));
             }
         });
     })
 }
 
-/// Called with the exception, gives `REPLACE_THREAD` or what ends the application. One that fails
-/// ends it too.
+/// The uncaught exception handler: called with the exception, its answer restarts the engine
+/// (`REPLACE_THREAD`) or ends the application. A handler that raises ends it too.
 fn ask(uncaught: Py<PyAny>) -> Uncaught {
     Arc::new(move |error| {
         Python::attach(|py| {
@@ -444,8 +454,8 @@ fn ask(uncaught: Py<PyAny>) -> Uncaught {
     })
 }
 
-/// Called with (what, store, topic, partition, two numbers), from a thread that nothing waits for while
-/// it restores.
+/// The restore listener: called with (what, store, topic, partition, two numbers), from a thread that
+/// doesn't hold up the restore.
 fn hear_restore(listener: Py<PyAny>) -> RestoreListener {
     Arc::new(move |event: &RestoreEvent| {
         let (word, first, second) = match event.step {

@@ -1,5 +1,5 @@
-//! The one place where errors cross the border: kinds become classes, a Python exception that caused
-//! an error comes back as its `__cause__`.
+//! Converts errors between the engine and Python: kinds become classes, and a Python exception that
+//! caused an error becomes its `__cause__`.
 
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -8,15 +8,15 @@ use stoatflow_core::Error;
 
 /// A Python exception as the cause of an engine error.
 ///
-/// Its text is made once, where it was raised: an error is shown anywhere, also under a lock that a thread
-/// waits for which holds the interpreter.
+/// Its text is computed once, where the exception was raised: an error may be displayed anywhere, even
+/// under a lock that a thread holding the interpreter waits for.
 pub struct PyCause {
     pub exception: PyErr,
     text: String,
 }
 
 impl PyCause {
-    /// Asks the exception for its text, which may run Python.
+    /// Computes the exception's text, which may run Python code.
     pub fn new(exception: PyErr) -> Self {
         let text = exception.to_string();
         Self { exception, text }
@@ -37,13 +37,13 @@ impl std::fmt::Debug for PyCause {
 
 impl std::error::Error for PyCause {}
 
-/// The exception for an engine error.
+/// Converts an engine error into an exception.
 #[allow(clippy::needless_pass_by_value)] // fits `map_err`
 pub fn to_py_err(error: Error) -> PyErr {
     as_py_err(&error)
 }
 
-/// The exception for an engine error that stays with the engine.
+/// Converts an engine error that the engine keeps.
 pub fn as_py_err(error: &Error) -> PyErr {
     Python::attach(|py| build(py, error).unwrap_or_else(|e| e))
 }
@@ -96,14 +96,14 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     Ok(exception)
 }
 
-/// The error for an exception of the user's code. One that is no `Exception` (`SystemExit`,
-/// `KeyboardInterrupt`) means the application, not a record: no handler is asked about it.
+/// The error for an exception of the user's code. An exception that is no `Exception` (`SystemExit`,
+/// `KeyboardInterrupt`) concerns the application and not a record, so error handlers are not called.
 pub fn raised(py: Python<'_>, function: &str, what: &str, exception: PyErr) -> Error {
     let kind = exception
         .get_type(py)
         .qualname()
         .map_or_else(|_| "an exception".to_owned(), |n| n.to_string());
-    // Its `__str__` is the user's too, and may raise.
+    // Its `__str__` is user code too and may raise.
     let text = exception.value(py).str();
     let text = text.map_or_else(
         |_| "(it can't be shown)".to_owned(),
@@ -112,7 +112,7 @@ pub fn raised(py: Python<'_>, function: &str, what: &str, exception: PyErr) -> E
     let text = format!("{kind}: {text}");
     let mut error = Error::user(format!("{what} raised {text}"));
     if !exception.is_instance_of::<PyException>(py) {
-        error = error.beyond_handlers().hint(
+        error = error.bypass_handlers().hint(
             "a function can't end the process: raise an error of your own for a record that is wrong, or have the \
              main thread stop the application",
         );

@@ -1,9 +1,9 @@
-//! Async functions behind the engine's port for them.
+//! Implements the engine's interface for async functions.
 //!
-//! Takes calls from lanes, hands a batch of them to the event loop's thread with one attach, and
-//! takes results there: the loop itself, its limits and retries are Python's
-//! (`stoatflow._runtime.event_loop`). A result is turned into datums where it arises, so that a
-//! lane never needs the interpreter for it.
+//! Submits batches of calls from lanes to the event loop's thread, with one attach per batch, and
+//! receives results there. The loop itself, its limits and retries are in Python
+//! (`stoatflow._runtime.event_loop`). Results are converted to datums on the event loop's thread, so
+//! lanes never need the interpreter for them.
 
 mod call;
 mod tally;
@@ -21,7 +21,8 @@ use stoatflow_core::Error;
 use stoatflow_operators::{AsyncUdf, Call, CallQueue, CallsInFlight, Cost};
 use tally::CallTally;
 
-/// What calls a function on an event loop. By its class: a mock has every attribute that is asked for.
+/// The Python class that runs a function on an event loop. Recognized by class, because a mock has every
+/// attribute.
 static CALLER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
 /// An async function of the user, with the `Caller` of its event loop.
@@ -33,24 +34,24 @@ pub struct PyCalls {
     profile: Arc<Profile>,
 }
 
-/// All async functions among these, by their numbers.
+/// All async functions among `functions`, by function number.
 ///
 /// # Errors
-/// What Python raises when it is told where to count.
+/// Exceptions from Python while it registers the counters.
 pub fn calls(
     py: Python<'_>,
     functions: &[Py<PyAny>],
     names: &[String],
 ) -> PyResult<BTreeMap<u32, Arc<dyn AsyncUdf>>> {
     let mut calls: BTreeMap<u32, Arc<dyn AsyncUdf>> = BTreeMap::new();
-    // Without an event loop, neither it nor asyncio is loaded.
+    // Without async functions, neither the event loop nor asyncio is imported.
     let loaded = py.import("sys")?.getattr("modules")?;
     if !loaded.contains("stoatflow._runtime.event_loop")? {
         return Ok(calls);
     }
     let caller = CALLER.import(py, "stoatflow._runtime.event_loop", "Caller")?;
     for (number, (function, name)) in (0..).zip(functions.iter().zip(names)) {
-        // Whatever says of itself that it is one (a mock with a `__class__`) is none.
+        // An object that only claims the class (a mock with a `__class__`) doesn't count.
         if !function.bind(py).get_type().is_subclass(caller)? {
             continue;
         }
@@ -68,7 +69,7 @@ pub fn calls(
     Ok(calls)
 }
 
-/// Tells lines apart in Python.
+/// Identifies a queue in Python.
 fn number(line: &CallQueue) -> usize {
     std::ptr::from_ref(line) as usize
 }
@@ -88,11 +89,12 @@ impl PyCalls {
         });
         if let Err(error) = begun {
             for ticket in tickets {
-                // Never the record's fault: the next one would fare no better, so no handler is asked.
+                // Not the record's fault: the next record would fail too, so error handlers are not
+                // called.
                 let error = Error::user(format!("an async call could not begin: {error}"))
                     .hint("look in the log for what has ended the event loop; functions are called by a running application or test driver only")
-                    .beyond_handlers();
-                // A call that failed lets none of its key begin.
+                    .bypass_handlers();
+                // After a failed call, no further call of its key begins, so none is returned.
                 let _none = line.answer(ticket, Err(error), Duration::ZERO);
             }
         }
@@ -122,7 +124,7 @@ impl AsyncUdf for PyCalls {
 
     fn cancel(&self, line: &CallQueue) {
         Python::attach(|py| {
-            // A loop that has ended has no calls.
+            // A loop that has ended has no calls to cancel.
             let _ended = self
                 .caller
                 .call_method1(py, intern!(py, "cancel"), (number(line),));

@@ -1,8 +1,8 @@
-//! An expression tried out on one record, without a topology.
+//! Evaluates an expression on one record, without a topology.
 //!
-//! Takes an expression as data and a record's parts, gives what the engine makes of them, as plain
-//! Python objects. The evaluation is the engine's own, so what is seen here is what will run. Never
-//! used on the way of records.
+//! Takes an expression as data and the parts of a record, returns the result as plain Python objects.
+//! Uses the engine's own evaluation, so the result is what a topology would compute. Not on the path of
+//! records.
 
 use crate::convert::{from_py, to_py};
 use crate::errors::to_py_err;
@@ -13,7 +13,7 @@ use stoatflow_core::{Datum, Error, Record, Result, Timestamp};
 use stoatflow_operators::expr::Compiled;
 use stoatflow_plan::Expression;
 
-/// As a topic would have given it: what is no scalar is JSON.
+/// Converts a value as if it were read from a topic: anything but a scalar becomes JSON.
 fn read(object: &Bound<'_, PyAny>) -> Result<Datum> {
     match from_py(object)? {
         Datum::Opaque(object) => Ok(Datum::Json(object.to_json()?)),
@@ -21,7 +21,7 @@ fn read(object: &Bound<'_, PyAny>) -> Result<Datum> {
     }
 }
 
-/// As plain Python objects.
+/// A datum as plain Python objects.
 pub fn plain<'py>(py: Python<'py>, datum: &Datum) -> PyResult<Bound<'py, PyAny>> {
     match datum {
         Datum::Json(text) => lazy::plain_text(py, text),

@@ -1,7 +1,7 @@
-//! Error handlers of the user, and what Python knows of exceptions.
+//! Calls the user's error handlers, and implements the engine's foreign runtime for Python.
 //!
-//! Takes a record that failed, asks a callable, gives its handler as data: the talking is in
-//! `stoatflow.handlers`, here is only the border. Waits without the interpreter. Never decides.
+//! Takes a failed record, calls a callable, returns the resulting handler as data. `stoatflow.handlers`
+//! holds the logic; this module only converts. Waits with the interpreter detached.
 
 use crate::convert::to_py;
 use crate::errors::{PyCause, as_py_err};
@@ -14,22 +14,23 @@ use stoatflow_core::{Bytes, Error, Handler, Record};
 use stoatflow_operators::error_policy::Failure;
 use stoatflow_operators::{NO_ORIGIN, Raised, Runtime, current_call};
 
-/// Python, as the engine's foreign runtime.
+/// Python as the engine's foreign runtime.
 #[derive(Debug)]
 pub struct PyRuntime {
-    /// Does a pause take time? Not in the test driver, whose clock is its own.
+    /// Whether a pause takes real time. False in the test driver, which has a virtual clock.
     pub pauses: bool,
 }
 
 impl Runtime for PyRuntime {
-    // Else each batch would make a thread state and delete it, and `threading.local` with it.
+    // Otherwise each batch would create and delete a thread state, and its `threading.local` data with
+    // it.
     fn host(&self, work: &mut (dyn FnMut() + Send)) {
         Python::attach(|py| {
             let id = py
                 .import("threading")
                 .and_then(|threading| threading.call_method0("get_ident"))
                 .and_then(|id| id.extract());
-            // Only to show its stack.
+            // Used only to report the thread's stack.
             current_call::note_thread(id.unwrap_or_default());
             py.detach(work);
         });
@@ -47,7 +48,7 @@ impl Runtime for PyRuntime {
         .ok()
     }
 
-    // Where a pause takes no time, a call may take as long as it likes.
+    // In the test driver, barriers wait for async calls, however long they take.
     fn patient(&self) -> bool {
         !self.pauses
     }
@@ -65,7 +66,7 @@ impl Runtime for PyRuntime {
                     message,
                     traceback: Some(traceback),
                 }),
-                // Its own `__str__` may raise: then its class is all that is known.
+                // Its `__str__` may raise; then only its class is known.
                 Err(_) => Some(Raised {
                     class: cause.exception.get_type(py).to_string(),
                     message: error.message().to_owned(),
@@ -76,7 +77,7 @@ impl Runtime for PyRuntime {
     }
 }
 
-/// The exception with its traceback, which is kept beside it.
+/// The exception with its traceback set; `PyErr` keeps the two separately.
 fn whole<'py>(py: Python<'py>, exception: &PyErr) -> PyResult<Bound<'py, PyAny>> {
     let value = exception.value(py).clone().into_any();
     if let Some(traceback) = exception.traceback(py) {
@@ -85,7 +86,7 @@ fn whole<'py>(py: Python<'py>, exception: &PyErr) -> PyResult<Bound<'py, PyAny>>
     Ok(value)
 }
 
-/// Asks a callable.
+/// Calls the user's callable for a failure and returns the handler it chose.
 pub fn decide(py: Python<'_>, callable: &Py<PyAny>, failure: &Failure<'_>) -> PyResult<Handler> {
     let cause = failure.error.cause();
     let exception = match cause.and_then(|c| c.downcast_ref::<PyCause>()) {
@@ -120,7 +121,7 @@ pub fn decide(py: Python<'_>, callable: &Py<PyAny>, failure: &Failure<'_>) -> Py
     serde_json::from_str(&said).map_err(|e| PyTypeError::new_err(e.to_string()))
 }
 
-/// A `Record`, made without checks: a broken one may have a negative timestamp.
+/// A `Record`, created without validation: a broken record may have a negative timestamp.
 fn record<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyAny>> {
     let class = py.import("stoatflow.record")?.getattr("Record")?;
     let object = py.import("builtins")?.getattr("object")?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use stoatflow_core::{Bytes, CustomSerde, Datum, Result, SchemaPlace, Serde};
 use stoatflow_formats::json_schema::{Checked, JsonSchemaSpec};
 
-/// A schema with what stands before the text of its records.
+/// A schema, with the framing that precedes the text of each value.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct JsonSchemaFormat(Arc<Checked>);
 
@@ -38,7 +38,8 @@ impl JsonSchemaFormat {
         Ok(Self(Arc::new(made)))
     }
 
-    /// The same, with ids that a registry knows, written into a topic. Without one, no topic is known.
+    /// The same format, with ids from a registry, for values written to `topic`. `topic` is `None` if it
+    /// is only known per record.
     #[pyo3(signature = (schemas, topic=None, is_key=false))]
     fn registered(&self, schemas: Py<PyAny>, topic: Option<&str>, is_key: bool) -> Self {
         let place = SchemaPlace::of(topic, is_key);
@@ -51,12 +52,12 @@ impl JsonSchemaFormat {
         Ok(PyBytes::new(value.py(), &encoded.map_err(to_py_err)?))
     }
 
-    /// What a function gets for bytes.
+    /// The object that a function receives for these bytes.
     fn view<'py>(&self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         to_py(py, &self.read(data).map_err(to_py_err)?)
     }
 
-    /// The value of bytes, plain.
+    /// The decoded value as plain Python objects.
     fn decode<'py>(&self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         match self.read(data).map_err(to_py_err)? {
             Datum::Json(text) => lazy::plain_text(py, &text),

@@ -1,9 +1,9 @@
-//! The end of a process whose interpreter doesn't answer: a function that never lets go of it keeps
-//! every signal handler and every thread of Python waiting.
+//! Ends a process whose interpreter doesn't respond: while a function holds the interpreter, no Python
+//! signal handler and no other Python thread can run.
 //!
-//! Takes the numbers of signals from a pipe, which Python's own handler in C fills without the
-//! interpreter, and an engine; ends the process where Python should have done it and did not. Owns
-//! two threads that never enter the interpreter. Never acts before Python has had its time.
+//! Reads signal numbers from a pipe, which Python's C-level signal handler fills without the
+//! interpreter, and ends the process if Python should have ended it and did not. Owns two threads that
+//! never attach to the interpreter. Always gives Python time to act first.
 
 use crate::engine::Engine;
 use parking_lot::{Condvar, Mutex};
@@ -14,16 +14,17 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// How long Python has.
+/// Time that Python has to act.
 const PYTHONS_TURN: Duration = Duration::from_millis(1900);
-/// Of it: until the interpreter has answered.
+/// The part of it in which the interpreter must let a thread attach.
 const ANSWER: Duration = Duration::from_millis(400);
-/// Of an application that ended without its threads; `stoatflow.errors.StalledError.exit_code`.
+/// Exit code of an application that ended while its threads still run; equals
+/// `stoatflow.errors.StalledError.exit_code`.
 const STALLED: i32 = 3;
 
 type Engines = stoatflow_engine::Engine;
 
-/// Ends the process then, whatever happens meanwhile.
+/// Ends the process after `seconds`, whatever happens meanwhile.
 #[pyfunction]
 pub fn exit_after(code: i32, seconds: f64) -> PyResult<()> {
     let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
@@ -33,12 +34,12 @@ pub fn exit_after(code: i32, seconds: f64) -> PyResult<()> {
     })
 }
 
-/// A thread that waits for the end of an application in `run`.
+/// A flag that is set when Python leaves `run`, with a condition variable to wait for it.
 #[derive(Debug, Default)]
 struct Closed(Mutex<bool>, Condvar);
 
 impl Closed {
-    /// Is it closed, now or within this time?
+    /// Waits at most `time` for the flag; returns whether it is set.
     fn wait(&self, time: Duration) -> bool {
         let mut closed = self.0.lock();
         self.1.wait_while_for(&mut closed, |closed| !*closed, time);
@@ -46,11 +47,11 @@ impl Closed {
     }
 }
 
-/// See the module; for as long as the main thread waits in `run`.
+/// See the module; exists while the main thread waits in `run`.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct LastResort {
     closed: Arc<Closed>,
-    /// Python's handler writes here; gone when it is closed.
+    /// Python's signal handler writes here; `None` after `close`.
     signals: Mutex<Option<PipeWriter>>,
 }
 
@@ -72,12 +73,12 @@ impl LastResort {
         })
     }
 
-    /// Where `signal.set_wakeup_fd` is to write.
+    /// The file descriptor for `signal.set_wakeup_fd`.
     fn fileno(&self) -> i32 {
         self.signals.lock().as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 
-    /// Python is back in `run`.
+    /// Python responds in `run` again; stops watching.
     fn close(&self) {
         *self.closed.0.lock() = true;
         self.closed.1.notify_all();
@@ -94,8 +95,8 @@ fn watch_signals(mut signals: PipeReader, engine: &Engines, closed: &Closed) {
             continue;
         }
         heard += 1;
-        // Then its own handler does it; or the signal was none of ours: a child that was just
-        // forked writes here too.
+        // The interpreter responds, so Python's own handler stops the application. Or the signal was not
+        // for this process: a freshly forked child writes to the same pipe.
         if answers() {
             continue;
         }
@@ -111,19 +112,19 @@ fn watch_signals(mut signals: PipeReader, engine: &Engines, closed: &Closed) {
     }
 }
 
-/// Does the interpreter let a thread in?
+/// Whether the interpreter lets a thread attach in time.
 fn answers() -> bool {
     let (say, hear) = mpsc::channel();
     let asks = move || {
         Python::attach(|_| ());
-        // If it took too long, the receiver is gone.
+        // After a timeout the receiver is gone.
         let _unheard = say.send(());
     };
     spawn("stoatflow-answers", asks).is_ok() && hear.recv_timeout(ANSWER).is_ok()
 }
 
 fn watch_end(engine: &Engines, closed: &Closed) {
-    // The thread that waits in Python raises its error.
+    // The Python thread that waits for the engine raises its error.
     let _ended = engine.wait(None);
     if engine.has_abandoned_threads() && !closed.wait(PYTHONS_TURN) {
         tracing::error!("a function keeps the interpreter; the process ends without it");
@@ -139,9 +140,10 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> PyResult<()> {
         .map_err(|e| PyOSError::new_err(format!("the thread '{name}' can't be started: {e}")))
 }
 
-/// At once: handlers of C and C++ libraries for the end of a process would run beside threads that still run.
+/// Ends immediately: exit handlers of C and C++ libraries would run beside threads that are still
+/// running.
 fn exit(code: i32) -> ! {
     crate::logging::flush_to_stderr();
-    // SAFETY: it may be called at any time from any thread, and doesn't come back.
+    // SAFETY: `_exit` may be called at any time from any thread, and it doesn't return.
     unsafe { libc::_exit(code) }
 }

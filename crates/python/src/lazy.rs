@@ -1,10 +1,10 @@
-//! Objects and lists as Python functions see them: views that decode what is read.
+//! JSON objects and arrays as Python functions see them: views that decode only what is read.
 //!
-//! Takes the bytes of a record, or a value that has a schema; gives a `JsonObject`, a `JsonArray`, or the
-//! Python scalar that they stand for. The whole text is checked when the view is made (a value with a schema:
-//! when it was read), so a broken record fails there and not in the middle of a function; members become
-//! Python objects when they are read. Owns both classes: they never change, so a view may be kept, shared and
-//! read by any thread. Never copies text: a view, and what is cut out of it, shares the record's bytes.
+//! Takes the bytes of a record, or a value that has a schema; returns a `JsonObject`, a `JsonArray`, or
+//! a Python scalar. The whole text is validated when the view is created (a value with a schema: when it
+//! was read), so a broken record fails there and not in the middle of a function; members become Python
+//! objects when they are read. Both view classes are immutable, so a view may be kept, shared and read
+//! by any thread. Never copies text: a view and views of its parts share the record's bytes.
 
 mod array;
 mod decode;
@@ -28,7 +28,8 @@ use scan::{JsonFault, Top};
 use std::sync::Arc;
 use stoatflow_core::{Bytes, Datum, Error, Opaque};
 
-/// Makes the views a `Mapping` and a `Sequence`, for `isinstance` and for the patterns of `match`.
+/// Registers the views as a `Mapping` and a `Sequence`, for `isinstance` and for the patterns of
+/// `match`.
 pub fn register(py: Python<'_>) -> PyResult<()> {
     let abc = py.import("collections.abc")?;
     let classes = [
@@ -41,13 +42,13 @@ pub fn register(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// What a function gets for JSON text.
+/// The object that a function receives for JSON text.
 pub fn view<'py>(py: Python<'py>, bytes: &Bytes) -> PyResult<Bound<'py, PyAny>> {
     let (top, span) = scan::scan(bytes).map_err(|fault| not_json(bytes, &fault))?;
     let text = || bytes.slice(span.range());
     match top {
         Top::Object(_) | Top::Array(_) if span.from > 0 => {
-            // Places count from the first byte of the text: blanks before it are rare.
+            // Spans count from the first byte of the text, so leading blanks (rare) are cut off first.
             view(py, &text())
         }
         Top::Object(members) => Ok(Bound::new(py, JsonObject::read(text(), members))?.into_any()),
@@ -56,7 +57,8 @@ pub fn view<'py>(py: Python<'py>, bytes: &Bytes) -> PyResult<Bound<'py, PyAny>> 
     }
 }
 
-/// What a function gets for what is open: a view, or a dict or a list of its own.
+/// The object that a function receives for a value with a schema: a view, or a plain dict or list that
+/// it may change.
 pub fn of_open<'py>(py: Python<'py>, value: &Arc<dyn Opaque>) -> PyResult<Bound<'py, PyAny>> {
     if is_view(&**value) {
         open_view(py, OpenValue::new(Arc::clone(value), true))
@@ -65,7 +67,7 @@ pub fn of_open<'py>(py: Python<'py>, value: &Arc<dyn Opaque>) -> PyResult<Bound<
     }
 }
 
-/// Do functions get a view of this?
+/// Whether functions receive a view of this value.
 fn is_view(value: &dyn Opaque) -> bool {
     value.open().is_some_and(|open| !open.is_for_change())
 }
@@ -78,7 +80,7 @@ fn open_view(py: Python<'_>, source: OpenValue) -> PyResult<Bound<'_, PyAny>> {
     }
 }
 
-/// A value within a text that has been checked.
+/// A value inside a validated text.
 fn part<'py>(py: Python<'py>, text: &Bytes, span: scan::Span) -> PyResult<Bound<'py, PyAny>> {
     let inner = span.of(text);
     match inner.first() {
@@ -88,7 +90,7 @@ fn part<'py>(py: Python<'py>, text: &Bytes, span: scan::Span) -> PyResult<Bound<
     }
 }
 
-/// Plain Python objects of a whole text.
+/// The plain Python objects of a whole text.
 pub fn plain_text<'py>(py: Python<'py>, text: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     decode::whole(py, text).map_err(|failure| match failure {
         DecodeFailure::Text(fault) => not_json(text, &fault),
@@ -96,9 +98,9 @@ pub fn plain_text<'py>(py: Python<'py>, text: &[u8]) -> PyResult<Bound<'py, PyAn
     })
 }
 
-/// The name of a member, which is in many records.
+/// The name of a member as a Python string, cached because it repeats in many records.
 pub fn member_name<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyString>> {
-    // A backslash would be read as JSON's.
+    // `decode::name` would read a backslash as a JSON escape.
     if name.contains('\\') {
         return Ok(PyString::new(py, name));
     }
@@ -117,7 +119,7 @@ fn not_json(text: &[u8], fault: &JsonFault) -> PyErr {
     )
 }
 
-/// The bytes of a text that a user gives.
+/// The bytes of a text that the user passed.
 fn given(text: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     if let Ok(text) = text.cast::<PyString>() {
         return Ok(Bytes::copy_from_slice(text.to_cow()?.as_bytes()));
@@ -125,7 +127,8 @@ fn given(text: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     Ok(Bytes::copy_from_slice(text.cast::<PyBytes>()?.as_bytes()))
 }
 
-/// The datum of a view, if it is one; what was read and not changed is what it was made of again.
+/// The datum of an unchanged view, which is the one it was made from. `None` for changed views and other
+/// objects.
 pub fn datum(object: &Bound<'_, PyAny>) -> Option<Datum> {
     if let Ok(object) = object.cast_exact::<JsonObject>() {
         object.get().datum()
@@ -136,8 +139,8 @@ pub fn datum(object: &Bound<'_, PyAny>) -> Option<Datum> {
     }
 }
 
-/// Is this a view of a part of a record, or has it been changed? As a key, such a one is written again: equal
-/// keys must have equal bytes, whatever blanks their records had.
+/// Whether this is a view of a part of a record, or a changed view. As a key, such a view is encoded
+/// again: equal keys must have equal bytes, whatever blanks their records had.
 pub fn is_made(object: &Bound<'_, PyAny>) -> bool {
     if let Ok(object) = object.cast_exact::<JsonObject>() {
         !object.get().is_whole()
@@ -148,7 +151,7 @@ pub fn is_made(object: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// Is it a view of JSON text, and of nothing else?
+/// Whether this is a view, and not one of a value with a schema.
 pub fn is_json(object: &Bound<'_, PyAny>) -> bool {
     if let Ok(object) = object.cast_exact::<JsonObject>() {
         object.get().is_json()
@@ -159,8 +162,8 @@ pub fn is_json(object: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// The members or elements of a view that a function changed or that is of its making, for a format
-/// with a schema. `None`: it is none, or its plain form says all of it.
+/// The members or elements of a view that a function changed or made, for a format with a schema. `None`
+/// if this is no view or its plain form is equivalent.
 pub fn parts(object: &Bound<'_, PyAny>, depth: usize) -> Option<stoatflow_core::Result<Datum>> {
     let py = object.py();
     if let Ok(object) = object.cast_exact::<JsonObject>() {
@@ -173,7 +176,7 @@ pub fn parts(object: &Bound<'_, PyAny>, depth: usize) -> Option<stoatflow_core::
     }
 }
 
-/// Writes a view; `None` if it is none.
+/// Writes a view as JSON; `None` if this is no view.
 pub fn write(
     object: &Bound<'_, PyAny>,
     out: &mut Vec<u8>,
@@ -188,8 +191,9 @@ pub fn write(
     }
 }
 
-/// A view of a dict or a list that a function made; others stay what they are. An aggregate is seen as a view
-/// whether it comes from the store or from the call before.
+/// Wraps a dict or list that a function made in a view; other objects are returned as they are. This way
+/// an aggregate is always seen as a view, whether it was read from the store or returned by the last
+/// call.
 pub fn over<'py>(object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
     if let Ok(dict) = object.cast_exact::<PyDict>() {
@@ -201,7 +205,7 @@ pub fn over<'py>(object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     Ok(object)
 }
 
-/// A dict or a list of its own for a view; others stay what they are.
+/// Converts a view to a dict or list that the caller may change; other objects are returned as they are.
 pub fn own<'py>(object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     if object.cast_exact::<JsonObject>().is_ok() || object.cast_exact::<JsonArray>().is_ok() {
         return to_python(&object);
@@ -209,8 +213,8 @@ pub fn own<'py>(object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     Ok(object)
 }
 
-/// Gives plain dicts and lists for views, also within dicts, lists and tuples. Everything else
-/// stays as it is.
+/// Converts views to plain dicts and lists, also within dicts, lists and tuples. Other objects are
+/// returned as they are.
 ///
 /// >>> sf.to_python(sf.JsonObject.parse('{"tags": ["tea"]}'))
 /// {'tags': ['tea']}

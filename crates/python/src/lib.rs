@@ -1,7 +1,7 @@
-//! `stoatflow._native`: the border between Python and the engine.
+//! `stoatflow._native`: the boundary between Python and the engine.
 //!
-//! The plan crosses once, as data plus tables of callables; records cross in batches; errors cross as
-//! the classes of `stoatflow.errors`. Long-running calls detach the interpreter. Nothing else crosses.
+//! Only these pass through it: the plan, once, as data plus tables of callables; records, in batches;
+//! errors, as the classes of `stoatflow.errors`. Long-running calls detach the interpreter.
 
 mod arrow;
 mod avro;
@@ -34,14 +34,15 @@ mod settings;
 mod steady;
 mod tokens;
 mod topics;
+mod typed_json;
 mod udf;
 mod vectorcall;
 mod worker;
 
-// Linked in, not called: librdkafka calls it (see `build.rs`).
+// Linked in without a call from Rust: librdkafka calls it (see `build.rs`).
 use stoatflow_client_guard as _;
 
-/// The module.
+/// The extension module.
 #[pyo3::pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]

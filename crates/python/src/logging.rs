@@ -1,10 +1,10 @@
-//! Where the engine's own log lines go: to standard error, for people on a terminal, as JSON
-//! elsewhere; or to Python's `logging`, once it is asked for.
+//! Configures where the engine's log lines go: to standard error, readable on a terminal and as JSON
+//! elsewhere, or to Python's `logging` once requested.
 //!
-//! Warnings and errors by default, hints about functions, and off a terminal how a restore goes on
-//! (on one there is a bar), without the Kafka client's own (what matters of them comes back as an
-//! error, and an outage makes hundreds); `RUST_LOG` (`warn`, `stoatflow_engine=debug`) says
-//! otherwise. An application that has set up logging in this process before keeps its own.
+//! By default it logs warnings and errors, hints about functions, and restore progress if standard error
+//! is no terminal (a terminal shows a bar). It leaves out the Kafka client's own lines: important ones
+//! come back as errors, and an outage produces hundreds. `RUST_LOG` (`warn`, `stoatflow_engine=debug`)
+//! overrides this. An application that set up a tracing subscriber in this process keeps its own.
 
 mod lines;
 
@@ -26,7 +26,7 @@ const USUAL: &str =
 
 static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
-/// Sets logging up, once per process.
+/// Sets up logging, once per process.
 pub fn init() {
     if FILTER.get().is_some() {
         return;
@@ -51,15 +51,15 @@ pub fn init() {
         .with(filter)
         .with(text)
         .with(ToPython);
-    // A second engine in the process finds it done; that is no failure.
+    // Fails if the process has a subscriber already, which is then kept.
     if layers.try_init().is_ok() {
         let _set_before = FILTER.set(handle);
     }
 }
 
-/// From now on lines that these directives let through (as those of `RUST_LOG`) go to Python, which
-/// takes them with `take_log_lines`; or, with `to_python=False`, to standard error again.
-/// `RUST_LOG` goes before them.
+/// Routes log lines that pass these directives (same syntax as `RUST_LOG`) to Python, which fetches them
+/// with `take_log_lines`; with `to_python=False`, to standard error again. `RUST_LOG` overrides the
+/// directives.
 #[pyfunction]
 #[pyo3(signature = (directives, to_python))]
 pub fn log_to(directives: &str, to_python: bool) -> PyResult<()> {

@@ -1,4 +1,4 @@
-//! The counters of an application as `StoatFlow.metrics()` and the test driver give them.
+//! The counters of an application, for `StoatFlow.metrics()` and the test driver.
 
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,4 +1,4 @@
-//! What an offload has parked, as Python objects.
+//! Records parked by an offload, as Python objects.
 
 use crate::convert::to_py;
 use pyo3::prelude::*;
@@ -16,7 +16,7 @@ pub type ParkedEntry<'py> = (
     String,
 );
 
-/// Each entry, in its order.
+/// The entries, in the order of `found`.
 pub fn entries<'py>(py: Python<'py>, found: &[Parked]) -> PyResult<Vec<ParkedEntry<'py>>> {
     let entry = |one: &Parked| {
         Ok((

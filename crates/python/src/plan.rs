@@ -1,4 +1,4 @@
-//! The compile scope: the plan crosses once, as data plus tables of callables.
+//! Compiles a plan: receives it once from Python, as data plus tables of callables.
 
 use crate::errors::to_py_err;
 use crate::handler::PyRuntime;
@@ -12,7 +12,7 @@ use stoatflow_core::{Error, Handlers};
 use stoatflow_operators::{Foreign, ProcessorSupplier, Udf};
 use stoatflow_plan::PhysicalPlan;
 
-/// A checked plan with its functions.
+/// A validated plan with its functions.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct Plan {
     pub plan: Arc<PhysicalPlan>,
@@ -27,7 +27,7 @@ impl Plan {
         &self.plan.description
     }
 
-    /// What will run, as JSON.
+    /// The physical plan as JSON.
     #[getter]
     fn physical_json(&self) -> PyResult<String> {
         serde_json::to_string(&*self.plan).map_err(|e| {
@@ -35,12 +35,12 @@ impl Plan {
         })
     }
 
-    /// Refuses stores whose names were generated.
+    /// Fails if a store has a generated name.
     fn check_names(&self) -> PyResult<()> {
         stoatflow_plan::require_explicit_names(&self.plan).map_err(to_py_err)
     }
 
-    /// The same with an application's handlers. Their callables are numbered from 0.
+    /// The plan with an application's error handlers, whose callables are numbered from 0.
     fn with_handlers(
         &self,
         handlers_json: &str,
@@ -63,7 +63,7 @@ impl Plan {
     }
 }
 
-/// Checks a plan and cuts it into what will run.
+/// Validates a logical plan and compiles it into a physical plan.
 #[pyfunction]
 #[pyo3(signature = (plan_json, functions, function_names, serdes, processors=vec![], processor_names=vec![]))]
 pub fn compile(
@@ -111,7 +111,7 @@ pub fn compile(
     })
 }
 
-/// The tags (`op`) that a plan may hold.
+/// The node tags (`op`) that a plan may contain.
 #[pyfunction]
 pub fn node_kinds() -> Vec<&'static str> {
     stoatflow_plan::CALLS.to_vec()

@@ -1,8 +1,8 @@
-//! Processors of the user behind the engine's processor port.
+//! Implements the engine's processor interface for Python objects.
 //!
-//! Takes a supplier (a class, or a callable without arguments), gives one Python object per lane. Attaches
-//! the interpreter once per batch. What an object may do while it is called goes through its [`CallScope`],
-//! which is open during the call only.
+//! Takes a supplier (a class, or a callable without arguments), creates one Python object per lane.
+//! Attaches to the interpreter once per batch. While it is called, an object accesses the engine through
+//! its [`CallScope`], which is open only during the call.
 
 mod call_scope;
 mod context;
@@ -34,11 +34,11 @@ use stoatflow_operators::{
     Cost, Failed, Processor, ProcessorHost, ProcessorSupplier, Punctuator, Role, Timer,
 };
 
-/// What makes processors.
+/// Creates processors with the user's supplier.
 pub struct PyProcessorSupplier {
     name: Arc<str>,
     make: Py<PyAny>,
-    /// What it made last: a supplier must not give the same object twice.
+    /// The last created object: a supplier must not return the same object twice.
     last: Mutex<Option<Py<PyAny>>>,
     profile: Arc<Profile>,
 }
@@ -52,7 +52,7 @@ impl std::fmt::Debug for PyProcessorSupplier {
 }
 
 impl PyProcessorSupplier {
-    /// With its display name (`app.py:12 Enrich`).
+    /// `name` is the display name (`app.py:12 Enrich`).
     pub fn new(name: String, make: Py<PyAny>) -> Self {
         Self {
             name: name.into(),
@@ -108,14 +108,14 @@ impl ProcessorSupplier for PyProcessorSupplier {
     }
 }
 
-/// One processor, of one lane.
+/// The processor of one lane.
 struct PyProcessor {
     name: Arc<str>,
     object: Py<PyAny>,
     context: Py<ProcessorContext>,
     scope: Arc<CallScope>,
     profile: Arc<Profile>,
-    /// The address of who made it.
+    /// Address of the supplier, which identifies the callee of current calls.
     callee: usize,
 }
 
@@ -133,7 +133,7 @@ impl PyProcessor {
 }
 
 impl PyProcessor {
-    /// A call that is about no record.
+    /// Runs a callback that concerns no record.
     fn alone<T>(&self, body: impl FnOnce(Python<'_>) -> T) -> T {
         forget_record();
         within(self.callee, true, || Python::attach(body))
@@ -217,19 +217,19 @@ impl Processor for PyProcessor {
         self.alone(|py| {
             let object = self.object.bind(py);
             if let Err(error) = object.call_method0(intern!(py, "close")) {
-                // The engine is at its end, whatever this says; Python's own hook shows it.
+                // The engine stops regardless of this error; Python's unraisable hook reports it.
                 error.write_unraisable(py, Some(object));
             }
         });
     }
 }
 
-/// The callback of a schedule.
+/// The callback of a punctuation.
 pub struct PyPunctuator {
     pub name: Arc<str>,
     pub callback: Py<PyAny>,
     pub scope: Arc<CallScope>,
-    /// The address of who made the processor.
+    /// Address of the processor's supplier.
     pub callee: usize,
 }
 

@@ -1,10 +1,10 @@
-//! What calls into Python cost: how many, how long inside, how long until the interpreter was free.
+//! Measures calls into Python: their number, the time inside, and the time waiting for the interpreter.
 //!
-//! Wraps every attach, except those of the event loop, which tells what its calls took. A batch
-//! costs three looks at the clock. Calls that come one by one (aggregators, within a scope that
-//! holds the interpreter for a batch) are measured each if they are long; of short ones every
-//! eighth is, and stands for those before it. Owns relaxed counters that all lanes share. Never
-//! blocks. Ends one process: the copy of this one that a function forked and came back from.
+//! Wraps every attach except those of the event loop, which reports the durations of its calls. A batch
+//! costs three clock reads. Single calls (aggregators, within a scope that holds the interpreter for a
+//! batch) are each measured if they are long; of short calls every eighth is measured and counts for
+//! those before it. Owns relaxed counters that all lanes share. Never blocks. Also ends a forked copy of
+//! the process in which a user function returns.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -14,27 +14,27 @@ use stoatflow_core::{Clock, SystemClock};
 use stoatflow_operators::current_call::within;
 use stoatflow_operators::{Cost, Failed};
 
-/// Calls that take longer are measured each: the looks at the clock don't show any more.
+/// Longer calls are each measured; clock reads are negligible beside them.
 const LONG: Duration = Duration::from_micros(4);
 
-/// So many short calls go by between two that are measured.
+/// Number of short calls between two that are measured.
 const SKIPPED: u32 = 7;
 
-/// How often this process came out of a fork. A process has one such number, like its id.
+/// Number of forks between the original process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// How often this process came out of a fork, until now.
+/// Number of forks between the original process and this one, so far.
 pub fn forks() -> u32 {
     FORKS.load(Relaxed)
 }
 
-/// Called in a process that was just forked.
+/// Called in a child process right after a fork.
 #[pyfunction]
 fn count_fork() {
     FORKS.fetch_add(1, Relaxed);
 }
 
-/// Has forks counted.
+/// Registers `count_fork`.
 pub fn watch_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     let os = py.import("os")?;
@@ -47,8 +47,8 @@ pub fn watch_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
     register.call((), Some(&when)).map(drop)
 }
 
-/// The lanes, the broker and the stores belong to the process that was forked: its copy must not
-/// touch them, nor run what is registered for the end of it.
+/// Ends a forked copy of the process. Lanes, broker and stores belong to the parent, so the copy must
+/// neither touch them nor run exit handlers.
 #[cold]
 fn leave(py: Python<'_>) {
     const SOFTWARE: i32 = 70;
@@ -71,9 +71,9 @@ pub struct Profile {
     calls: AtomicU64,
     inside_ns: AtomicU64,
     waiting_ns: AtomicU64,
-    /// Calls since one was measured.
+    /// Calls since the last measured one.
     since: AtomicU32,
-    /// How many are to go by until the next one.
+    /// Number of calls to skip before measuring again.
     skip: AtomicU32,
 }
 
@@ -86,7 +86,8 @@ impl Profile {
         }
     }
 
-    /// Calls for a batch of so many. `callee`: what is noted to run, by its address.
+    /// Measures a batch of `size` calls. `callee` is the address under which the running function is
+    /// noted.
     pub fn batch(
         &self,
         callee: usize,
@@ -101,19 +102,20 @@ impl Profile {
         })
     }
 
-    /// One call.
+    /// Counts one call, and measures some of them.
     pub fn call<T>(&self, callee: usize, body: impl for<'py> FnOnce(Python<'py>) -> T) -> T {
         self.calls.fetch_add(1, Relaxed);
         let since = self.since.fetch_add(1, Relaxed);
         if since < self.skip.load(Relaxed) {
             return within(callee, false, || Python::attach(|py| watched(py, body)));
         }
-        // Another thread may have come here at the same time: each call is stood for once.
+        // Another thread may get here at the same time; the swap counts each call once.
         let weight = self.since.swap(0, Relaxed);
         self.measured(callee, weight, body)
     }
 
-    /// A call that was measured elsewhere, in the thread that made it. `forks`: see [`forks`].
+    /// Counts a call that was measured elsewhere, in the thread that made it. `forks` is [`forks`] at
+    /// its start.
     pub fn count(&self, py: Python<'_>, inside: Duration, waiting: Duration, forks: u32) {
         if FORKS.load(Relaxed) != forks {
             leave(py);
@@ -123,7 +125,7 @@ impl Profile {
         add(&self.waiting_ns, waiting, 1);
     }
 
-    /// Keeps the interpreter for calls that are counted themselves.
+    /// Holds the interpreter while `body` makes calls that are counted themselves.
     pub fn scope(&self, body: &mut dyn FnMut()) {
         let asked = self.clock.monotonic();
         Python::attach(|_| {
@@ -136,7 +138,7 @@ impl Profile {
         });
     }
 
-    /// `weight`: how many calls this one stands for.
+    /// `weight` is the number of calls that this one counts for.
     fn measured<T>(
         &self,
         callee: usize,

@@ -1,5 +1,5 @@
-//! Protobuf for the test driver and the DSL: `ProtobufFormat` finds the descriptors of what the
-//! user gave, and reads and writes messages as the engine does.
+//! Protobuf for the test driver and the DSL: `ProtobufFormat` finds the descriptors in what the user
+//! passed, and reads and writes messages as the engine does.
 
 use crate::convert::{from_py, to_py};
 use crate::errors::to_py_err;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use stoatflow_core::{Bytes, CustomSerde, Datum, SchemaPlace};
 use stoatflow_formats::protobuf::{Format, Schema, files, needed, of_file, of_registered, of_text};
 
-/// A message type with what stands before the bytes of its records.
+/// A message type, with the framing that precedes the bytes of each message.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct ProtobufFormat {
     format: Format,
@@ -64,7 +64,7 @@ impl ProtobufFormat {
         Ok(PyBytes::new(py, &descriptors))
     }
 
-    /// The descriptors of a file as a registry has it, and of those that it imports, by their names there.
+    /// The descriptors of a file from a registry and of its imports, by the names they have there.
     #[staticmethod]
     #[allow(clippy::needless_pass_by_value)]
     fn of_registered<'py>(
@@ -76,8 +76,8 @@ impl ProtobufFormat {
         Ok(PyBytes::new(py, &descriptors))
     }
 
-    /// The same, with ids and schemas that a registry knows, written into a topic. Without one, no
-    /// topic is known.
+    /// The same format, with ids and schemas from a registry, for values written to `topic`. `topic` is
+    /// `None` if it is only known per record.
     #[pyo3(signature = (schemas, topic=None, is_key=false))]
     fn registered(&self, schemas: Py<PyAny>, topic: Option<&str>, is_key: bool) -> Self {
         let place = SchemaPlace::of(topic, is_key);
@@ -88,14 +88,16 @@ impl ProtobufFormat {
         }
     }
 
-    /// Is the message of these descriptors written as this one, and is it at the same place of its file?
+    /// Whether the message in `descriptors` has the encoding of this one, and the same position in its
+    /// file.
     fn writes_as(&self, descriptors: &[u8]) -> PyResult<bool> {
         let (descriptors, _) = needed(descriptors, Some(&self.message)).map_err(to_py_err)?;
         let other = Schema::parse(&descriptors, &self.message).map_err(to_py_err)?;
         Ok(self.format.schema().writes_as(&other))
     }
 
-    /// The name of the message's file, and all files: names, the names of what they import, descriptors.
+    /// The name of the message's file, and all files with their names, the names of their imports, and
+    /// their descriptors.
     #[allow(clippy::type_complexity)]
     fn files<'py>(
         &self,
@@ -109,7 +111,7 @@ impl ProtobufFormat {
         Ok((own, files.collect()))
     }
 
-    /// The descriptors of all that the message needs.
+    /// The descriptors of the message and everything it refers to.
     #[getter]
     fn descriptors<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.descriptors)
@@ -127,13 +129,13 @@ impl ProtobufFormat {
         Ok(PyBytes::new(value.py(), &encoded.map_err(to_py_err)?))
     }
 
-    /// What a function gets for bytes.
+    /// The object that a function receives for these bytes.
     fn view<'py>(&self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         let decoded = self.format.decode(&Bytes::copy_from_slice(data));
         to_py(py, &decoded.map_err(to_py_err)?)
     }
 
-    /// The value of bytes, plain.
+    /// The decoded value as plain Python objects.
     fn decode<'py>(&self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         let decoded = self.format.decode(&Bytes::copy_from_slice(data));
         match decoded.map_err(to_py_err)? {
@@ -143,7 +145,7 @@ impl ProtobufFormat {
         }
     }
 
-    /// The message's own bytes, without what stands before them.
+    /// The message's own bytes, without the framing.
     fn body<'py>(&self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         let body = self.format.body(&Bytes::copy_from_slice(data));
         Ok(PyBytes::new(py, &body.map_err(to_py_err)?))

@@ -1,7 +1,7 @@
-//! Committed state for Python: snapshots and the readers of their stores.
+//! Reads of committed state from Python: snapshots and the readers of their stores.
 //!
-//! Takes Python keys and times, gives Python values. Reading waits with the interpreter detached,
-//! so any thread may ask, while the application and other readers go on.
+//! Takes Python keys and timestamps, returns Python values. Reads with the interpreter detached, so any
+//! thread may query while the application and other readers go on.
 
 pub mod changes;
 mod find;
@@ -20,17 +20,17 @@ use stoatflow_plan::StoreKind;
 use stoatflow_plan::find::FindSpec;
 use stoatflow_state::{Stored, VersionedRecord};
 
-/// So many entries are read at a time.
+/// Number of entries per page.
 const PAGE: usize = 1000;
 
-/// A value and its time.
+/// A value and its timestamp.
 type Found<'py> = (Bound<'py, PyAny>, i64);
-/// A value, since when it holds, until when.
+/// A value, the time it is valid from, and the time it is valid to.
 type FoundVersion<'py> = (Bound<'py, PyAny>, i64, Option<i64>);
-/// A windowed key, the value, its time.
+/// A windowed key, the value, its timestamp.
 type FoundWindow<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, i64);
 
-/// One committed epoch of a store, or of all of them.
+/// A snapshot of one committed epoch, of one store or of all.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct StateSnapshot {
     engine: stoatflow_engine::Engine,
@@ -50,7 +50,7 @@ impl StateSnapshot {
 
 #[pymethods]
 impl StateSnapshot {
-    /// The number of the epoch in this run; 0: what earlier runs have left.
+    /// The number of the epoch in this run; 0 is the state that earlier runs left.
     #[getter]
     fn epoch(&self) -> u64 {
         self.of.cut().epoch.0
@@ -64,7 +64,7 @@ impl StateSnapshot {
         position.collect()
     }
 
-    /// Reads a store of it.
+    /// A reader for a store of the snapshot.
     fn reader(&self, py: Python<'_>, store: &str) -> PyResult<StateReader> {
         check(&self.closed)?;
         let reader = py.detach(|| self.engine.reader(&self.of, store));
@@ -74,7 +74,7 @@ impl StateSnapshot {
         })
     }
 
-    /// Lets it go; more than once is allowed.
+    /// Releases the snapshot. Calling it again has no effect.
     fn close(&self, py: Python<'_>) {
         self.closed.store(true, Relaxed);
         py.detach(|| self.of.close());
@@ -91,7 +91,7 @@ fn check(closed: &AtomicBool) -> PyResult<()> {
     ))
 }
 
-/// The word for a kind of store that can be read.
+/// The Python name of a kind of store that can be read.
 pub const fn kind_name(kind: StoreKind) -> &'static str {
     match kind {
         StoreKind::Window { .. } => "window",
@@ -101,7 +101,7 @@ pub const fn kind_name(kind: StoreKind) -> &'static str {
     }
 }
 
-/// A store of a snapshot.
+/// Reads a store of a snapshot.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct StateReader {
     reader: Arc<StoreReader>,
@@ -164,20 +164,20 @@ fn window<'py>(
 
 #[pymethods]
 impl StateReader {
-    /// What kind of store it is.
+    /// The kind of the store.
     #[getter]
     fn kind(&self) -> &'static str {
         kind_name(self.reader.kind())
     }
 
-    /// Value and time of a key.
+    /// Value and timestamp of a key.
     fn get<'py>(&self, py: Python<'py>, of: &Bound<'py, PyAny>) -> PyResult<Option<Found<'py>>> {
         let of = key(of)?;
         let got = self.read(py, |reader| reader.get(&of))?;
         got.map(|stored| found(py, &stored)).transpose()
     }
 
-    /// Value and time of each of these keys.
+    /// Value and timestamp of each of these keys.
     fn get_many<'py>(
         &self,
         py: Python<'py>,
@@ -193,7 +193,7 @@ impl StateReader {
         shown.collect()
     }
 
-    /// Entries in the order of the keys' bytes: key, value, time.
+    /// Entries in the order of the keys' bytes: key, value, timestamp.
     #[pyo3(signature = (lo=None, hi=None, prefix=None, reverse=false))]
     fn rows(
         &self,
@@ -212,7 +212,7 @@ impl StateReader {
         })
     }
 
-    /// How many keys there are.
+    /// The number of keys in a range.
     #[pyo3(signature = (lo=None, hi=None, prefix=None))]
     fn count(
         &self,
@@ -225,7 +225,7 @@ impl StateReader {
         self.read(py, |reader| reader.count(&span))
     }
 
-    /// A page of rows that meet a condition, where the next one begins, and how they were found.
+    /// A page of rows that meet a condition, the cursor of the next page, and how the rows were found.
     #[pyo3(signature = (query_json, cursor=None))]
     fn find<'py>(
         &self,
@@ -238,13 +238,13 @@ impl StateReader {
         find::page(py, &page)
     }
 
-    /// How rows would be found.
+    /// How the rows of a query would be found.
     fn explain<'py>(&self, py: Python<'py>, query_json: &[u8]) -> PyResult<find::Shown> {
         let spec = FindSpec::decode(query_json).map_err(to_py_err)?;
         Ok(find::shown(&self.read(py, |reader| reader.explain(&spec))?))
     }
 
-    /// Value and time of one window.
+    /// Value and timestamp of one window.
     fn window<'py>(
         &self,
         py: Python<'py>,
@@ -256,7 +256,7 @@ impl StateReader {
         got.map(|stored| found(py, &stored)).transpose()
     }
 
-    /// Windows of some keys that start within both times.
+    /// Windows of a range of keys that start between two times.
     fn windows<'py>(
         &self,
         py: Python<'py>,
@@ -279,7 +279,8 @@ impl StateReader {
         shown.collect()
     }
 
-    /// Sessions of some keys that end at or after one time and start at or before another.
+    /// Sessions of a range of keys that end at `earliest_end` or later and start at `latest_start` or
+    /// earlier.
     fn sessions<'py>(
         &self,
         py: Python<'py>,
@@ -299,7 +300,7 @@ impl StateReader {
         shown.collect()
     }
 
-    /// The version of a key that holds, or held at a time.
+    /// The version of a key that is valid now or was valid at `as_of`.
     #[pyo3(signature = (of, as_of=None))]
     fn version<'py>(
         &self,
@@ -312,7 +313,7 @@ impl StateReader {
         got.map(|record| version(py, &record)).transpose()
     }
 
-    /// The versions of a key that held at some time within both, ascending.
+    /// The versions of a key that were valid at some time between `frm` and `to`, ascending.
     fn history<'py>(
         &self,
         py: Python<'py>,
@@ -326,7 +327,7 @@ impl StateReader {
     }
 }
 
-/// What is read already, and where to read on.
+/// The entries of the current page, and the position of the next one.
 #[derive(Default)]
 struct Rest {
     rows: VecDeque<(Datum, Stored)>,
@@ -380,13 +381,13 @@ impl StateRows {
         shown.transpose()
     }
 
-    /// Forgets the rest.
+    /// Closes the iterator and drops the remaining entries.
     fn close(&self, py: Python<'_>) {
         let closed = Rest {
             closed: true,
             ..Rest::default()
         };
-        // Another thread may decode with a serde of the user's, under this lock.
+        // Detached, because another thread may hold this lock while it decodes with a serde in Python.
         let rest = py.detach(|| std::mem::replace(&mut *self.rest.lock(), closed));
         drop(rest);
     }

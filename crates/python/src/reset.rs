@@ -1,7 +1,6 @@
-//! The border of `stoatflow reset`: a request in, what is done out, as JSON.
+//! The Rust side of `stoatflow reset`: takes a request, returns what was done as JSON.
 //!
-//! Everything that waits runs with the interpreter detached; `agree` is called in between, before
-//! anything is changed.
+//! Blocking calls run with the interpreter detached; `agree` is called before anything is changed.
 
 use crate::embedded::EmbeddedBroker;
 use crate::engine::PreparedRun;
@@ -18,7 +17,7 @@ use stoatflow_engine::reset::{self, orphans};
 use stoatflow_engine::startup::EngineSpec;
 use stoatflow_protocol::reset::{Move, Request, Target};
 
-/// Makes a reset, or with no `agree` only tells what it would do.
+/// Resets an application. Without `agree`, only returns what a reset would do.
 #[pyfunction(name = "reset")]
 #[pyo3(signature = (plan, pairs, to, of, topics, agree=None, broker=None))]
 #[allow(clippy::too_many_arguments)] // the shape of the Python call
@@ -44,7 +43,8 @@ pub fn reset_application(
     done.map(|plan| shown(&plan)).map_err(|e| raised(py, e))
 }
 
-/// Removes what stores that the topology doesn't have have left, or with no `agree` only tells what there is.
+/// Removes the changelogs and local state of stores that the topology no longer has. Without `agree`,
+/// only lists them.
 #[pyfunction]
 #[pyo3(signature = (plan, pairs, named, agree=None, broker=None))]
 pub fn remove_orphans(
@@ -81,7 +81,7 @@ fn spec(
     })
 }
 
-/// What `agree` raised is its caller's: it comes back as it is.
+/// An exception that `agree` raised is passed on unchanged.
 fn raised(py: Python<'_>, error: Error) -> PyErr {
     match error.cause().and_then(|c| c.downcast_ref::<PyCause>()) {
         Some(raised) => raised.exception.clone_ref(py),

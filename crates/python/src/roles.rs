@@ -1,8 +1,8 @@
-//! What the functions of a plan are there for, as far as the border must know.
+//! Determines how the results of a plan's functions are used, as far as conversions depend on it.
 //!
-//! Takes the physical plan and its custom serdes; gives for each callable whether its results are keys, and
-//! whether they are the aggregates of a store, which functions get as views, as objects of their own, or as
-//! what a serde of the user's makes. One that is used for several things is neither.
+//! Takes the physical plan and its custom serdes; returns for each callable whether its results are
+//! keys, or aggregates of a store. Functions receive aggregates as views, as dicts and lists that they
+//! may change, or as the store's serde decodes them. A callable with several uses gets the role `Value`.
 
 use crate::serde::PLAIN_JSON;
 use std::collections::BTreeMap;
@@ -13,22 +13,23 @@ use stoatflow_plan::SerdeSpec;
 use stoatflow_plan::physical::{Node, Op};
 use stoatflow_plan::{PhysicalPlan, callables};
 
-/// What becomes of a function's results.
+/// How a function's results are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResultRole {
     #[default]
     Value,
-    /// The key of a record: equal ones must have equal bytes.
+    /// The key of a record: equal keys must have equal bytes.
     Key,
-    /// A value that the function sees again, from the store or as it was left: both times as a view.
+    /// A value that the function receives again, from the store or from the last call: always as a view.
     Aggregate,
-    /// The same, both times as a dict or a list that it may change.
+    /// Like `Aggregate`, but always as a dict or a list that the function may change.
     OwnAggregate,
-    /// The same, both times as Python code decodes it: the serde of this store, or the class of its messages.
+    /// Like `Aggregate`, but always as Python code decodes it: the serde of this store, or the class of
+    /// its messages.
     Decoded(StoreId),
 }
 
-/// The roles of a plan's callables, by their numbers.
+/// The roles of a plan's callables, by function number.
 pub fn roles(plan: &PhysicalPlan, serdes: &[Arc<dyn CustomSerde>]) -> BTreeMap<u32, ResultRole> {
     let mut roles = BTreeMap::new();
     for node in &plan.nodes {
@@ -53,7 +54,7 @@ fn role(plan: &PhysicalPlan, node: &Node, serdes: &[Arc<dyn CustomSerde>]) -> Re
         | Op::SessionAggregate { store, .. }
         | Op::TableAggregate { store, .. } => {
             let kept = plan.stores.get(usize::from(store.0));
-            // Stores with one serde are one: their aggregates look alike.
+            // Stores with the same serde share a role, because their aggregates look alike.
             let store = plan
                 .stores
                 .iter()

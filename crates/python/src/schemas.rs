@@ -1,8 +1,8 @@
-//! Schema registries, which are asked in Python: only ids that nobody has seen come here.
+//! Schema registries, implemented in Python and called only for ids that are not cached yet.
 //!
-//! Takes the object `schemas` of a serde (`schema(id)`, `id(place, name, is_key)`), gives the port
-//! that formats ask. Exceptions of this package come back as the errors that they are; whatever
-//! else is raised means that nothing is known of a record, so no handler is asked about it.
+//! Takes the object `schemas` of a serde (`schema(id)`, `id(place, name, is_key)`), implements the
+//! registry interface of the formats. Exceptions of this package convert to their own error kinds; any
+//! other exception says nothing about the record, so error handlers are not called.
 
 use crate::errors::PyCause;
 use pyo3::prelude::*;
@@ -22,7 +22,7 @@ impl std::fmt::Debug for PySchemas {
 }
 
 impl PySchemas {
-    /// What a serde asks, if it asks a registry.
+    /// The registry of a serde, if it has one.
     pub fn of(serde: &Bound<'_, PyAny>) -> PyResult<Option<Arc<Self>>> {
         let schemas = serde.getattr_opt("schemas")?;
         Ok(schemas
@@ -30,7 +30,7 @@ impl PySchemas {
             .map(|schemas| Self::new(schemas.unbind())))
     }
 
-    /// Of the object itself.
+    /// Wraps the object itself.
     pub fn new(schemas: Py<PyAny>) -> Arc<Self> {
         Arc::new(Self(schemas))
     }
@@ -57,7 +57,7 @@ impl SchemaRegistry for PySchemas {
     }
 }
 
-/// The error that an exception stands for.
+/// The error for an exception of a registry.
 fn said(py: Python<'_>, exception: PyErr) -> Error {
     let value = exception.value(py);
     let text = |name: &str| -> Option<String> {
@@ -74,11 +74,11 @@ fn said(py: Python<'_>, exception: PyErr) -> Error {
             if kind == ErrorKind::Serde {
                 error
             } else {
-                error.beyond_handlers()
+                error.bypass_handlers()
             }
         }
         _ => Error::user("asking the schema registry failed")
-            .beyond_handlers()
+            .bypass_handlers()
             .caused_by(PyCause::new(exception)),
     }
 }

@@ -3,6 +3,7 @@
 use crate::convert::{from_py, to_py};
 use crate::errors::PyCause;
 use crate::schemas::PySchemas;
+use crate::typed_json::TypedJsonSerde;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ impl std::fmt::Debug for PySerde {
 }
 
 impl PySerde {
-    /// Named by its class.
+    /// Creates a serde that is named by its class.
     pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(Self {
             name: object.get_type().qualname()?.to_string(),
@@ -33,10 +34,26 @@ impl PySerde {
         })
     }
 
-    /// The same, which knows a registry if the object does: only serdes of this package do.
+    /// The same, with another name in messages.
+    fn named(mut self, name: String) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// Adds the registry of the object, if it has one: only serdes of this package do.
     fn asking(mut self) -> PyResult<Self> {
         self.schemas = Python::attach(|py| PySchemas::of(self.object.bind(py)))?;
         Ok(self)
+    }
+
+    /// The object of these bytes.
+    ///
+    /// # Errors
+    /// `Serde` if the deserializer raises.
+    pub fn object<'py>(&self, py: Python<'py>, bytes: &Bytes) -> Result<Bound<'py, PyAny>> {
+        let bytes = (PyBytes::new(py, bytes),);
+        let value = self.object.bind(py).call_method1("deserialize", bytes);
+        value.map_err(|e| self.failed("deserialize", e))
     }
 
     fn failed(&self, what: &str, exception: PyErr) -> Error {
@@ -75,22 +92,17 @@ impl CustomSerde for PySerde {
     }
 
     fn decode(&self, bytes: &Bytes) -> Result<Datum> {
-        let attached = |py: Python<'_>| {
-            let value = self
-                .object
-                .bind(py)
-                .call_method1("deserialize", (PyBytes::new(py, bytes),));
-            from_py(&value.map_err(|e| self.failed("deserialize", e))?)
-        };
-        within(address(self), true, || Python::attach(attached))
+        within(address(self), true, || {
+            Python::attach(|py| from_py(&self.object(py, bytes)?))
+        })
     }
 }
 
 /// The name of [`PlainJsonSerde`].
 pub const PLAIN_JSON: &str = "json(decode=dict)";
 
-/// `Serdes.json(decode="dict")`: the bytes of the JSON serde, shown to functions as dicts and lists of their
-/// own. Never calls Python: the text is decoded where a function gets it.
+/// `Serdes.json(decode="dict")`: encodes like the JSON serde, but functions receive dicts and lists that
+/// they may change. Never calls Python: the text is decoded when a function receives it.
 #[derive(Debug)]
 pub struct PlainJsonSerde;
 
@@ -112,7 +124,7 @@ impl CustomSerde for PlainJsonSerde {
     }
 }
 
-/// The serde that an object of the user's stands for.
+/// The serde for a user's object.
 pub fn custom(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn CustomSerde>> {
     let class = object
         .py()
@@ -122,6 +134,15 @@ pub fn custom(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn CustomSerde>> {
         return Ok(Arc::new(PlainJsonSerde));
     }
     let serde = PySerde::new(object)?;
+    let typed = object
+        .py()
+        .import("stoatflow.serdes.typed")?
+        .getattr("TypedJsonSerde")?;
+    if object.is_exact_instance(&typed) {
+        let name = object.getattr("name")?.extract()?;
+        let validate = object.getattr("validate")?.extract()?;
+        return Ok(Arc::new(TypedJsonSerde::new(serde.named(name), validate)));
+    }
     let base = object
         .py()
         .import("stoatflow.serdes.registered")?

@@ -1,4 +1,4 @@
-//! Settings and the tables that Python is checked against.
+//! Settings, and the tables that Python code is checked against.
 
 use crate::engine::tokens_of;
 use crate::errors::to_py_err;
@@ -13,11 +13,11 @@ use stoatflow_core::settings::KEYS;
 use stoatflow_core::{Error, Settings};
 use stoatflow_log::kafka;
 
-/// Settings as Python gives them.
+/// Settings as passed from Python.
 pub type Pairs<'py> = Vec<(String, Bound<'py, PyAny>)>;
 
-/// The plain data of pairs, without the function that makes tokens. What isn't a scalar is shown to
-/// the checker as its text.
+/// Converts pairs to plain data, without the token function. Values that are no scalars are passed to
+/// the checker as text.
 pub fn to_values(pairs: &Pairs<'_>) -> PyResult<Vec<(String, Value)>> {
     pairs
         .iter()
@@ -47,8 +47,8 @@ pub fn checked(values: &[(String, Value)]) -> Result<Settings, Error> {
     Settings::from_pairs(values)
 }
 
-/// What sources and stores get that don't say their serdes or their time: the words of the settings
-/// that were given. A serde of the user's code is `custom`.
+/// Default key serde, value serde and timestamp extractor for sources and stores that name none, as the
+/// settings spell them. A serde in user code is `custom`.
 #[pyfunction]
 pub fn source_defaults(pairs: Pairs<'_>) -> PyResult<[Option<&'static str>; 3]> {
     const NAMES: [&str; 3] = [
@@ -75,13 +75,14 @@ pub fn source_defaults(pairs: Pairs<'_>) -> PyResult<[Option<&'static str>; 3]> 
     ])
 }
 
-/// Every name of Kafka Streams' `StreamsConfig` with what becomes of it, as Markdown.
+/// A Markdown table of all names in Kafka Streams' `StreamsConfig` and how each is treated.
 #[pyfunction]
 pub fn streams_config_markdown() -> String {
     stoatflow_core::settings::streams_markdown()
 }
 
-/// Raises a `ConfigError` with every problem: of the settings, else of the clients' properties.
+/// Raises a `ConfigError` that lists all problems of the settings; if there are none, those of the
+/// client properties.
 #[pyfunction]
 pub fn check_settings(pairs: Pairs<'_>) -> PyResult<()> {
     let settings = checked(&to_values(&pairs)?).map_err(to_py_err)?;
@@ -92,7 +93,7 @@ pub fn check_settings(pairs: Pairs<'_>) -> PyResult<()> {
     kafka::check_properties(servers, &settings.client_properties, tokens).map_err(to_py_err)
 }
 
-/// Name, type, default and text of every setting.
+/// Name, type, default and description of every setting.
 #[pyfunction]
 pub fn settings_schema() -> Vec<(&'static str, String, Option<&'static str>, &'static str)> {
     KEYS.iter()
@@ -100,7 +101,7 @@ pub fn settings_schema() -> Vec<(&'static str, String, Option<&'static str>, &'s
         .collect()
 }
 
-/// The name of every error kind, the action it asks for, and the class of its exceptions.
+/// The name of every error kind, the recommended action, and its exception class.
 #[pyfunction]
 pub fn error_kinds() -> Vec<(&'static str, &'static str, &'static str)> {
     ERROR_KINDS

@@ -1,9 +1,9 @@
-//! Dicts of the user's, held still while they are gone through.
+//! Safe iteration over dicts that user code may change.
 //!
-//! Takes a dict that a function gave and may have kept; gives its items as they are now. Another
-//! thread may change the dict meanwhile, which ends PyO3's iterators with a panic: without a GIL at
-//! any moment, with one as soon as anything made of an item has the interpreter collect garbage,
-//! whose callbacks and finalizers are Python.
+//! Takes a dict that a function returned and may have kept; returns its items as of now. Another thread
+//! may change the dict meanwhile, and PyO3's iterators panic on that: without a GIL at any moment, with
+//! one as soon as converting an item triggers garbage collection, whose callbacks and finalizers are
+//! Python code.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -14,10 +14,10 @@ pub type DictItem<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 /// See the module.
 pub fn steady<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Vec<DictItem<'py>>> {
     if cfg!(Py_GIL_DISABLED) {
-        // The interpreter makes a copy in one go.
+        // The interpreter copies the dict atomically.
         Ok(dict.copy()?.iter().collect())
     } else {
-        // Counts references, and runs nothing.
+        // Only increments reference counts, runs no Python code.
         Ok(dict.iter().collect())
     }
 }

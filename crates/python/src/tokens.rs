@@ -1,8 +1,8 @@
-//! Tokens that a Python function makes (`oauth_cb`), for SASL/OAUTHBEARER.
+//! OAuth tokens from a Python function (`oauth_cb`), for SASL/OAUTHBEARER.
 //!
-//! Takes the caller of `stoatflow._runtime.oauth_calls`, gives a provider of tokens. The function
-//! runs in a thread of Python's: the client waits on a channel, without the interpreter, and no
-//! longer than it wants. Keeps no token.
+//! Takes the `TokenCalls` object of `stoatflow._runtime.oauth_calls`, implements a token provider. The
+//! function runs in a Python thread: the client waits on a channel, without the interpreter, and no
+//! longer than its timeout. Caches no token.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -14,19 +14,21 @@ use std::time::Duration;
 use stoatflow_core::{Error, Result};
 use stoatflow_log::kafka::{OauthToken, TokenProvider};
 
-/// So many calls may be left behind that don't come back; no further one is begun then.
+/// Maximum number of calls that have timed out and still run; beyond it no further call is started.
 const LEFT_BEHIND: u32 = 3;
-/// An async function is cancelled by its own event loop, which says so a little later.
+/// Extra wait: an async function is cancelled by its event loop at the timeout, which reports it a
+/// little later.
 const SLACK: Duration = Duration::from_millis(250);
-/// What to do about a call that takes too long.
+/// Advice for a call that takes too long.
 const LATE: &str = "give its HTTP client a time-out, or raise sasl.login.read.timeout.ms";
 
-/// The setting, as Python names it; as a keyword argument or a variable it has a dot.
+/// Whether a setting is the token function. Python names it with an underscore; as a keyword argument or
+/// a variable it has a dot.
 pub fn is_setting(name: &str) -> bool {
     matches!(name, "oauth_cb" | "oauth.cb")
 }
 
-/// The function.
+/// A token provider that calls a Python function.
 pub struct PyTokens {
     calls: Py<PyAny>,
     name: String,
@@ -40,7 +42,7 @@ impl Debug for PyTokens {
 }
 
 impl PyTokens {
-    /// Of the `TokenCalls` of a function.
+    /// Takes the `TokenCalls` of a function.
     pub fn new(calls: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(Self {
             name: calls.getattr(intern!(calls.py(), "name"))?.extract()?,
@@ -70,7 +72,7 @@ impl TokenProvider for PyTokens {
             running: Arc::clone(&self.running),
             has_ended: AtomicBool::new(false),
         };
-        // None: the interpreter is about to end.
+        // `None` if the interpreter is shutting down.
         let begun = Python::try_attach(|py| {
             let calls = self.calls.bind(py);
             let begun = calls.call_method1(intern!(py, "begin"), (answer, within.as_secs_f64()));
@@ -90,7 +92,7 @@ impl TokenProvider for PyTokens {
     }
 }
 
-/// Where the outcome of one call goes.
+/// Receives the outcome of one call.
 #[pyclass(frozen, module = "stoatflow._native")]
 struct TokenAnswer {
     sender: SyncSender<Result<OauthToken>>,
@@ -105,7 +107,7 @@ impl Drop for TokenAnswer {
 }
 
 impl TokenAnswer {
-    /// The call has come back. Python may keep this object for longer, with the stack of an exception.
+    /// The call has returned. Python may keep this object longer, in the traceback of an exception.
     fn end(&self) {
         if !self.has_ended.swap(true, SeqCst) {
             self.running.fetch_sub(1, SeqCst);
@@ -114,7 +116,7 @@ impl TokenAnswer {
 
     fn send(&self, outcome: Result<OauthToken>) {
         self.end();
-        // Whoever does not wait any more asks again.
+        // A caller that has timed out will call again.
         let _late = self.sender.try_send(outcome);
     }
 }

@@ -1,9 +1,8 @@
-//! Topics as the command line reads and writes them: by position, and in transactions.
+//! Access to topics for the command line: reads by position, writes in transactions.
 //!
-//! Takes settings, gives what is asked of a broker, readers of a range of a partition, and a
-//! writer. Goes through the engine's own client, so that TLS and SASL are those of the application.
-//! Never decides anything: that is Python's (`stoatflow.dlq`). Whatever waits does so with the
-//! interpreter detached.
+//! Takes settings, answers questions about a broker, and creates readers of a range of a partition and
+//! transactional writers. Uses the engine's own client, so TLS and SASL are those of the application.
+//! Makes no decisions: Python does (`stoatflow.dlq`). Blocking calls run with the interpreter detached.
 
 use crate::embedded::EmbeddedBroker;
 use crate::engine::PreparedRun;
@@ -19,13 +18,13 @@ use stoatflow_core::{
     TopicPartition,
 };
 use stoatflow_log::{
-    Broker, CommitOutcome, Consumer, ConsumerRecord, Forgetting, NewTopic, Producer, ProducerMode,
-    ProducerRecord,
+    Broker, ClusterExpiry, CommitOutcome, Consumer, ConsumerRecord, NewTopic, Producer,
+    ProducerMode, ProducerRecord,
 };
 
-/// How long a question, or an answer that doesn't come, is waited for.
+/// Timeout of a request, and of a read that returns no records.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// After so long a reader looks for Ctrl-C.
+/// Poll timeout, after which a reader checks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(200);
 
 type PyHeaders<'py> = Vec<(String, Option<Bound<'py, PyBytes>>)>;
@@ -49,7 +48,7 @@ type WrittenRecord = (
     Vec<(String, Option<Vec<u8>>)>,
 );
 
-/// The way to the topics of a broker.
+/// A client for the topics of a broker.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct TopicsClient {
     broker: Arc<dyn Broker>,
@@ -70,13 +69,13 @@ impl TopicsClient {
         })
     }
 
-    /// Where it is.
+    /// The broker's address.
     #[getter]
     fn address(&self) -> String {
         self.broker.address()
     }
 
-    /// The number of partitions of a topic and its id, if it has one; `None` if there is no such topic.
+    /// The number of partitions of a topic, and its id if it has one; `None` if the topic doesn't exist.
     fn topic(&self, py: Python<'_>, name: &str) -> PyResult<Option<(i32, Option<String>)>> {
         let found = py
             .detach(|| self.broker.topics(&[name], PATIENCE))
@@ -85,8 +84,8 @@ impl TopicsClient {
         Ok(info.map(|info| (info.partitions, info.id.map(|id| id.to_string()))))
     }
 
-    /// The first offset and the end of each partition; a `read_committed` reader sees nothing from
-    /// the end on.
+    /// The first offset and the end of each partition; a `read_committed` reader sees no record at or
+    /// beyond the end.
     fn ranges(&self, py: Python<'_>, topic: &str, partitions: i32) -> PyResult<Vec<(i64, i64)>> {
         let all = partitions_of(topic, partitions);
         let found = py
@@ -96,9 +95,10 @@ impl TopicsClient {
         Ok(found.into_iter().map(range).collect())
     }
 
-    /// Does a record stay until another one of its key comes?
+    /// Whether the latest record of each key is kept: the topic is compacted, or the broker deletes
+    /// nothing.
     fn keeps_latest(&self, py: Python<'_>, topic: &str) -> PyResult<bool> {
-        if self.broker.forgetting() == Forgetting::Nothing {
+        if self.broker.expiry() == ClusterExpiry::Never {
             return Ok(true);
         }
         let found = py
@@ -107,7 +107,8 @@ impl TopicsClient {
         Ok(found.into_iter().next().flatten().is_some())
     }
 
-    /// Makes a topic with as many replicas as the broker's default; one that is there stays as it is.
+    /// Creates a topic with the broker's default replication factor; an existing topic is left
+    /// unchanged.
     fn create_topic(
         &self,
         py: Python<'_>,
@@ -148,7 +149,8 @@ impl TopicsClient {
         })
     }
 
-    /// A writer in transactions. Fences an older one with the same id, and ends what that one left open.
+    /// A transactional writer. Fences an older one with the same id, and ends the transaction that it
+    /// left open.
     fn writer(&self, py: Python<'_>, transactional_id: &str) -> PyResult<TransactionalWriter> {
         let mode = ProducerMode::Transactional {
             id: transactional_id.to_owned(),
@@ -161,7 +163,7 @@ impl TopicsClient {
     }
 }
 
-/// Reads one partition from an offset up to another.
+/// Reads one partition from one offset up to another.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct TopicReader {
     consumer: Mutex<Box<dyn Consumer>>,
@@ -172,7 +174,7 @@ pub struct TopicReader {
 
 #[pymethods]
 impl TopicReader {
-    /// The next records, at most so many; none at the end.
+    /// The next records, at most `most`; an empty list at the end.
     fn next<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Vec<ReadRecord<'py>>> {
         let clock = SystemClock::new();
         loop {
@@ -193,7 +195,7 @@ impl TopicReader {
 }
 
 impl TopicReader {
-    /// `None` at the end.
+    /// Polls once; `None` at the end.
     fn fetch(&self, most: usize) -> Result<Option<Vec<ConsumerRecord>>> {
         let (mut consumer, mut next) = (self.consumer.lock(), self.next.lock());
         if *next >= self.until {
@@ -201,7 +203,7 @@ impl TopicReader {
         }
         let mut fetched = Vec::new();
         consumer.poll(most, LOOK, &mut fetched)?;
-        // Past markers and what was aborted too.
+        // Also moves past transaction markers and aborted records.
         *next = consumer.positions().first().copied().unwrap_or(*next);
         fetched.retain(|record| record.offset < self.until);
         Ok(Some(fetched))
@@ -220,7 +222,7 @@ impl TopicReader {
     }
 }
 
-/// Writes in transactions: `begin`, `send` as often as need be, `flush`, `commit` or `abort`.
+/// Writes in transactions: `begin`, any number of `send`, `flush`, then `commit` or `abort`.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct TransactionalWriter {
     producer: Mutex<Box<dyn Producer>>,
@@ -234,26 +236,26 @@ impl TransactionalWriter {
             .map_err(to_py_err)
     }
 
-    /// Hands records over.
+    /// Queues records for sending.
     fn send(&self, py: Python<'_>, records: Vec<WrittenRecord>) -> PyResult<()> {
         let mut records: Vec<_> = records.into_iter().map(written).collect();
         py.detach(|| self.producer.lock().send(&mut records))
             .map_err(to_py_err)
     }
 
-    /// Waits until all of them are acknowledged.
+    /// Waits until all records are acknowledged.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.producer.lock().flush(PATIENCE))
             .map_err(to_py_err)
     }
 
-    /// Commits; false if the broker has aborted it instead.
+    /// Commits; returns false if the broker aborted the transaction instead.
     fn commit(&self, py: Python<'_>) -> PyResult<bool> {
         let outcome = py.detach(|| self.producer.lock().commit(PATIENCE));
         Ok(outcome.map_err(to_py_err)? == CommitOutcome::Committed)
     }
 
-    /// Ends the transaction as one that never was.
+    /// Aborts the transaction.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.producer.lock().abort(PATIENCE))
             .map_err(to_py_err)

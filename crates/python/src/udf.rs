@@ -1,7 +1,7 @@
-//! Python callables behind the engine's function port.
+//! Implements the engine's interface for user functions with Python callables.
 //!
-//! Takes a batch, attaches the interpreter once, calls the function per record (vectorcall), gives
-//! datums. A failure names the record's place in the batch; the exception is kept as the cause.
+//! Takes a batch, attaches to the interpreter once, calls the function per record (vectorcall), returns
+//! datums. A failure names the position of its record in the batch; the exception is kept as the cause.
 
 mod decoded;
 mod described;
@@ -33,7 +33,7 @@ pub struct PyUdf {
     name: String,
     callable: Py<PyAny>,
     role: ResultRole,
-    /// The Python code that decodes the aggregates, if there is some.
+    /// How Python code decodes the function's aggregates, if it does.
     decoded: Option<Decoded>,
     profile: Profile,
 }
@@ -45,7 +45,7 @@ impl std::fmt::Debug for PyUdf {
 }
 
 impl PyUdf {
-    /// With its display name (`app.py:12 is_large`).
+    /// `name` is the display name (`app.py:12 is_large`).
     pub fn new(name: String, callable: Py<PyAny>) -> Self {
         Self {
             name,
@@ -56,19 +56,19 @@ impl PyUdf {
         }
     }
 
-    /// For what its results are used.
+    /// Sets how its results are used.
     pub const fn with_role(mut self, role: ResultRole) -> Self {
         self.role = role;
         self
     }
 
-    /// Its aggregates are kept with this serde, which Python code decodes.
+    /// Sets the serde of its aggregates, which Python code decodes.
     pub fn decoded_by(mut self, serde: Serde) -> Self {
         self.decoded = Some(Decoded::new(serde));
         self
     }
 
-    /// The datum of a result.
+    /// Converts a result.
     fn result(&self, result: Bound<'_, PyAny>) -> Result<Datum> {
         match self.role {
             ResultRole::Value => from_py(&result),
@@ -85,8 +85,8 @@ impl PyUdf {
         }
     }
 
-    /// An aggregate as the serde of its store shows it, wherever it comes from: what a function
-    /// made before, or the first value of a key, which a reduction takes as it is.
+    /// An aggregate in the form that the serde of its store gives it, wherever it comes from: an earlier
+    /// result, or the first value of a key, which a reduction uses as it is.
     fn seen<'py>(&self, aggregate: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         match self.role {
             ResultRole::Value | ResultRole::Key => Ok(aggregate),
@@ -106,7 +106,7 @@ impl PyUdf {
             .at(|at| at.function = Some(self.name.clone()))
     }
 
-    /// Calls the function for every record and hands each result on.
+    /// Calls the function for every record and passes each result to `take`.
     fn each<'py>(
         &self,
         py: Python<'py>,
@@ -295,11 +295,11 @@ impl Udf for PyUdf {
                 match arguments {
                     [] => callable.call0(),
                     [a] => call(callable, [to_py(py, a)?]),
-                    // Of a reduction: the aggregate and the value.
+                    // A reduction: the aggregate and the value.
                     [a, b] => call(callable, [self.seen(to_py(py, a)?)?, to_py(py, b)?]),
                     [a, b, c] => {
-                        // Of an aggregation: key, value and the aggregate, which an expression may
-                        // have begun.
+                        // An aggregation: key, value and the aggregate, which may come from an
+                        // expression as initializer.
                         let c = decoded::seen(self.decoded.as_ref(), to_py(py, c)?)?;
                         call(callable, [to_py(py, a)?, to_py(py, b)?, c])
                     }
@@ -312,7 +312,8 @@ impl Udf for PyUdf {
             };
             let result = called().map_err(|e| self.raised(py, e))?;
             match (&self.decoded, arguments) {
-                // What an initializer gives may differ inside, where its type doesn't.
+                // An initializer's result may have the right type and still differ inside, so it always
+                // passes through the serde.
                 (Some(decoded), []) => decoded.through(&from_py(&result)?),
                 _ => self.result(result),
             }
@@ -366,7 +367,7 @@ impl Udf for PyUdf {
     ) -> Result<(), Failed> {
         self.profile.batch(address(self), batch.len(), |py| {
             let callable = self.callable.bind(py);
-            // Neighbours come from the same topic nearly always: its name is made once.
+            // Adjacent records nearly always have the same topic, so its Python string is reused.
             let mut read: Option<(SourceId, u16, Bound<'_, PyAny>)> = None;
             for (at, record) in batch.iter().enumerate() {
                 note_record_or_abort(at, &record.origin)?;
@@ -509,7 +510,7 @@ impl Udf for PyUdf {
     }
 
     fn scope(&self, body: &mut dyn FnMut()) {
-        // Attaching again inside is a check of a counter, not a lock.
+        // Attaching again inside only checks a counter and takes no lock.
         self.profile.scope(body);
     }
 }

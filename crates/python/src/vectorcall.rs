@@ -1,16 +1,16 @@
-//! Calls of Python functions with positional arguments, without a tuple for them.
+//! Calls Python functions with positional arguments, without creating a tuple.
 //!
-//! Takes a callable and its arguments, gives what it returned. The stable ABI has `PyObject_Vectorcall` from
-//! 3.12 on, and wheels are for 3.10: but every CPython since 3.9 has the function, so it is looked up by its
-//! name once, and where it isn't found (a Python that hides its symbols), arguments go in a tuple. Never
-//! attaches.
+//! Takes a callable and its arguments, returns its result. The stable ABI has `PyObject_Vectorcall` only
+//! from 3.12 on, and wheels are built for 3.10; but every CPython since 3.9 exports the function, so it
+//! is looked up by name once. If it isn't found (a Python that hides its symbols), the arguments are
+//! passed in a tuple. Never attaches.
 
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::sync::OnceLock;
 
-/// `PyObject_Vectorcall`: callable, arguments, how many (and a flag), names of those that have one.
+/// `PyObject_Vectorcall`: callable, arguments, their number (with a flag), names of keyword arguments.
 type Vectorcall = unsafe extern "C" fn(
     *mut PyObject,
     *const *mut PyObject,
@@ -18,19 +18,22 @@ type Vectorcall = unsafe extern "C" fn(
     *mut PyObject,
 ) -> *mut PyObject;
 
-/// Says that the place before the arguments may be written (`PY_VECTORCALL_ARGUMENTS_OFFSET`).
+/// Tells the callee that it may overwrite the slot before the arguments
+/// (`PY_VECTORCALL_ARGUMENTS_OFFSET`).
 const ROOM_BEFORE: usize = 1 << (usize::BITS - 1);
 
-/// No function is called with more.
+/// Maximum number of arguments.
 const MOST: usize = 3;
 
 static VECTORCALL: OnceLock<Option<Vectorcall>> = OnceLock::new();
 
 #[cfg(unix)]
 fn find() -> Option<Vectorcall> {
-    // SAFETY: the name is a C string; the default handle searches what is loaded, the interpreter among it.
+    // SAFETY: the name is a C string; the default handle searches all loaded objects, including the
+    // interpreter.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"PyObject_Vectorcall".as_ptr()) };
-    // SAFETY: a function of this name has had this signature in every CPython that has it. A null is `None`.
+    // SAFETY: a function of this name has had this signature in every CPython that has it. Null becomes
+    // `None`.
     unsafe { std::mem::transmute::<*mut libc::c_void, Option<Vectorcall>>(found) }
 }
 
@@ -39,10 +42,10 @@ fn find() -> Option<Vectorcall> {
     None
 }
 
-/// Calls with the arguments, in their order.
+/// Calls with positional arguments.
 ///
 /// # Errors
-/// What the callable raised.
+/// The exception that the callable raised.
 pub fn call<'py, const N: usize>(
     callable: &Bound<'py, PyAny>,
     arguments: [Bound<'py, PyAny>; N],
@@ -59,15 +62,15 @@ fn with<'py, const N: usize>(
     arguments: &[Bound<'py, PyAny>; N],
 ) -> PyResult<Bound<'py, PyAny>> {
     const { assert!(N <= MOST, "there is room for so many arguments") };
-    // One place before the arguments is the callee's: a bound method puts its object there instead
-    // of copying all.
+    // The slot before the arguments belongs to the callee: a bound method puts its object there instead
+    // of copying all arguments.
     let mut places = [std::ptr::null_mut(); MOST + 1];
     for (place, argument) in places[1..].iter_mut().zip(arguments) {
         *place = argument.as_ptr();
     }
-    // SAFETY: the interpreter is attached, and the callable and its arguments are held for the time
-    // of the call; they begin behind a place that may be written, as the flag says. It gives a new
-    // reference, or null and an exception.
+    // SAFETY: the interpreter is attached, and the callable and its arguments are held during the call;
+    // the slot before them may be written, as the flag says. The call returns a new reference, or null
+    // and an exception.
     unsafe {
         let given = places.as_mut_ptr().add(1);
         let result = vectorcall(

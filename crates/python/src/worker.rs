@@ -1,8 +1,8 @@
-//! The topics of a worker: requests come, answers go, and what is answered is committed.
+//! A worker's access to its topics: reads requests, writes answers, commits positions.
 //!
-//! Takes answers and offsets, gives requests, all in batches. Owns a reader of its share of the
-//! partitions, and a writer whose answers are visible once they are acknowledged; positions are
-//! committed behind them. Never calls a function: that is Python's (`stoatflow.worker`).
+//! Takes answers and positions, returns requests, all in batches. Owns a consumer of its share of the
+//! partitions, and a producer whose answers are visible once they are acknowledged; positions are
+//! committed after them. Never calls a function: Python does (`stoatflow.worker`).
 
 use crate::embedded::EmbeddedBroker;
 use crate::engine::PreparedRun;
@@ -38,7 +38,7 @@ type Answer = (
     Vec<(String, Option<Vec<u8>>)>,
 );
 
-/// The topics of one worker.
+/// A client for the topics of one worker.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct WorkerClient {
     partitions: Vec<TopicPartition>,
@@ -50,7 +50,7 @@ pub struct WorkerClient {
     patience: Duration,
 }
 
-/// Where a worker stands among those that share the partitions.
+/// The index of a worker, and the number of workers that share the partitions.
 #[derive(Clone, Copy)]
 struct Share {
     own: u32,
@@ -79,12 +79,12 @@ impl WorkerClient {
             .map_err(to_py_err)
     }
 
-    /// The partitions that it reads.
+    /// The partitions that this worker reads.
     fn partitions(&self) -> Vec<i32> {
         self.partitions.iter().map(|p| p.partition.0).collect()
     }
 
-    /// Up to `most` requests; waits for the first one.
+    /// Returns up to `most` requests; waits at most `timeout_s` for the first one.
     fn poll<'py>(
         &self,
         py: Python<'py>,
@@ -119,8 +119,8 @@ impl WorkerClient {
         Ok(fetched.iter().map(request).collect())
     }
 
-    /// Hands answers over; they go out in the background. Gives the places of those that can't go, each with
-    /// the reason.
+    /// Queues answers, which are sent in the background. Returns the indexes of those that were
+    /// rejected, each with the reason.
     fn answer(&self, py: Python<'_>, answers: Vec<Answer>) -> PyResult<Vec<(usize, String)>> {
         let now = self.clock.now();
         let records = answers
@@ -142,7 +142,7 @@ impl WorkerClient {
         py.detach(|| self.commit_now(&positions)).map_err(to_py_err)
     }
 
-    /// Lets go of the topics.
+    /// Closes the consumer and the producer.
     fn close(&self, py: Python<'_>) {
         py.detach(|| {
             drop(self.consumer.lock().take());
@@ -152,7 +152,7 @@ impl WorkerClient {
 }
 
 impl WorkerClient {
-    /// One by one: a record that is refused must not take others along.
+    /// Sends records one by one, so that a rejected one doesn't affect the others.
     fn answer_now(&self, records: Vec<ProducerRecord>) -> Result<Vec<(usize, String)>> {
         let mut producer = self.producer.lock();
         let producer = producer.as_mut().ok_or_else(closed)?;
@@ -239,8 +239,8 @@ fn open(
         .hint("run fewer workers, or give the topic more partitions"));
     }
     let group = settings.application_id.clone();
-    // The one before it, of the same topic and share, is told that it is not needed any more. No
-    // topic has a slash.
+    // Fences the previous worker of the same topic and share at its next commit. No topic name contains
+    // a slash.
     let id = format!(
         "{group}-worker/{requests}/{}-of-{}",
         share.own + 1,

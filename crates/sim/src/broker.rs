@@ -1,7 +1,7 @@
 //! An in-memory broker with Kafka's transactions, which outlives every engine that uses it.
 //!
-//! Behaves like a healthy Kafka; faults are added above it ([`crate::faults`]). Has topics, groups
-//! and the transaction coordinator. Passes the contract suite of the log crate, so a checker's
+//! Behaves like a healthy Kafka broker; faults are added on top ([`crate::faults`]). Has topics, groups
+//! and a transaction coordinator. Passes the contract suite of the log crate, so that a checker's
 //! verdict doesn't depend on a wrong broker.
 
 use crate::consumer::SimConsumer;
@@ -16,22 +16,22 @@ use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, Timestamp, TopicPartition};
 use stoatflow_log::murmur2::partition_of;
 use stoatflow_log::{
-    Broker, Committed, Consumer, CutEntry, Forgetting, NewTopic, Producer, ProducerMode,
+    Broker, ClusterExpiry, Committed, Consumer, CutEntry, NewTopic, Producer, ProducerMode,
     ProducerRecord, Range, TopicInfo,
 };
 
 /// `delete.retention.ms` of every topic.
 const TOMBSTONE_RETENTION: Duration = Duration::from_secs(86_400);
 
-/// Where logs end for readers.
+/// The last stable offset of each partition.
 pub(crate) type Ends = BTreeMap<TopicPartition, Offset>;
 
-/// What the broker keeps.
+/// The state of the broker.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     topics: BTreeMap<Arc<str>, Vec<PartitionLog>>,
     groups: BTreeMap<(String, TopicPartition), Committed>,
-    /// Expired ones, which checkers still know.
+    /// Expired offsets, which checkers still need.
     expired: BTreeMap<(String, TopicPartition), Committed>,
     pub coordinator: Coordinator,
     keyless: usize,
@@ -57,7 +57,7 @@ impl State {
             .ok_or_else(|| Self::missing(&partition.topic))
     }
 
-    /// Where a record goes: its own wish, its key's hash, or the next in turn.
+    /// The partition of a record: the one it names, the one of its key's hash, or round-robin.
     pub fn route(&mut self, record: &ProducerRecord) -> Result<TopicPartition> {
         let Some((name, logs)) = self.topics.get_key_value(&record.topic) else {
             return Err(Self::missing(&record.topic));
@@ -74,7 +74,7 @@ impl State {
         Ok(TopicPartition::new(Arc::clone(name), partition))
     }
 
-    /// Appends, inside the writer's transaction if there is a writer.
+    /// Appends a record, inside the writer's transaction if there is a writer.
     pub fn append(
         &mut self,
         record: ProducerRecord,
@@ -93,7 +93,7 @@ impl State {
         Ok((partition, offset))
     }
 
-    /// Ends a transaction everywhere at once.
+    /// Ends a transaction in all partitions at once.
     pub fn end(&mut self, open: Open, commit: bool) {
         for partition in &open.partitions {
             if let Ok(log) = self.log_mut(partition) {
@@ -131,7 +131,7 @@ impl SimBroker {
         self.state.lock()
     }
 
-    /// Opens an id: fences its previous owner and ends that one's open transaction.
+    /// Opens a transactional id: fences its previous owner and aborts that owner's open transaction.
     pub(crate) fn take_over(&self, id: &str) -> Writer {
         let mut state = self.lock();
         let (writer, left) = state.coordinator.open(id);
@@ -141,7 +141,7 @@ impl SimBroker {
         writer
     }
 
-    /// A producer with the calls that only the simulator makes.
+    /// A producer with the additional methods that only the simulator calls.
     pub(crate) fn open_producer(&self, mode: &ProducerMode) -> SimProducer {
         SimProducer::new(
             self.clone(),
@@ -157,8 +157,8 @@ impl SimBroker {
         }
     }
 
-    /// What a cluster forgets in a week without the application: the offsets of its group, and old
-    /// tombstones.
+    /// What a cluster forgets while an application is down for long: the committed offsets of its group,
+    /// and old tombstones.
     pub(crate) fn forget(&self, topics: impl Iterator<Item = impl AsRef<str>>) {
         let mut state = self.lock();
         let groups = std::mem::take(&mut state.groups);
@@ -170,12 +170,12 @@ impl SimBroker {
         }
     }
 
-    /// Has it forgotten offsets of a group?
+    /// Whether committed offsets have expired.
     pub(crate) fn has_forgotten(&self) -> bool {
         !self.lock().expired.is_empty()
     }
 
-    /// What a group had committed last, also if it has expired.
+    /// The last committed offsets of a group, including expired ones.
     pub(crate) fn committed_last(
         &self,
         group: &str,
@@ -190,7 +190,7 @@ impl SimBroker {
         partitions.iter().filter_map(find).collect()
     }
 
-    /// Everything that is visible in a topic, partition by partition.
+    /// All visible records of a topic, by partition.
     pub(crate) fn visible(&self, topic: &str) -> Vec<Vec<(Offset, Kept)>> {
         let state = self.lock();
         let logs = state
@@ -246,8 +246,8 @@ impl Broker for SimBroker {
         Ok(names.iter().map(info).collect())
     }
 
-    fn forgetting(&self) -> Forgetting {
-        Forgetting::Expires
+    fn expiry(&self) -> ClusterExpiry {
+        ClusterExpiry::AfterRetention
     }
 
     fn tombstone_retention(

@@ -1,9 +1,9 @@
 //! The service that async functions call, as one process sees it: slow, failing, or silent.
 //!
-//! Answers a call when the clock has reached its time: in a step of the process, or while a lane
-//! waits, which moves the clock. A limited number of calls run at a time and others queue, as on
-//! the product's event loop; its timeout is a time limit here. Checks the rules of async calls: one
-//! call per key at a time, never more than the limit, and no lane waits for what only another lane
+//! Answers a call when the clock reaches its completion time: in a step of the process, or while a lane
+//! waits, which advances the clock. A limited number of calls run at a time and others queue, as on the
+//! product's event loop; a time limit stands for its timeout. Checks the rules of async calls: one call
+//! per key at a time, never more than the limit, and no lane waits for something that only another lane
 //! can do.
 
 use crate::rng::SimRng;
@@ -17,10 +17,10 @@ use std::time::Duration;
 use stoatflow_core::{Clock, Datum, Error, Result};
 use stoatflow_operators::{Answer, AsyncUdf, Call, CallQueue, CallsInFlight, Wait};
 
-/// A call without an answer until then never gets one.
+/// Timeout of a call that the service doesn't answer.
 const LIMIT: Duration = Duration::from_millis(700);
-/// So many times in a row a lane may wait for room while no call runs at all: twice, if it has to
-/// decide itself.
+/// A lane that waits for room this often in a row while no call runs is deadlocked. Two times are
+/// normal, if the lane itself must first handle a failed call.
 const STANDSTILL: u32 = 8;
 
 /// See the module.
@@ -37,32 +37,33 @@ pub(crate) struct Caller {
 #[derive(Debug)]
 struct State {
     rng: SimRng,
-    /// How slow the service is, for this process.
+    /// Divides the service's response times in this process.
     pace: u64,
     waiting: VecDeque<Asked>,
-    /// By the time at which they end; the second number decides between equals.
+    /// By completion time; the random second number breaks ties.
     running: BTreeMap<(Duration, u64), Asked>,
-    /// Calls that wait or run.
+    /// Keys of the calls that wait or run.
     keys: BTreeSet<String>,
-    /// Calls that have failed and were not given up yet, as far as anybody knows here.
+    /// Failed calls, by queue and ticket. Includes calls that the engine has given up, since nothing
+    /// reports that.
     failed: BTreeSet<(usize, u64)>,
-    /// Failed calls that are being retried.
+    /// Number of failed calls that are being retried.
     again: usize,
-    /// May lanes let calls in without room: at a start what was parked, later what a barrier has
-    /// waited for too long? And in how many turns they might.
+    /// Whether lanes may start calls beyond the limit: parked calls at a start, later whenever a barrier
+    /// is overdue. `turns_without` counts the turns in which they might.
     roomless: bool,
     turns_without: u32,
     lines: BTreeMap<usize, LetIn>,
-    /// How many times in a row a lane waited for room while nothing ran.
+    /// How often in a row a lane waited for room while no call ran.
     standstill: u32,
 }
 
-/// What a lane has let in without room.
+/// Calls that a lane started beyond the limit.
 #[derive(Debug, Default)]
 struct LetIn {
-    /// The most calls that it had then.
+    /// Maximum number of the lane's open calls when it might exceed the limit.
     most: usize,
-    /// After so many turns in which it might.
+    /// `turns_without` at that time.
     turns: u32,
 }
 
@@ -87,7 +88,8 @@ fn number(line: &CallQueue) -> usize {
 }
 
 impl Asked {
-    /// What decides: the value, or the left side. The key comes first.
+    /// The argument that decides the fate of a call: the value, or the left side of a join. The key
+    /// comes before it.
     fn value(&self) -> String {
         text(self.call.arguments.get(1)).unwrap_or_default()
     }
@@ -101,7 +103,7 @@ impl Asked {
 }
 
 impl Caller {
-    /// Of a process, for a function.
+    /// The service of one process, for one function.
     pub fn new(
         world: &Arc<World>,
         process: u32,
@@ -131,14 +133,15 @@ impl Caller {
         })
     }
 
-    /// The process has started: what is under way now was parked.
+    /// Called when the process has started: calls that are open now were parked before.
     pub fn started(&self) {
         let replayed = self.load.count() as u64;
         self.world
             .add("calls that began again after a start", replayed);
     }
 
-    /// Before a turn: does a barrier wait for too long for lanes that wait for room?
+    /// Called before a turn; `hurried` is whether a barrier is overdue, so that lanes must not wait for
+    /// room.
     pub fn hurry(&self, hurried: bool) {
         let mut state = self.state.lock();
         state.roomless = hurried;
@@ -171,7 +174,7 @@ impl Caller {
         }
     }
 
-    /// What a call comes to, and in a word.
+    /// The result of a call, and a word for the trace.
     fn result(&self, state: &mut State, asked: &Asked) -> (Result<Answer>, &'static str) {
         let value = asked.value();
         let once = (number(&asked.line), asked.call.ticket);
@@ -197,7 +200,7 @@ impl Caller {
         }
     }
 
-    /// A call is to run as soon as there is room.
+    /// Queues a call, which runs as soon as there is room.
     fn take(&self, state: &mut State, call: Call, line: &Arc<CallQueue>, now: Duration) {
         let key = text(call.arguments.first());
         let again = state.failed.contains(&(number(line), call.ticket));
@@ -220,7 +223,7 @@ impl Caller {
         });
     }
 
-    /// Has the lane let in more than it may?
+    /// Checks that the lane has not started more calls than it may.
     fn count(&self, state: &mut State, line: &CallQueue) {
         let (open, again) = (line.open(), state.again);
         let (roomless, turns) = (state.roomless, state.turns_without);
@@ -239,7 +242,7 @@ impl Caller {
         }
     }
 
-    /// Lets calls run while there is room.
+    /// Starts queued calls while there is room.
     fn fill(&self, state: &mut State, now: Duration) {
         while state.running.len() < self.asking.concurrency as usize {
             let Some(asked) = state.waiting.pop_front() else {
@@ -264,7 +267,7 @@ impl Caller {
 }
 
 impl State {
-    /// How long a call takes.
+    /// Duration of a call.
     fn takes(&mut self) -> Duration {
         let ms = match self.rng.below(20) {
             0 => 0,
@@ -275,7 +278,7 @@ impl State {
         Duration::from_millis(ms / self.pace)
     }
 
-    /// It neither waits nor runs any more.
+    /// Called when a call neither waits nor runs any more.
     fn ended(&mut self, asked: &Asked) {
         self.standstill = 0;
         self.again -= usize::from(asked.again);
@@ -336,7 +339,7 @@ impl AsyncUdf for Caller {
 
     fn cancel(&self, line: &CallQueue) {
         let mut state = self.state.lock();
-        // Another line may come to stand where this one stood.
+        // Another queue may later have the same address.
         state.failed.retain(|(of, _)| *of != number(line));
         state.lines.remove(&number(line));
         let of = |asked: &Asked| number(&asked.line) == number(line);

@@ -1,6 +1,6 @@
 //! Compares a finished run with a direct model of what it had to do.
 //!
-//! Takes the broker and the disks; gives the first broken promise. Under exactly-once every update
+//! Takes the broker and the disks; returns the first violated guarantee. Under exactly-once every update
 //! of every key must be there once; under at-least-once nothing may be missing.
 
 mod bank;
@@ -22,13 +22,13 @@ use stoatflow_log::Broker;
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::{Backend, KeyRange, Layout};
 
-/// The first broken promise, in words.
+/// The first violated guarantee, in words.
 pub(crate) type Verdict = Result<(), String>;
 
-/// What a key went through in a topic.
+/// The values of every key of a topic, in order; `None` is a tombstone.
 pub(crate) type History = BTreeMap<Bytes, Vec<Option<Bytes>>>;
 
-/// Says so, unless it holds.
+/// Returns a message as the error, unless a condition holds.
 macro_rules! hold {
     ($held:expr, $($said:tt)+) => {
         if !$held {
@@ -42,7 +42,7 @@ pub(crate) use bells::uncounted;
 pub(crate) use offloads::{answered, kept};
 pub(crate) use stateless::late;
 
-/// Everything but the disks. `uncounted`: see the function.
+/// Checks everything but the disks. `uncounted` comes from `bells::uncounted`.
 pub(crate) fn outputs(job: &Job, broker: &SimBroker, uncounted: usize) -> Verdict {
     for part in &job.parts {
         tables::check(*part, job, broker).map_err(|e| format!("{part:?}: {e}"))?;
@@ -54,10 +54,11 @@ pub(crate) fn outputs(job: &Job, broker: &SimBroker, uncounted: usize) -> Verdic
             let changelog = job.changelog(store);
             let kept = newest(&history_of(broker, &changelog, !is_changelog(&changelog))?);
             let shown = newest(&history(broker, topic)?);
-            // Counts of counts that were shown and then taken back by a crash can't be told from
-            // duplicates: under at-least-once a word may skip a count the second time. And a row that is
-            // born and deleted within one cached epoch is never mentioned (as in Kafka Streams), though
-            // it may have been shown by an epoch that a crash cut into two.
+            // Not compared under at-least-once: `seconds-store` counts counts, and a count that was
+            // emitted and then rolled back by a crash can't be told from a duplicate, so a word may skip
+            // that count the second time. And with caching, a row that is created and deleted within one
+            // epoch is never emitted (as in Kafka Streams), although an epoch that a crash cut in two
+            // may have emitted it.
             let loose = *store == "seconds-store" || (job.cached && *store == "rows-store");
             if job.guarantee == Guarantee::ExactlyOnceV2 || !loose {
                 hold!(
@@ -73,12 +74,12 @@ pub(crate) fn outputs(job: &Job, broker: &SimBroker, uncounted: usize) -> Verdic
     Ok(())
 }
 
-/// What every key went through, as a `read_committed` reader sees it.
+/// The values of every key, as a `read_committed` reader sees them.
 pub(crate) fn history(broker: &SimBroker, topic: &str) -> Result<History, String> {
     history_of(broker, topic, false)
 }
 
-/// As `history`. `is_source`: a record without a key is none of the table's.
+/// Like `history`. With `is_source`, skips records without a key, which don't belong to the table.
 fn history_of(broker: &SimBroker, topic: &str, is_source: bool) -> Result<History, String> {
     let mut history = History::new();
     let mut home = BTreeMap::new();
@@ -104,15 +105,16 @@ fn history_of(broker: &SimBroker, topic: &str, is_source: bool) -> Result<Histor
     Ok(history)
 }
 
-/// Where every key ended; deleted ones are absent.
+/// The last value of every key, without deleted keys.
 pub(crate) fn newest(history: &History) -> BTreeMap<Bytes, Bytes> {
     let last =
         |(key, values): (&Bytes, &Vec<Option<Bytes>>)| Some((key.clone(), values.last()?.clone()?));
     history.iter().filter_map(last).collect()
 }
 
-/// The group stands at the stable end of each partition: past the last record, and past the markers
-/// and aborted records behind it, so that no lag is shown where nothing is left to do.
+/// Checks that the group's committed offset is the stable end of each partition: past the last record,
+/// and past the markers and aborted records behind it, so that there is no lag when nothing is left to
+/// do.
 fn committed(broker: &SimBroker, topic: &'static str) -> Verdict {
     let found = broker.topics(&[topic], Duration::ZERO);
     let found = found.map_err(|e| e.to_string())?;
@@ -136,11 +138,11 @@ fn committed(broker: &SimBroker, topic: &'static str) -> Verdict {
     Ok(())
 }
 
-/// A disk after the final restore holds the fold of its changelogs.
+/// Checks that a disk holds the state of its changelogs after the final restore.
 pub(crate) fn disk(job: &Job, broker: &SimBroker, disk: &MemoryBackend) -> Verdict {
     for (at, (changelog, layout)) in job.changelogs().iter().enumerate() {
-        // Keys as on disk. Retention removes rows from the disk; the topic has a retention of its
-        // own.
+        // Convert keys to their layout on disk. Retention may have removed rows from the disk; the topic
+        // has its own retention.
         let kept = history_of(broker, changelog, !is_changelog(changelog))?;
         let kept = newest(&kept).into_iter();
         let internal = |(key, value): (Bytes, Bytes)| {
@@ -168,7 +170,8 @@ pub(crate) fn disk(job: &Job, broker: &SimBroker, disk: &MemoryBackend) -> Verdi
     Ok(())
 }
 
-/// What retention may have removed from a store's disk, by the store's committed clock.
+/// The keys that retention may have removed from a store's disk, given the store's committed stream
+/// time.
 fn expired(
     job: &Job,
     broker: &SimBroker,
@@ -188,7 +191,7 @@ fn expired(
     Ok(row.and_then(|stream| layout.expired_at(i64::from_be_bytes(*stream))))
 }
 
-/// The application's watermark beside the committed offsets; -1: none.
+/// The application's watermark in the metadata of the committed offsets; -1 if there is none.
 pub(crate) fn watermark(job: &Job, broker: &SimBroker) -> i64 {
     let topics = job.parts.iter().flat_map(|part| part.sources());
     let places: Vec<TopicPartition> = topics
@@ -205,8 +208,8 @@ pub(crate) fn watermark(job: &Job, broker: &SimBroker) -> i64 {
     said.max().unwrap_or(-1)
 }
 
-/// Is all input committed as processed, and nothing left that waits for the clock or for an answer?
-/// `healed`: since when nothing has kept anybody from it.
+/// Checks that all input is committed as processed, and that nothing waits for the clock or an answer.
+/// `healed` is the time since which there have been no faults.
 pub(crate) fn drained(job: &Job, broker: &SimBroker, healed: Timestamp) -> Verdict {
     for topic in job.parts.iter().flat_map(|part| part.sources()) {
         committed(broker, topic)?;

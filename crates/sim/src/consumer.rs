@@ -1,6 +1,7 @@
 //! The simulated broker's consumer.
 //!
-//! Gives visible records slot by slot, in turn. Never waits: virtual time stands still meanwhile.
+//! Returns visible records, slot by slot in round-robin order. Never waits: virtual time doesn't advance
+//! meanwhile.
 
 use crate::broker::SimBroker;
 use std::time::Duration;
@@ -58,7 +59,7 @@ impl SimConsumer {
             });
             slot.position = Offset(offset.0 + 1);
         }
-        // Past what is invisible, up to the next record or the stable end.
+        // Skip invisible offsets, up to the next record or the stable end.
         let next = log
             .next(slot.position)
             .map_or_else(|| log.stable_end(), |(offset, _)| offset);

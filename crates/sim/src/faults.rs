@@ -1,7 +1,7 @@
-//! Faults: what can go wrong at every call, how often, and what the engine sees.
+//! Faults: what can go wrong in every call, how often, and the error that the engine gets.
 //!
-//! Passes calls of a process to the broker or the disk, drops them, or gives a wrong answer. A
-//! healthy call is never changed.
+//! Passes calls of a process to the broker or the disk, drops them, or returns an error. A call without
+//! a fault is never changed.
 
 mod broker;
 mod disk;
@@ -12,7 +12,7 @@ pub(crate) use disk::FaultyDisk;
 
 use stoatflow_core::ErrorKind;
 
-/// A place where something can go wrong.
+/// A call in which something can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
     Topics,
@@ -33,24 +33,24 @@ pub(crate) enum Point {
     Restore,
 }
 
-/// What goes wrong.
+/// The fault of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// The process dies, the call had no effect.
+    /// The process dies before the call has an effect.
     CrashBefore,
-    /// The process dies, the call had its effect.
+    /// The process dies after the call has had its effect.
     CrashAfter,
-    /// An error, no effect.
+    /// An error without an effect.
     FailBefore,
-    /// An error, though the effect is there: the acknowledgement was lost.
+    /// An error although the call had its effect: the acknowledgement was lost.
     FailAfter,
     /// A commit that the broker answers with an abort.
     Aborted,
 }
 
 impl Point {
-    /// Misfortunes with their probability in ten thousand.
+    /// Faults with their probabilities in ten thousandths.
     pub fn chances(self) -> [(Fault, u32); 5] {
         use Fault::{Aborted, CrashAfter, CrashBefore, FailAfter, FailBefore};
         let [before, after, lost, unheard, aborted] = match self {
@@ -80,7 +80,7 @@ impl Point {
         ]
     }
 
-    /// What the engine sees.
+    /// The kind of error that the engine gets.
     pub fn failure(self) -> ErrorKind {
         match self {
             Self::Commit => ErrorKind::UnknownOutcome,
@@ -89,7 +89,7 @@ impl Point {
         }
     }
 
-    /// Which phase a crash before the call falls into.
+    /// The phase for which a crash before the call counts.
     pub fn phase_before(self) -> &'static str {
         match self {
             Self::Begin | Self::Send | Self::Flush => "before flush",
@@ -103,7 +103,7 @@ impl Point {
         }
     }
 
-    /// Which phase a crash after the call falls into.
+    /// The phase for which a crash after the call counts.
     pub fn phase_after(self) -> &'static str {
         match self {
             Self::Flush => "between flush and offsets",
@@ -115,7 +115,7 @@ impl Point {
     }
 }
 
-/// Every phase in which a crash can strike, for the tests that count them.
+/// All phases in which a process can crash, for the tests that count them.
 pub const PHASES: &[&str] = &[
     "before flush",
     "between flush and offsets",

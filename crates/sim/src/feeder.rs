@@ -1,7 +1,7 @@
 //! Writes the inputs, plainly or in transactions of its own, some of which are aborted.
 //!
-//! Gives the job's records to the broker in order, a few at a time. An open transaction of another
-//! producer holds back what is behind it, and what it aborts must never be counted.
+//! Sends the job's records to the broker in order, a few at a time. An open transaction of another
+//! producer blocks the records behind it, and records of an aborted one must never be counted.
 
 use crate::broker::SimBroker;
 use crate::producer::SimProducer;
@@ -46,17 +46,17 @@ impl Feeder {
         self.left.is_empty() && self.open.is_none()
     }
 
-    /// Sends some, or ends what is open.
+    /// Sends some records, or ends the open transaction.
     ///
     /// # Errors
-    /// What the broker refuses: a mistake of the simulator.
+    /// Errors of the broker, which are bugs of the simulator.
     pub fn feed(&mut self) -> Result<()> {
         if let Some(sent) = self.open.take() {
             if self.rng.chance(6000) {
                 self.stranger.commit(Duration::ZERO)?;
             } else {
                 self.stranger.abort(Duration::ZERO)?;
-                // The order per partition is kept: nothing else was sent meanwhile.
+                // The order per partition is kept, since nothing else was sent meanwhile.
                 sent.into_iter()
                     .rev()
                     .for_each(|record| self.left.push_front(record));

@@ -1,15 +1,15 @@
-//! The whole engine under a seed: simulated broker, clock, disk and crashes, and the checkers that
-//! judge what came out.
+//! Runs the whole engine from a seed: simulated broker, clock, disk and crashes, and checkers of the
+//! results.
 //!
 //! ```text
-//! seed ─► workload ─► feeder ─► broker ◄─► faults ◄─► engine (the real rooms, one turn at a time)
+//! seed ─► workload ─► feeder ─► broker ◄─► faults ◄─► engine (real intake, lanes and commit, step by step)
 //!   ├─► worker (offloads) ────────┤                     ▲
-//!   ├─► schedule (whose turn, how far the clock) ───────┘
-//!   └─► simulation (phase one: trouble; phase two: healed) ─► checkers (model, disk, offsets)
+//!   ├─► schedule (next step, advance of the clock) ─────┘
+//!   └─► simulation (phase one: faults; phase two: healed) ─► checkers (model, disk, offsets)
 //! ```
 //!
-//! Takes a seed, gives a report or the first broken promise, and the same for ever. Never asks the
-//! machine for time, chance or threads.
+//! Takes a seed; returns a report or the first violated guarantee, always the same one. Never uses the
+//! machine's clock, randomness or threads.
 
 mod broker;
 mod caller;

@@ -1,8 +1,8 @@
-//! Faults put into the engine on purpose: tests of the tests.
+//! Bugs put into the engine on purpose: tests of the tests.
 //!
-//! Takes a name; gives the broken part: an order of commit steps, the times that keep instances
-//! apart, what operators omit, or (in [`crate::world`]) what is left out of a transaction.
-//! Everything else is as in the product. A checker must catch each one (`tests/simulation.rs`).
+//! Takes a name; returns the broken part: an order of commit steps, the durations that keep instances
+//! apart, what operators omit, or (in [`crate::world`]) what is left out of a transaction. Everything
+//! else is as in the product. A checker must catch each of them (`tests/simulation.rs`).
 
 use std::time::Duration;
 use stoatflow_operators::FaultInjection;
@@ -15,57 +15,58 @@ pub enum Mutation {
     None,
     /// The local store is written before the transaction.
     StoreFirst,
-    /// The same, but the disk is only checked at the end.
+    /// Like `StoreFirst`, but the disk is only checked at the end.
     StoreFirstUnseen,
-    /// The local store is written when everything is sent, but not yet committed.
+    /// The local store is written after everything is sent, but before the commit.
     StoreBeforeCommit,
     /// The local store is not written.
     StoreForgotten,
-    /// Offsets are committed in a transaction of their own.
+    /// Offsets are committed in a separate transaction.
     OffsetsOutside,
     /// Offsets are not committed.
     OffsetsForgotten,
     /// The changelog is not written.
     ChangelogForgotten,
-    /// The changelog is written behind the commit, in the next transaction.
+    /// The changelog is written after the commit, in the next transaction.
     ChangelogLate,
-    /// Doesn't wait for sent records to arrive.
+    /// Commits without waiting for acknowledgements of sent records.
     FlushForgotten,
-    /// The first lane at a barrier opens it.
+    /// The first lane that reaches a barrier completes it.
     Unaligned,
-    /// Under at-least-once an instance never asks again whether it is still the one.
+    /// Under at-least-once an instance never checks again that it is the only one.
     Unchecked,
-    /// Under at-least-once a newcomer starts beside an older instance that does not know of it yet.
+    /// Under at-least-once a new instance starts beside an older one that doesn't know of it yet.
     Unwaited,
-    /// Async calls that outlive their epoch are not written down.
+    /// Async calls that outlive their epoch are not persisted.
     CallsUnparked,
-    /// The row of an async call stays when its result is given.
+    /// The row of a parked async call is not deleted when its result is emitted.
     CallsParkedForever,
     /// After a restart, newer records of a key don't wait for its parked calls.
     CallsOvertaken,
-    /// What a batch has collected at a barrier is given in a later epoch.
+    /// Records that a batch holds at a barrier are emitted in a later epoch.
     BatchesKept,
-    /// The rows of an async joiner get results in the order in which they came.
+    /// Rows of an async joiner get results in the order in which the answers arrive.
     JoinedAsAnswered,
-    /// The second answer to an offloaded record that waits for its turn gives its result, too.
+    /// The second answer to an offloaded record that waits for its turn also emits its result.
     AnswersTwice,
-    /// The row of an offloaded record stays when its result is given.
+    /// The row of an offloaded record is not deleted when its result is emitted.
     ParkedForever,
-    /// An offloaded record that is answered doesn't wait for earlier ones of its key.
+    /// An answered record of an offload doesn't wait for earlier records of its key.
     AnswersOvertake,
-    /// After a restart, what seems to be due is given up before the answers that came meanwhile are read.
+    /// After a restart, records that seem to be overdue are given up before the answers that arrived
+    /// meanwhile are read.
     AnswersUnread,
     /// Requests of an offload are sent outside the transaction.
     RequestsOutside,
-    /// Behind an exchange, records are taken in the order in which lanes have sent them.
+    /// After an exchange, records are processed in the order in which lanes sent them.
     TakenAsSent,
     /// A lane goes on to the next epoch while others still fire timers of this one.
     EndsApart,
-    /// Time at a record is that of records that come after it.
+    /// The stream time at a record includes records that come after it.
     TimeFromLater,
-    /// Committed offsets stand in the group only, where they expire.
+    /// Committed offsets are stored in the group only, where they expire.
     OffsetsExpire,
-    /// Local state is gone on with however old it is.
+    /// Local state is used however old it is.
     StateAgeless,
     /// A start trusts the metadata of one broker.
     LeadersUnasked,

@@ -24,10 +24,10 @@ pub(crate) struct Process {
     instance: Arc<Instance>,
     /// The service for its async calls.
     caller: Option<Arc<Caller>>,
-    /// Which machine it runs on.
+    /// The machine that it runs on.
     pub machine: usize,
     pub lanes: usize,
-    /// Another one has taken over: it must notice.
+    /// Another instance has taken over, and this one must notice.
     pub stale: bool,
     pub stopping: bool,
 }
@@ -42,10 +42,10 @@ pub(crate) enum End {
 }
 
 impl Process {
-    /// Starts one.
+    /// Starts a process.
     ///
     /// # Errors
-    /// `Err(None)` if it died of a misfortune, `Err(Some(..))` if of something that must not happen.
+    /// `Err(None)` if it died of an injected fault, `Err(Some(..))` for an error that must not happen.
     pub fn start(
         world: &Arc<World>,
         job: &Job,
@@ -109,12 +109,13 @@ impl Process {
         self.instance.number
     }
 
-    /// The application's watermark, as it stands there.
+    /// The application's watermark in this process.
     pub fn watermark(&mut self) -> i64 {
         self.engine.parts().shared.status.watermark.load(Relaxed)
     }
 
-    /// Lets a room take a turn. `Ok(Some(..))` if the process ended by it.
+    /// Runs one turn of the intake, a lane or the commit. Returns `Ok(Some(..))` if it ended the
+    /// process.
     ///
     /// # Errors
     /// An end that must not happen.
@@ -161,7 +162,7 @@ impl Process {
             if let Some(caller) = &self.caller {
                 caller.hurry(true);
             }
-            // What it says doesn't matter any more; what it does, does.
+            // Its result doesn't matter any more, but its effects do.
             if turn != failed && self.engine.take(turn).is_err() {
                 return;
             }
@@ -171,25 +172,25 @@ impl Process {
         }
     }
 
-    /// A newer one has taken over, whether this one knows or not.
+    /// A newer instance has taken over, whether this one has noticed or not.
     pub fn become_stale(&mut self) {
         self.stale = true;
     }
 
-    /// Asks it to stop.
+    /// Requests a stop.
     pub fn stop(&mut self) {
         self.instance.stopping();
         self.stopping = true;
         self.engine.parts().shared.stop();
     }
 
-    /// Pulls the plug.
+    /// Kills the process.
     pub fn crash(&self) {
         self.instance.crash("between turns");
     }
 }
 
-/// May it end like this?
+/// Whether the process may end with this error: returns how it ended, or a finding.
 fn judge(instance: &Instance, stale: bool, error: &Error) -> Result<End, String> {
     if instance.is_down() {
         return Ok(End::Crashed);

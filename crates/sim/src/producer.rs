@@ -1,7 +1,7 @@
-//! The simulated broker's producer: a client buffer and the requests that empty it.
+//! The simulated broker's producer: a client buffer and the requests that drain it.
 //!
-//! Keeps records like a client until they are delivered, and gives acknowledgements. The buffer
-//! dies with the process. Never fails by itself; see [`crate::faults`].
+//! Buffers records like a client until they are delivered, and keeps acknowledgements. The buffer is
+//! lost with the process. Never fails by itself; see [`crate::faults`].
 
 use crate::broker::SimBroker;
 use crate::transaction::Writer;
@@ -18,11 +18,11 @@ pub(crate) struct SimProducer {
     writer: Writer,
     transactional: bool,
     begun: bool,
-    /// The client knows that it is fenced, and says so from then on without asking.
+    /// The client knows that it is fenced, and fails from then on without a request.
     fenced: bool,
     buffer: VecDeque<ProducerRecord>,
     remembered: BTreeMap<Arc<str>, BTreeMap<Partition, Offset>>,
-    /// Records of this topic are no part of the transaction: a test of the tests.
+    /// Records of this topic are written outside the transaction: a mutation.
     outside: Option<&'static str>,
 }
 
@@ -50,14 +50,14 @@ impl SimProducer {
         self.buffer.len()
     }
 
-    /// What of it is keys and values.
+    /// Size of the keys and values in the buffer.
     pub fn buffered_bytes(&self) -> usize {
         let size = |part: &Option<bytes::Bytes>| part.as_ref().map_or(0, bytes::Bytes::len);
         let buffer = self.buffer.iter();
         buffer.map(|r| size(&r.key) + size(&r.value)).sum()
     }
 
-    /// Lets so many buffered records reach the broker.
+    /// Delivers this many buffered records to the broker.
     pub fn deliver(&mut self, count: usize) -> Result<()> {
         for _ in 0..count {
             let Some(record) = self.buffer.pop_front() else {
@@ -141,7 +141,7 @@ impl Producer for SimProducer {
 
     fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
         self.expect_begun("commit")?;
-        // As on Kafka: records outside the transaction are not waited for.
+        // As with Kafka, a commit doesn't wait for records outside the transaction.
         if self.transactional {
             self.flush(timeout)?;
         }

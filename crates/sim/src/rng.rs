@@ -1,7 +1,7 @@
 //! Repeatable random numbers: xoshiro256** seeded by splitmix64.
 //!
-//! Written out here, because a library's generator may change with its next version, and every kept
-//! seed would lose its meaning.
+//! Implemented here, because a library's generator may change between versions, and every kept seed
+//! would lose its meaning.
 
 use stoatflow_core::Rng;
 
@@ -17,7 +17,7 @@ impl SimRng {
         Self([mix(&mut at), mix(&mut at), mix(&mut at), mix(&mut at)])
     }
 
-    /// A stream of its own, so that one more question here moves nothing there.
+    /// An independent stream, so that one more draw here changes nothing there.
     pub fn split(&mut self) -> Self {
         Self::new(self.next_u64())
     }
@@ -27,7 +27,7 @@ impl SimRng {
         self.next_u64().checked_rem(end).unwrap_or(0)
     }
 
-    /// An index into something of this length.
+    /// A random index into a sequence of this length.
     pub fn index(&mut self, len: usize) -> usize {
         usize::try_from(self.below(len as u64)).unwrap_or(0)
     }
@@ -37,12 +37,12 @@ impl SimRng {
         from + self.below(to - from + 1)
     }
 
-    /// True so many times in ten thousand.
+    /// True with this probability, in ten thousandths.
     pub fn chance(&mut self, in_ten_thousand: u32) -> bool {
         self.below(10_000) < u64::from(in_ten_thousand)
     }
 
-    /// Another order.
+    /// Shuffles the items.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for at in (1..items.len()).rev() {
             items.swap(at, self.index(at + 1));

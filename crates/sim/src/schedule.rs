@@ -1,7 +1,7 @@
 //! Chooses the next step, how far the clock moves, and the settings of each engine.
 //!
-//! All choices come from the seed. Each run has its own weights: some starve the lanes, some the
-//! commit, some move time in leaps.
+//! All choices come from the seed. Each run has its own weights: some starve the lanes, some the commit,
+//! some advance the clock in leaps.
 
 use crate::rng::SimRng;
 use crate::workload::{APPLICATION, Job};
@@ -11,20 +11,20 @@ use stoatflow_core::Settings;
 use stoatflow_core::settings::{AdminAccess, BrokerAddress, StoreBackend};
 use stoatflow_engine::runtime::inline::Turn;
 
-/// What happens next.
+/// The next step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
-    /// A room of an engine.
+    /// A turn of the engine's intake, a lane or the commit.
     Room(Turn),
-    /// The clock moves.
+    /// The clock advances.
     Advance(Duration),
-    /// The outside world writes to the inputs.
+    /// The feeder writes to the input topics.
     Feed,
-    /// A log cleaner runs over the changelogs.
+    /// The log cleaner runs over the changelogs.
     Compact,
     /// The process dies.
     Crash,
-    /// It is asked to stop, to be started again with other lanes.
+    /// The process is asked to stop; it starts again with other lanes.
     Stop,
     /// A second instance starts: on the same machine, or (`true`) on another one.
     TakeOver(bool),
@@ -63,12 +63,12 @@ impl Schedule {
         }
     }
 
-    /// Its chance, for what else has to be chosen.
+    /// Its random numbers, for other choices.
     pub fn rng(&mut self) -> &mut SimRng {
         &mut self.rng
     }
 
-    /// The next move of an engine with so many lanes, or of the world around it.
+    /// The next move of an engine with this many lanes, or of its environment.
     pub fn next(&mut self, lanes: usize) -> Move {
         match self.rng.below(1000) {
             0..=3 => Move::Crash,
@@ -83,7 +83,7 @@ impl Schedule {
         }
     }
 
-    /// A room's turn.
+    /// The next turn of an engine.
     pub fn room(&mut self, lanes: usize) -> Turn {
         let drawn = self.rng.below(self.intake + self.lanes + self.commit);
         if drawn < self.intake {

@@ -1,7 +1,7 @@
 //! One run of a seed: phase one with faults, phase two without, then the checks.
 //!
-//! Gives a report or the first broken promise. Has the machines, the processes, and the time limit
-//! within which a healed system must have done all its work.
+//! Returns a report or the first violated guarantee. Holds the machines, the processes, and the limit
+//! within which a system without faults must finish all its work.
 
 mod healed;
 mod instances;
@@ -23,47 +23,47 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, Guarantee, ManualClock, Timestamp};
 use stoatflow_engine::runtime::inline::Turn;
-use stoatflow_log::{Broker, Forgetting, NewTopic};
+use stoatflow_log::{Broker, ClusterExpiry, NewTopic};
 use stoatflow_state::memory::MemoryBackend;
 
-/// The longest phase with misfortune.
+/// Maximum number of turns with faults.
 const TROUBLED_TURNS: u32 = 12_000;
 
-/// A run that kept all promises.
+/// A run without violations.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Of all events in order; equal for equal seeds.
+    /// Hash of all events in order; equal for equal seeds.
     pub hash: u64,
-    /// What happened how often.
+    /// How often each thing happened.
     pub statistics: Statistics,
-    /// The events, if they were asked for.
+    /// The events, if requested.
     pub events: Vec<String>,
 }
 
-/// Where a broken promise was noticed.
+/// Where a violation was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Witness {
-    /// The engine: it ended by an error that nothing had caused.
+    /// The engine: it ended with an error that no fault had caused.
     Engine,
-    /// A checker: the results were wrong, whatever the engine thought.
+    /// A checker: the results were wrong, though the engine reported no error.
     Checker,
 }
 
-/// A run that broke one.
+/// A run with a violation.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Which, in words.
+    /// The violation, in words.
     pub what: String,
     /// Where it was noticed.
     pub witness: Witness,
-    /// The events, if they were asked for.
+    /// The events, if requested.
     pub events: Vec<String>,
 }
 
 /// Runs a seed. `narrate` keeps the events as text.
 ///
 /// # Errors
-/// The first broken promise.
+/// The first violation.
 pub fn simulate(seed: u64, mutation: Mutation, narrate: bool) -> Result<Report, Failure> {
     let mut simulation = Simulation::new(seed, mutation, narrate).map_err(|e| {
         broken(
@@ -101,22 +101,22 @@ struct Simulation {
     feeder: Feeder,
     /// The worker that answers offloads.
     worker: Option<Worker>,
-    /// Correlations of answers that were there when an instance started.
+    /// Correlation ids of answers that were there when an instance started.
     promised: BTreeSet<String>,
     mutation: Mutation,
-    /// The disks of two machines.
+    /// The disks of two machines; at the end a third, empty one is added.
     disks: Vec<MemoryBackend>,
     /// The newest process is the last one.
     processes: Vec<Process>,
     started: u32,
     /// The committed watermark at the last start.
     watermark: i64,
-    /// So many ticks were shown before one was counted.
+    /// Number of ticks emitted before the schedule's position was committed for the first time.
     uncounted: usize,
-    /// Since when there is no misfortune.
+    /// The time since which there are no faults.
     healed: Timestamp,
     last_lanes: usize,
-    /// Was there a long pause?
+    /// Whether there was a long pause.
     forgotten: bool,
     /// The machine whose lock a new instance waits for.
     waits_for: Option<usize>,
@@ -142,7 +142,7 @@ impl Simulation {
         world.watch_disk = mutation != Mutation::StoreFirstUnseen;
         world.outside = (mutation == Mutation::RequestsOutside).then_some(REQUESTS);
         if mutation == Mutation::OffsetsExpire {
-            world.forgetting = Forgetting::Nothing;
+            world.expiry = ClusterExpiry::Never;
         }
         world.ageless = mutation == Mutation::StateAgeless;
         world.credulous = mutation == Mutation::LeadersUnasked;

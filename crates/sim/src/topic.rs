@@ -1,14 +1,14 @@
 //! A partition's log as Kafka keeps it: records, aborted records and markers all take an offset.
 //!
-//! Gives what a `read_committed` consumer may see. Nothing behind the first record of an open
-//! transaction is visible, not even records of others (last stable offset).
+//! Returns what a `read_committed` consumer may see. Nothing behind the first record of an open
+//! transaction is visible, not even records of other producers (last stable offset).
 
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{Headers, Offset, Timestamp};
 use stoatflow_log::ProducerRecord;
 
-/// A transaction, unique in a broker's life.
+/// The number of a transaction, unique in a broker's life.
 pub type Transaction = u64;
 
 /// A record in a log.
@@ -28,7 +28,7 @@ pub struct Kept {
 /// One partition.
 #[derive(Debug, Default)]
 pub struct PartitionLog {
-    /// `None` is a marker, or what compaction took: an offset without a record.
+    /// `None` is a marker, or a record that compaction removed: an offset without a record.
     entries: Vec<Option<Kept>>,
     open: BTreeMap<Transaction, usize>,
     aborted: BTreeSet<Transaction>,
@@ -43,7 +43,7 @@ fn place(offset: Offset) -> usize {
 }
 
 impl PartitionLog {
-    /// Appends; gives the record's offset.
+    /// Appends a record; returns its offset.
     pub fn append(&mut self, record: ProducerRecord, transaction: Option<Transaction>) -> Offset {
         let at = self.entries.len();
         if let Some(transaction) = transaction {
@@ -66,7 +66,7 @@ impl PartitionLog {
         offset(at)
     }
 
-    /// Ends a transaction that wrote here: a marker takes an offset.
+    /// Ends a transaction that wrote to this partition; its marker takes an offset.
     pub fn end(&mut self, transaction: Transaction, commit: bool) {
         if self.open.remove(&transaction).is_some() {
             self.entries.push(None);
@@ -106,7 +106,7 @@ impl PartitionLog {
             })
     }
 
-    /// Forgets stable records that a later stable one of the same key replaces, as a log cleaner does.
+    /// Removes stable records that a later stable one of the same key replaces, as the log cleaner does.
     pub fn compact(&mut self) {
         let mut newest: BTreeMap<Bytes, Offset> = BTreeMap::new();
         for (at, kept) in self.visible(Offset(0)) {
@@ -120,7 +120,7 @@ impl PartitionLog {
         }
     }
 
-    /// Forgets stable tombstones too, as a log cleaner does after `delete.retention.ms`.
+    /// Also removes stable tombstones, as the log cleaner does after `delete.retention.ms`.
     pub fn forget_tombstones(&mut self) {
         self.compact();
         for at in 0..place(self.stable_end()) {

@@ -1,7 +1,7 @@
-//! What happened, in order: a hash that two runs of a seed must share, and counts over many seeds.
+//! Records what happened, in order: a hash that two runs of a seed must share, and counts over many
+//! seeds.
 //!
-//! Events are text; if asked to narrate, the text is printed. The counts show that faults really
-//! happened.
+//! Events are text, kept only if requested (`narrate`). The counts show that faults really happened.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(crate) struct Trace {
 
 impl Trace {
     pub fn new(narrate: bool) -> Self {
-        // FNV-1a: small, and the same for ever.
+        // FNV-1a: small and stable.
         Self {
             hash: 0xcbf2_9ce4_8422_2325,
             kept: Vec::new(),
@@ -71,7 +71,7 @@ impl Statistics {
         }
     }
 
-    /// Everything that happened, by name.
+    /// All counts, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(what, times)| (what.as_str(), *times))
     }

@@ -1,8 +1,8 @@
 //! The transaction coordinator: which producer may write under an id, and what its open transaction
 //! contains.
 //!
-//! Opening an id raises its epoch and fences all older producers. Gives what must happen at the end
-//! of a transaction.
+//! Opening an id raises its epoch and fences all older producers. At the end of a transaction it returns
+//! what the broker must complete.
 
 use crate::topic::Transaction;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use stoatflow_log::CutEntry;
 pub struct Writer {
     /// The transactional id.
     pub id: String,
-    /// Which opening of that id.
+    /// Its producer epoch, which rises each time the id is opened.
     pub epoch: u64,
 }
 
@@ -23,9 +23,9 @@ pub struct Writer {
 pub struct Open {
     /// Its number.
     pub transaction: Transaction,
-    /// Where it wrote.
+    /// Partitions that it wrote to.
     pub partitions: BTreeSet<TopicPartition>,
-    /// Positions that wait for its commit.
+    /// Offsets that its commit makes valid.
     pub offsets: Vec<(String, CutEntry)>,
 }
 
@@ -43,7 +43,8 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Opens an id; gives the writer, and what an older one left open, to be aborted.
+    /// Opens an id; returns the writer, and the transaction that an older writer left open, which must
+    /// be aborted.
     pub fn open(&mut self, id: &str) -> (Writer, Option<Open>) {
         let entry = self.ids.entry(id.to_owned()).or_default();
         entry.epoch += 1;
@@ -73,7 +74,7 @@ impl Coordinator {
         }))
     }
 
-    /// Takes the writer's transaction out, to be ended.
+    /// Removes the writer's transaction, to be ended.
     ///
     /// # Errors
     /// `Fenced`.

@@ -1,8 +1,8 @@
-//! The worker behind an offload: reads requests, writes answers late, out of order, some twice.
+//! The worker behind an offload: reads requests, writes answers late, out of order, some of them twice.
 //!
-//! Runs independently of the application. Reads committed requests, at-least-once: it commits its
-//! position after its answers are written, crashes, and answers again from there. It is away for a
-//! while, repeats answers much later, and writes answers to nothing. Its answers are in
+//! Runs independently of the application. Reads committed requests under at-least-once: it commits its
+//! position after its answers are written, and answers again from there after a crash. It is away for a
+//! while, repeats answers much later, and writes answers that no record waits for. Its answers are in
 //! [`crate::workload::offloads`].
 
 use crate::broker::SimBroker;
@@ -32,22 +32,22 @@ pub(crate) struct Worker {
     producer: SimProducer,
     partitions: Vec<TopicPartition>,
     answers: u64,
-    /// How slow it is.
+    /// Divides the delays of its answers.
     pace: u64,
-    /// By the time at which they are written; the second number decides between equals.
+    /// By the time at which they are written; the random second number breaks ties.
     pending: BTreeMap<(Duration, u64), (Option<Place>, ProducerRecord)>,
-    /// Requests that were read and not answered.
+    /// Requests that were read and not answered yet.
     owed: BTreeSet<Place>,
-    /// Where it begins after a crash.
+    /// Positions from which it reads after a crash.
     committed: Vec<Offset>,
     away: Duration,
 }
 
 impl Worker {
-    /// For the requests of a broker.
+    /// A worker for the requests on a broker.
     ///
     /// # Errors
-    /// What the broker refuses: a mistake of the simulator.
+    /// Errors of the broker, which are bugs of the simulator.
     pub fn new(mut rng: SimRng, broker: &SimBroker, parking: Parking) -> Result<Self> {
         let found = broker.topics(&[REQUESTS, ANSWERS], Duration::ZERO)?;
         let count = |at: usize| found[at].as_ref().map_or(0, |topic| topic.partitions);
@@ -81,21 +81,21 @@ impl Worker {
         self.consumer.assign(&from)
     }
 
-    /// Is it its turn, beside whatever else happens?
+    /// Whether the worker gets a turn now; random.
     pub fn wants_a_turn(&mut self) -> bool {
         self.rng.chance(800)
     }
 
-    /// Has it read and written all that there is?
+    /// Whether it has read all requests and written all answers.
     pub fn is_idle(&self) -> bool {
         let mut slots = (0..).take(self.partitions.len());
         self.pending.is_empty() && slots.all(|slot| self.consumer.caught_up(slot))
     }
 
-    /// Some of its work.
+    /// Does some of its work.
     ///
     /// # Errors
-    /// What the broker refuses: a mistake of the simulator.
+    /// Errors of the broker, which are bugs of the simulator.
     pub fn turn(&mut self, world: &World) -> Result<()> {
         let (now, troubled) = (world.clock.monotonic(), !world.is_healed());
         if troubled && self.rng.chance(60) {
@@ -178,7 +178,7 @@ impl Worker {
         self.put(now + after, Some(place), answer);
     }
 
-    /// A worker may have a partitioner of its own.
+    /// A worker may use a partitioner of its own.
     fn partition(&mut self) -> Option<Partition> {
         let anywhere = Partition(i32::try_from(self.rng.below(self.answers)).unwrap_or(0));
         self.rng.chance(2000).then_some(anywhere)
@@ -189,7 +189,7 @@ impl Worker {
         self.pending.insert((at, chance), (place, answer));
     }
 
-    /// How long an answer takes.
+    /// Delay of an answer.
     fn takes(&mut self) -> Duration {
         let wait = match self.parking.patience {
             Patience::Forever => 400,
@@ -249,7 +249,7 @@ impl Worker {
         self.producer.flush(Duration::ZERO)
     }
 
-    /// Up to the first request that is not answered.
+    /// Commits the positions up to the first unanswered request.
     fn commit(&mut self) {
         self.committed = self.consumer.positions();
         for (slot, offset) in &self.owed {
@@ -259,14 +259,14 @@ impl Worker {
     }
 }
 
-/// The text of a header.
+/// The text of the last header of this name.
 pub(crate) fn header(headers: &Headers, name: &str) -> Option<String> {
     let all = headers.as_deref().unwrap_or_default();
     let found = all.iter().rev().find(|header| &*header.name == name)?;
     Some(String::from_utf8_lossy(found.value.as_deref()?).into_owned())
 }
 
-/// The last header of a name counts.
+/// Appends a header; the last one of a name counts.
 fn with(headers: &Headers, name: &str, value: &str) -> Headers {
     let own = Header {
         name: name.into(),

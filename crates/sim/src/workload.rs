@@ -1,8 +1,8 @@
-//! What the engine has to do: topologies in native form, and difficult inputs.
+//! The engine's work: topologies as logical plans, and difficult inputs.
 //!
-//! Takes a seed; gives a [`Job`]: a compiled plan of one to five parts, and input records with
-//! skewed keys, null keys, null values and times out of order. [`crate::checkers`] knows what must
-//! come out.
+//! Takes a seed; returns a [`Job`]: a compiled plan of one to five parts, and input records with skewed
+//! keys, null keys, null values and timestamps out of order. [`crate::checkers`] knows the expected
+//! results.
 
 pub(crate) mod asks;
 pub(crate) mod bank;
@@ -35,7 +35,7 @@ use stoatflow_operators::{AsyncUdf, Foreign};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_state::Layout;
 
-/// The application's id, and so the group and the transactional id.
+/// The application id, which is also the name of the group and the transactional id.
 pub(crate) const APPLICATION: &str = "sim";
 
 /// One piece of topology with topics and stores of its own.
@@ -49,34 +49,35 @@ pub(crate) enum Part {
     Sums,
     /// A table.
     Rows,
-    /// The last of what was sent to each group: shows the order.
+    /// The last value of each group: shows the order of the input.
     Latest,
-    /// Counts in windows, given once each when the window closes: by the aggregation itself, or
-    /// (`true`) by a suppression behind it.
+    /// Counts in windows, each emitted once when the window closes: by the aggregation itself, or
+    /// (`true`) by a suppression after it.
     Windows(bool),
     /// Left join of two halves of a stream; the joiner may be async.
     Pairs(Option<Asking>),
     /// Join of two tables by a foreign key; the joiner may be async.
     Foreign(Option<Asking>),
-    /// Join of two tables whose updates come from different stages, kept once; and once counted as it is.
+    /// Join of two tables whose updates come from different stages: once materialized, and once counted
+    /// directly.
     Joined,
-    /// Timers of a processor by both clocks; `true`: beside a scheduled source. (Without it nothing but the
-    /// timers themselves wakes an engine that has read everything.)
+    /// Timers of a processor by event time and by the clock; `true` adds a scheduled source. (Without
+    /// it, only the timers themselves wake an engine that has read everything.)
     Bells(bool),
     /// Transfers between accounts that all lanes share.
     Bank,
     /// An async function.
     Asks(Asking),
-    /// A function of whole batches, of at most so many rows, after at most so many milliseconds.
+    /// A function of whole batches, of at most `rows` rows, after at most `wait_ms` milliseconds.
     Batches { rows: u32, wait_ms: i64 },
-    /// Late records that go to a topic of their own.
+    /// Late records that go to a dead letter topic.
     Tardy,
     /// Records that are parked until a worker has answered.
     Offloads(Parking),
     /// Left join of a stream with a table by an async joiner.
     Lookups(Asking),
-    /// Counts by a new key in windows without a grace: what is late depends on the order of the
-    /// input, and on nothing else.
+    /// Counts by a new key in windows without grace: which records are late depends on the order of the
+    /// input and on nothing else.
     Races,
 }
 
@@ -85,7 +86,7 @@ impl Part {
         self.inputs()[0]
     }
 
-    /// All topics that the outside world writes.
+    /// All topics that the feeder writes to.
     pub fn inputs(self) -> &'static [&'static str] {
         match self {
             Self::Words(_) => &["words"],
@@ -108,7 +109,7 @@ impl Part {
         }
     }
 
-    /// All topics that are read; one of them is written by a worker.
+    /// All topics that the engine reads; a worker may write to one of them.
     pub fn sources(self) -> impl Iterator<Item = &'static str> {
         let answers = matches!(self, Self::Offloads(_)).then_some(offloads::ANSWERS);
         self.inputs().iter().copied().chain(answers)
@@ -139,23 +140,23 @@ impl Part {
         }
     }
 
-    /// What closes by time is only certain if everybody sees the input in one order, or goes by the
-    /// watermark.
+    /// Whether results are emitted when time closes them. They are only predictable if the input has one
+    /// order, or if time is the watermark.
     pub fn is_timed(self) -> bool {
         matches!(self, Self::Windows(_) | Self::Pairs(_))
     }
 
-    /// Does it wait for event time? Then it gets final records that advance the time.
+    /// Whether it waits for event time; then it gets final records that advance the time.
     pub fn waits_for_time(self) -> bool {
         self.is_timed() || self.has_timers()
     }
 
-    /// Has it timers of a processor?
+    /// Whether its processor uses timers.
     pub fn has_timers(self) -> bool {
         matches!(self, Self::Bells(_) | Self::Bank)
     }
 
-    /// Does it keep no table, and tell each of its values apart?
+    /// Whether it keeps no table, and all of its values are distinct.
     pub fn is_stateless(self) -> bool {
         matches!(
             self,
@@ -163,10 +164,10 @@ impl Part {
         )
     }
 
-    /// Must its records have keys? (A left join gives what has no key with no key: nobody could
-    /// tell one from the other. A timer needs a key. What is offloaded needs one, and if a function
-    /// stands in for errors of the worker, no handler decides about those without. The model of
-    /// races takes only those with one.)
+    /// Whether its records must have keys. (A left join emits a record without a key as it is, so such
+    /// records can't be told apart. A timer needs a key. An offload needs one too; if a function
+    /// substitutes for errors of the worker, there is no handler for records without a key. The model of
+    /// races only covers records with one.)
     pub fn needs_keys(self) -> bool {
         match self {
             Self::Pairs(_) | Self::Bells(_) | Self::Bank | Self::Races => true,
@@ -175,7 +176,7 @@ impl Part {
         }
     }
 
-    /// Is one of its topics a table? The order of that is the order of its partition.
+    /// Whether one of its topics is a table, whose order is the order of its partition.
     pub fn has_tables(self) -> bool {
         matches!(
             self,
@@ -216,9 +217,9 @@ pub(crate) struct Job {
     foreign: Arc<Foreign>,
     pub guarantee: Guarantee,
     pub cached: bool,
-    /// Is time the watermark?
+    /// Whether time is the watermark.
     pub by_watermark: bool,
-    /// Topics with their partitions, inputs and outputs.
+    /// Input and output topics with their numbers of partitions.
     pub topics: BTreeMap<&'static str, i32>,
     pub changelog_partitions: i32,
     /// Input records in the order in which they are sent.
@@ -229,7 +230,7 @@ impl Job {
     /// The job of a seed.
     ///
     /// # Errors
-    /// What the plan's compiler finds.
+    /// Errors of the plan's compiler.
     pub fn new(rng: &mut SimRng) -> Result<Self> {
         let mut all = [
             Part::Words(rng.chance(5000)),
@@ -249,7 +250,7 @@ impl Job {
             1 + rng.index(3)
         };
         let mut parts = all[..count].to_vec();
-        // Asked of chances of their own: all other seeds keep their meaning.
+        // Drawn from streams of their own, so that all other seeds keep their meaning.
         let mut aside = rng.clone();
         let mut watermark = aside.split();
         ring(&mut parts, &mut aside.split());
@@ -263,13 +264,13 @@ impl Job {
         for part in &parts {
             for topic in part.outputs() {
                 let partitions = i32::try_from(rng.between(1, 4)).unwrap_or(1);
-                // All ticks have the same key; in one partition their order shows.
+                // All ticks have the same key; a single partition shows their order.
                 let one = topic == bells::BEATS;
                 topics.insert(topic, if one { 1 } else { partitions });
             }
             for topic in part.sources() {
                 let partitions = i32::try_from(rng.between(1, 4)).unwrap_or(1);
-                // Where the watermark is the time, the order of the input doesn't matter.
+                // If time is the watermark, the order of the input doesn't matter.
                 let one = part.is_timed() && !by_watermark || *part == Part::Races;
                 topics.insert(topic, if one { 1 } else { partitions });
             }
@@ -305,7 +306,7 @@ impl Job {
         })
     }
 
-    /// How its records are offloaded, if they are.
+    /// The settings of its offload, if it has one.
     pub fn parking(&self) -> Option<Parking> {
         self.parts.iter().find_map(|part| match part {
             Part::Offloads(parking) => Some(*parking),
@@ -313,7 +314,7 @@ impl Job {
         })
     }
 
-    /// What it calls, with the service for the calls of one process.
+    /// The functions of the plan, with the service for the async calls of one process.
     pub fn foreign(&self, caller: Option<Arc<Caller>>) -> Arc<Foreign> {
         let Some(caller) = caller else {
             return Arc::clone(&self.foreign);
@@ -326,16 +327,16 @@ impl Job {
         })
     }
 
-    /// The watermark of sources that don't say one.
+    /// The watermark of sources that configure none.
     pub fn watermark(&self) -> WatermarkDefault {
         WatermarkDefault {
-            // Parts that have no last records would hold the others back.
+            // Parts without final records would hold the others back.
             delay_ms: (!self.by_watermark).then_some(0),
             idle_after: None,
         }
     }
 
-    /// Are tables restored from their source topics?
+    /// Whether tables are restored from their source topics.
     pub fn reuses_source_topics(&self) -> bool {
         self.inputs.len().is_multiple_of(2)
     }
@@ -349,8 +350,7 @@ impl Job {
         source.unwrap_or_else(|| format!("{APPLICATION}-{store}-changelog"))
     }
 
-    /// The changelog topic and the layout of every store, by the store's number; the engine's own comes
-    /// last.
+    /// The changelog topic and the layout of every store, by store number; the engine's own comes last.
     pub fn changelogs(&self) -> Vec<(String, Layout)> {
         let stores = self.plan.stores.iter();
         let stores = stores.map(|s| {
@@ -365,12 +365,12 @@ impl Job {
     }
 }
 
-/// Is it a changelog, and not the source of a table?
+/// Whether the topic is a changelog and not the source of a table.
 pub(crate) fn is_changelog(topic: &str) -> bool {
     topic.ends_with("-changelog")
 }
 
-/// Timers and ticks, sometimes alone, sometimes beside what else there is.
+/// Adds timers and ticks to some jobs, alone or beside other parts.
 fn ring(parts: &mut Vec<Part>, rng: &mut SimRng) {
     if rng.chance(2000) {
         if rng.chance(5000) {
@@ -380,7 +380,7 @@ fn ring(parts: &mut Vec<Part>, rng: &mut SimRng) {
     }
 }
 
-/// What races, sometimes alone, sometimes beside what else there is.
+/// Adds races to some jobs, alone or beside other parts.
 fn race(parts: &mut Vec<Part>, rng: &mut SimRng) {
     if rng.chance(800) {
         if rng.chance(5000) {
@@ -390,10 +390,10 @@ fn race(parts: &mut Vec<Part>, rng: &mut SimRng) {
     }
 }
 
-/// A bank, sometimes alone, sometimes beside what else there is.
+/// Adds a bank to some jobs, alone or beside other parts.
 fn bank(parts: &mut Vec<Part>, rng: &mut SimRng) {
     if rng.chance(800) {
-        // A watermark of its own would hold the bank's time back.
+        // Another watermark would hold the bank's time back.
         if parts.contains(&Part::Tardy) || rng.chance(7000) {
             parts.clear();
         }
@@ -401,7 +401,7 @@ fn bank(parts: &mut Vec<Part>, rng: &mut SimRng) {
     }
 }
 
-/// What asks somebody, and what keeps no table; sometimes alone, sometimes beside what else there is.
+/// Adds a part that calls a service or keeps no table to some jobs, alone or beside other parts.
 fn ask(parts: &mut Vec<Part>, rng: &mut SimRng) {
     let drawn = rng.below(100);
     let part = match drawn {
@@ -418,7 +418,7 @@ fn ask(parts: &mut Vec<Part>, rng: &mut SimRng) {
         _ => return,
     };
     parts.retain(|other| other.input() != part.input());
-    // A watermark of its own would hold the others' time back.
+    // Its watermark would hold the time of other parts back.
     if part == Part::Tardy || rng.chance(6000) {
         parts.clear();
     }

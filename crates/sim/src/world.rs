@@ -1,7 +1,7 @@
 //! What outlives every engine of a run: the broker, the clock, randomness, and the trace.
 //!
-//! Answers questions like "does this call fail?" from the seed, and collects broken promises. An
-//! [`Instance`] is one process: once it is down, its calls have no effect.
+//! Decides from the seed whether a call fails, and collects violations. An [`Instance`] is one process:
+//! once it is down, its calls have no effect.
 
 use crate::broker::{Ends, SimBroker};
 use crate::faults::{Fault, Point};
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use stoatflow_core::{Error, ManualClock, Result};
-use stoatflow_log::Forgetting;
+use stoatflow_log::ClusterExpiry;
 use stoatflow_state::Layout;
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ struct Inner {
     trace: Trace,
     statistics: Statistics,
     violations: Vec<String>,
-    /// Misfortunes left.
+    /// Number of faults left.
     budget: u32,
     /// Multiplies every probability.
     severity: u32,
@@ -33,17 +33,17 @@ pub(crate) struct World {
     pub clock: Arc<ManualClock>,
     /// Changelog topics and layouts by store number.
     pub changelogs: Vec<(String, Layout)>,
-    /// Compare the disk with the broker after each epoch?
+    /// Whether to compare the disk with the broker after each epoch.
     pub watch_disk: bool,
     /// What engines believe the broker forgets.
-    pub forgetting: Forgetting,
-    /// Do engines believe that tombstones are kept for good (a mutation)?
+    pub expiry: ClusterExpiry,
+    /// Whether engines believe that tombstones are kept forever (a mutation).
     pub ageless: bool,
-    /// Do engines trust stale metadata (a mutation)?
+    /// Whether engines trust stale metadata (a mutation).
     pub credulous: bool,
-    /// Where logs ended when the process before was started.
+    /// The ends of logs when the previous process started.
     earlier_ends: Mutex<Ends>,
-    /// The topic that engines write outside of their transactions, if they are broken so.
+    /// The topic that engines write to outside their transactions (a mutation).
     pub outside: Option<&'static str>,
     inner: Mutex<Inner>,
 }
@@ -71,7 +71,7 @@ impl World {
             clock,
             changelogs,
             watch_disk: true,
-            forgetting: Forgetting::Expires,
+            expiry: ClusterExpiry::AfterRetention,
             ageless: false,
             credulous: false,
             earlier_ends: Mutex::default(),
@@ -96,7 +96,7 @@ impl World {
         self.inner.lock().rng.index(end)
     }
 
-    /// Is there a misfortune left, and does it strike with this probability (in ten thousand)?
+    /// Whether a fault is left and happens with this probability (in ten thousand); uses it up then.
     pub fn strikes(&self, in_ten_thousand: u32) -> bool {
         let mut inner = self.inner.lock();
         if inner.budget == 0 {
@@ -108,7 +108,7 @@ impl World {
         strikes
     }
 
-    /// What happens to a call. One question to chance, whatever the answer.
+    /// What happens to a call. Draws one random number, whatever the outcome.
     fn fate(&self, point: Point) -> Fault {
         let mut inner = self.inner.lock();
         if inner.budget == 0 {
@@ -126,13 +126,13 @@ impl World {
         Fault::None
     }
 
-    /// Where logs ended when the process before was started: what a stale broker reports. Called
-    /// once by each process.
+    /// The ends of logs when the previous process started, which a stale broker reports. Called once by
+    /// each process.
     pub fn stale_ends(&self) -> Ends {
         std::mem::replace(&mut *self.earlier_ends.lock(), self.broker.ends())
     }
 
-    /// No misfortune from now on.
+    /// No more faults from now on.
     pub fn heal(&self) {
         self.inner.lock().budget = 0;
     }
@@ -186,22 +186,22 @@ impl Instance {
         }
     }
 
-    /// Is the process dead?
+    /// Whether the process is dead.
     pub fn is_down(&self) -> bool {
         self.down.load(Relaxed)
     }
 
-    /// Was one of its calls made to fail?
+    /// Whether one of its calls was made to fail.
     pub fn is_hurt(&self) -> bool {
         self.hurt.load(Relaxed)
     }
 
-    /// It has been asked to stop.
+    /// The process has been asked to stop.
     pub fn stopping(&self) {
         self.stopping.store(true, Relaxed);
     }
 
-    /// Pulls the plug.
+    /// Kills the process.
     pub fn crash(&self, phase: &str) {
         self.down.store(true, Relaxed);
         self.world.count(&format!("crash {phase}"));
@@ -223,13 +223,13 @@ impl Instance {
         Ok(self.world.fate(point))
     }
 
-    /// Makes a call, or what chance makes of it.
+    /// Makes a call, with a fault from the seed.
     pub fn call<T>(&self, point: Point, act: impl FnOnce() -> Result<T>) -> Result<T> {
         let fault = self.fate(point)?;
         self.call_as(point, fault, act)
     }
 
-    /// The same, with the misfortune known.
+    /// Like `call`, with a known fault.
     pub fn call_as<T>(
         &self,
         point: Point,
@@ -265,7 +265,7 @@ impl Instance {
         }
     }
 
-    /// Marks the process as hurt and says how.
+    /// Marks the process as hurt and returns the error.
     pub fn failure(&self, point: Point, happened: bool) -> Error {
         self.hurt.store(true, Relaxed);
         let kind = point.failure();

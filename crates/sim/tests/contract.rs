@@ -1,4 +1,4 @@
-//! The simulated broker keeps every promise of the port.
+//! Runs the broker contract suite against the simulated broker.
 
 use stoatflow_log::contract;
 use stoatflow_sim::SimBroker;

@@ -1,7 +1,8 @@
-//! Seeds: the engine under trouble, one run twice, and the engine broken on purpose.
+//! Runs seeds: the engine with faults, each seed twice with equal results, and the engine broken on
+//! purpose.
 //!
-//! `STOATFLOW_TEST_SIM_SEEDS=n` runs so many seeds, `STOATFLOW_TEST_SIM_SEED=n` repeats one and
-//! tells its story.
+//! `STOATFLOW_TEST_SIM_SEEDS=n` runs n seeds, `STOATFLOW_TEST_SIM_SEED=n` repeats one and prints its
+//! events.
 
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +10,7 @@ use stoatflow_sim::{Failure, Mutation, PHASES, Report, Statistics, Witness, simu
 
 const SEEDS: u64 = 1_000;
 
-// The only way to give a number to a test from outside; the engine's own settings don't come this way.
+// The only way to pass a number to a test; the engine's own settings are not passed this way.
 #[allow(clippy::disallowed_methods)]
 fn asked(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -19,7 +20,7 @@ fn asked(name: &str) -> Option<u64> {
     )
 }
 
-/// A panic of the engine is a broken promise too.
+/// Runs a seed; a panic of the engine counts as a violation.
 fn run(seed: u64, mutation: Mutation, narrate: bool) -> Result<Report, Failure> {
     catch_unwind(AssertUnwindSafe(|| simulate(seed, mutation, narrate))).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().cloned();
@@ -33,7 +34,7 @@ fn run(seed: u64, mutation: Mutation, narrate: bool) -> Result<Report, Failure> 
     })
 }
 
-/// Histories can be long; `tell` has all of it.
+/// Shortens long histories; `tell` prints all of it.
 fn short(what: &str) -> String {
     let cut: String = what.chars().take(600).collect();
     if cut.len() < what.len() {
@@ -49,7 +50,7 @@ fn again(seed: u64) -> String {
     )
 }
 
-/// What the simulation trips over is an assertion, often.
+/// Many violations are found by assertions.
 #[test]
 fn assertions_are_on() {
     let broken = catch_unwind(|| debug_assert!(false, "on purpose"));
@@ -59,7 +60,7 @@ fn assertions_are_on() {
     );
 }
 
-/// Seeds that once failed, each with the sentence that says why.
+/// Seeds that failed once, each with a sentence that says why.
 fn kept() -> Vec<u64> {
     let lines = include_str!("seeds.txt")
         .lines()
@@ -107,7 +108,7 @@ fn seeds() {
     }
 }
 
-/// Repeats one seed and tells what happened.
+/// Repeats one seed and prints its events.
 fn tell(seed: u64) {
     let (events, what) = match run(seed, Mutation::None, true) {
         Ok(mut report) => {
@@ -130,7 +131,7 @@ fn tell(seed: u64) {
     println!("seed {seed} kept all promises");
 }
 
-/// A test that nothing disturbed would prove nothing.
+/// Checks that all faults happened: a test that nothing disturbed would prove nothing.
 fn all_happened(statistics: &Statistics) {
     let phases = PHASES.iter().map(|phase| format!("crash {phase}"));
     let others = [
@@ -215,7 +216,7 @@ fn determinism() {
     assert_eq!(hashes.len(), 20, "different seeds must run differently");
 }
 
-/// By a checker, not by an assertion inside the broken engine.
+/// Checks that a checker catches the mutation, not an assertion inside the broken engine.
 fn caught(mutation: Mutation, within: u64) {
     let mut by_itself = 0;
     for seed in 0..within {
@@ -242,7 +243,7 @@ fn mutation_store_first_is_caught() {
     caught(Mutation::StoreFirst, 50);
 }
 
-/// The damage shows in the results too, not only to the guard at the disk.
+/// The damage shows in the results too, not only to the check at the disk.
 #[test]
 fn mutation_store_first_is_caught_by_its_results() {
     caught(Mutation::StoreFirstUnseen, 200);
@@ -273,7 +274,7 @@ fn mutation_changelog_late_is_caught() {
     caught(Mutation::ChangelogLate, 200);
 }
 
-/// Under exactly-once the broker's commit waits by itself: only at-least-once can show it.
+/// Under exactly-once the broker's commit waits for sends by itself: only at-least-once can show it.
 #[test]
 fn mutation_flush_forgotten_is_caught() {
     caught(Mutation::FlushForgotten, 1_000);
@@ -289,13 +290,14 @@ fn mutation_unaligned_is_caught() {
     caught(Mutation::Unaligned, 200);
 }
 
-/// What the question before outputs and changelog is for; and at-least-once has checkers that can fail.
+/// Shows the need for the check before outputs and changelog, and that checkers can fail under
+/// at-least-once.
 #[test]
 fn mutation_unchecked_is_caught() {
     caught(Mutation::Unchecked, 1_000);
 }
 
-/// What the newcomer's wait is for.
+/// Shows the need for the wait of a new instance.
 #[test]
 fn mutation_unwaited_is_caught() {
     caught(Mutation::Unwaited, 10_000);
@@ -307,13 +309,13 @@ fn mutation_offsets_expire_is_caught() {
     caught(Mutation::OffsetsExpire, 500);
 }
 
-/// Rows come back whose tombstones were compacted away.
+/// Rows reappear whose tombstones were compacted away.
 #[test]
 fn mutation_state_ageless_is_caught() {
     caught(Mutation::StateAgeless, 5_000);
 }
 
-/// Ends of logs from a broker that missed an election.
+/// A broker that missed an election reports the ends of logs.
 #[test]
 fn mutation_leaders_unasked_is_caught() {
     caught(Mutation::LeadersUnasked, 1_000);
@@ -379,7 +381,7 @@ fn mutation_time_from_later_is_caught() {
     caught(Mutation::TimeFromLater, 500);
 }
 
-/// What one lane moves in the next epoch, another has yet to move in this one.
+/// One lane changes state in the next epoch that another has yet to change in this one.
 #[test]
 fn mutation_ends_apart_is_caught() {
     caught(Mutation::EndsApart, 1_000);

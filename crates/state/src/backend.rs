@@ -97,7 +97,7 @@ pub trait Backend: Send + Sync + Debug {
     /// As `get`.
     fn snapshot(&self, stores: &[StoreId]) -> Result<Box<dyn Snapshot>>;
     /// Whether applying an epoch copies one of these stores while a snapshot of it is held.
-    fn copies_for_snapshots(&self, _stores: &[StoreId]) -> bool {
+    fn snapshot_forces_copy(&self, _stores: &[StoreId]) -> bool {
         false
     }
     /// Applies an epoch: all of it or nothing, data and positions together.

@@ -173,7 +173,7 @@ impl Backend for MemoryBackend {
         Ok(Box::new(Trees(stores.iter().filter_map(tree).collect())))
     }
 
-    fn copies_for_snapshots(&self, stores: &[StoreId]) -> bool {
+    fn snapshot_forces_copy(&self, stores: &[StoreId]) -> bool {
         !stores.is_empty()
     }
 

@@ -1,1 +1,1 @@
-"""What the DSL's methods have in common: checks, and from a call to its plan node. Private: no user imports it."""
+"""Shared by the DSL's methods: checks of arguments, and building plan nodes from calls. Private."""

@@ -1,6 +1,6 @@
 """Stores that are declared for processors, as nodes of a plan.
 
-Takes a `StoreBuilder`, adds its node; two different stores of one name are refused.
+Takes a `StoreBuilder` and adds its node. Two different stores with one name are refused.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def add_store(plan: PlanBuilder, store: StoreBuilder[Any, Any], line: str) -> No
 
 
 def add_store_once(plan: PlanBuilder, store: StoreBuilder[Any, Any], line: str) -> None:
-    """Add a store that a processor brings along, unless it is there: several processors may bring the same."""
+    """Add a store that a processor brings along, unless the plan has it: several processors may bring the same one."""
     wanted = _node(store, line)
     for node in plan.snapshot():
         if isinstance(node, nodes.StateStore) and node.store == wanted.store:
@@ -91,7 +91,7 @@ def add_global_store(
     how: Consumed[Any, Any],
     line: str,
 ) -> None:
-    """Add a store that a processor keeps from a topic."""
+    """Add a global store: a processor keeps it from a topic."""
     from stoatflow.materialized import timestamp_spec
     from stoatflow.processor import supplied
 
@@ -100,7 +100,7 @@ def add_global_store(
             f"{line} add_global_store: its records are no part of event time", next_step="leave watermark= out"
         )
     checked = _checked(store, "add_global_store", line)
-    # A plan of its own: the store itself may be named by the processor, and is no store beside it.
+    # Resolved against an empty plan: the processor may name the global store, which must not become a second node.
     ref, connected = supplied(PlanBuilder(), supplier, (), "add_global_store", line)
     if others := [name for name in connected if name != checked.name]:
         raise TopologyError(

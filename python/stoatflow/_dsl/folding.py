@@ -1,7 +1,7 @@
-"""From an aggregation call to its plan node, for everything that can be aggregated.
+"""Builds plan nodes from aggregation calls, for everything that can be aggregated.
 
-Takes functions and what was said about the store, checks them, adds a node, gives the table. Which functions a
-kind of grouping takes, and in which order, is the business of its own class.
+Takes functions and the arguments for the store, checks them, adds a node, returns the table. Which functions a kind of
+grouping accepts, and in which order, is defined by its own class.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Folding(Handle):
         on_error: OnError | None,
         **folds: Fold | Expression | None,
     ) -> KTable[Any, Any]:
-        """`folds`: the fields `function`, `subtractor` and `merger` of the node, as far as there are such."""
+        """Add an aggregation. `folds` holds the node's fields `function`, `subtractor` and `merger`, if given."""
         line = user_line()
         native = self._native(initializer, folds, line)
         if native is not None:
@@ -104,7 +104,7 @@ class Folding(Handle):
     def _native(
         self, first: object, folds: Mapping[str, Fold | Expression | None], line: str
     ) -> Aggregation[Any] | None:
-        """The native aggregation that this is: given, or that of the cogrouped streams together."""
+        """Return the native aggregation, `first` or that of all cogrouped streams together; `None` if there is none."""
         if isinstance(first, Aggregation):
             if spare := [field for field, fold in folds.items() if fold is not None]:
                 raise TopologyError(
@@ -138,7 +138,7 @@ class Folding(Handle):
         on_error: OnError | None,
         line: str,
     ) -> KTable[Any, Any]:
-        """`own`: the aggregation is given here, not with the streams of a cogroup."""
+        """Add a native aggregation. `own`: it was passed to this call, not to the streams of a cogroup."""
         table = self._made(
             nodes.Aggregate(
                 line=line,
@@ -152,13 +152,13 @@ class Folding(Handle):
         )
         if not native.has_state:
             return table
-        # The store keeps the state; readers of the table, by update or by key, get the result.
+        # The store keeps the aggregation's state; readers of the table, by update or by key, get the result.
         result = None if name is None else f"{name}-result"
         at = self._plan.add(nodes.MapValues(line=line, name=result, parent=table._at, function=native.result()))
         return KTable(self._plan, at)
 
     def _cogroup(self, aggregator: Fold | Expression | Aggregation[Any], grouped: Handle | None = None) -> int:
-        """`grouped`: the stream that joins those of `self`; none: `self` is the first."""
+        """Add a cogroup node. `grouped` is the stream that joins those of `self`; `None`: `self` is the first."""
         line = user_line()
         other = None if grouped is None else same_plan(self, grouped, line, "cogroup")
         own = aggregator if isinstance(aggregator, Aggregation) else _fold(aggregator, KEY_VALUE_AGG, "cogroup", line)

@@ -1,6 +1,6 @@
-"""Sources that are complete before anything else is read: global tables, and global stores.
+"""Sources that are read to their end before any other input: global tables and global stores.
 
-Takes a topic and serdes, adds a node, gives the table; or the builder, for a store.
+Takes a topic and serdes, adds a node, returns the table, or the builder for a store.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ V = TypeVar("V")
 
 
 class GlobalSources:
-    """What a builder reads to its end first."""
+    """The builder's methods for global tables and global stores."""
 
     _plan: PlanBuilder
 
@@ -122,7 +122,7 @@ class GlobalSources:
         timestamp: TimestampLike | None = None,
         consumed: Consumed[Any, Any] | None = None,
     ) -> GlobalKTable[Any, Any]:
-        """Read a topic as a table that is complete before anything else is read; join it by any key.
+        """Read a topic as a global table: it is complete before other input is read. Join it by any key.
 
         >>> builder = sf.StreamsBuilder()
         >>> places = builder.global_table("places", key=int, value=str, store="places")
@@ -169,7 +169,7 @@ class GlobalSources:
         timestamp: TimestampLike | None = None,
         consumed: Consumed[Any, Any] | None = None,
     ) -> Self:
-        """Keep a store with a processor of your own from a topic, complete before anything else is read.
+        """Keep a global store from a topic with your own processor; it is complete before other input is read.
 
         >>> class Keep(sf.ContextualProcessor[str, str, str, str]):
         ...     def process(self, record):

@@ -1,7 +1,7 @@
-"""From a join call to its plan node: checks the two sides and what was given for them.
+"""Builds plan nodes from join calls: checks both sides and the arguments.
 
-Takes handles and value objects, gives fields of the node. Which kind of join it is follows from the type
-of the other side, never from the number of arguments.
+Takes handles and value objects, returns the node's fields. Which kind of join it is follows from the type of the other
+side, never from the number of arguments.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def joiner_of(joiner: object, with_key: bool, method: str, line: str) -> nodes.F
 
 
 def gets_key(joiner: object, with_key: bool) -> bool:
-    """Does the joiner get the key? An expression does if it reads it."""
+    """Whether the joiner gets the key. An expression does if it reads the key."""
     return joiner.reads(expressions.key) if isinstance(joiner, Expression) else with_key
 
 
@@ -47,7 +47,7 @@ def with_stream(
     line: str,
     on_error: OnError | None = None,
 ) -> nodes.Joining:
-    """Two streams."""
+    """Build the node of a join of two streams."""
     if not isinstance(window, JoinWindows):
         raise TopologyError(
             f"{line} {kind.op} of two streams needs JoinWindows, not {type(window).__name__}",
@@ -82,7 +82,7 @@ def with_table(
     line: str,
     on_error: OnError | None = None,
 ) -> nodes.Joining:
-    """A stream with a table."""
+    """Build the node of a join of a stream with a table."""
     how = given(joined, Joined, Joined(), f"{kind.op}(joined=) with a table", line)
     return kind(
         line=line,
@@ -110,7 +110,7 @@ def with_global(
     line: str,
     on_error: OnError | None = None,
 ) -> nodes.Joining:
-    """A stream with a global table."""
+    """Build the node of a join of a stream with a global table."""
     return kind(
         line=line,
         name=name,
@@ -138,7 +138,7 @@ def of_tables(
     line: str,
     on_error: OnError | None = None,
 ) -> nodes.Joining:
-    """Two tables, by key or by foreign key."""
+    """Build the node of a join of two tables, by key or by foreign key."""
     how = given(table_joined, TableJoined, TableJoined(), f"{kind.op}(table_joined=)", line)
     by_foreign = foreign_key is not None
     extractor = None
@@ -154,7 +154,7 @@ def of_tables(
         on_error=handler(on_error, kind.op, line),
         parent=left._at,
         other=same_plan(left, right, line, kind.op),
-        # With a foreign key the flag speaks of that function.
+        # With a foreign key, `with_key` is about the foreign key function.
         function=joiner_of(joiner, with_key and not by_foreign, kind.op, line),
         with_key=gets_key(joiner, with_key and not by_foreign),
         foreign_key=extractor,
@@ -164,7 +164,7 @@ def of_tables(
 
 
 def one_name(name: str | None, other: str | None, method: str, line: str) -> str | None:
-    """Give the name that was given in one of two places; raise `TopologyError` for two."""
+    """Return the name that was given in either of two places; raise `TopologyError` if both have one."""
     if name is not None and other is not None:
         raise TopologyError(
             f"{line} {method}: two names are given, {name!r} and {other!r}", next_step="give one of them"
@@ -234,7 +234,7 @@ def _call(
 
 
 Shape: TypeAlias = Callable[[type[nodes.Joining], Handle, Handle, tuple[Any, ...], dict[str, Any], str], nodes.Joining]
-"""How a join with one kind of other side is called."""
+"""Builds the node of a join with one kind of other side."""
 
 STREAMS: Shape = _with_stream
 STREAM_AND_TABLE: Shape = _with_table

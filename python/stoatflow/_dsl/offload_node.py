@@ -1,6 +1,6 @@
 """The plan node of `KStream.offload`.
 
-Takes topics, functions and limits, checks them, gives the node.
+Takes topics, functions and limits, checks them, returns the node.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def offload_node(
     name: str | None,
     store: str | Materialized | None,
 ) -> nodes.Offload:
-    """Check everything; raise `TopologyError` for what is wrong."""
+    """Check all arguments and return the node; raise `TopologyError` if one is wrong."""
     if isinstance(max_parked, bool) or not isinstance(max_parked, int) or max_parked < 1:
         raise TopologyError(
             f"{line} offload(max_parked={max_parked!r}) leaves room for no record",

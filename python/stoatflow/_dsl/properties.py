@@ -10,7 +10,7 @@ _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse(text: str) -> dict[str, str]:
-    """Give names and values; the last of one name counts, as in Java."""
+    """Return names and values; the last value of a name counts, as in Java."""
     pairs: dict[str, str] = {}
     for line in _lines(text):
         found = _PAIR.fullmatch(line)
@@ -20,7 +20,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def _lines(text: str) -> list[str]:
-    """Give lines without comments; those that end with a backslash go on with the next one."""
+    """Return lines without comments; a line that ends with a backslash continues on the next one."""
     lines: list[str] = []
     goes_on = False
     for raw in text.splitlines():

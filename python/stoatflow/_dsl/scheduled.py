@@ -1,7 +1,7 @@
-"""What `builder.scheduled(...)` takes.
+"""Arguments of `builder.scheduled(...)`.
 
-Takes the arguments, gives the plan's node; raises `TopologyError` with the line for what is wrong in its form. Whether
-an expression and a zone make sense says the engine, when the topology is built.
+Takes the arguments, returns the plan's node; raises `TopologyError` with the user's line for malformed arguments. The
+engine checks the cron expression and the time zone when the topology is built.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stoatflow.errors import TopologyError
 from stoatflow.plan import nodes
 
 CatchUp: TypeAlias = Literal["latest", "all", "skip"]
-"""Which of the ticks that were missed while nothing ran are made."""
+"""Which of the ticks that were missed while the application was down are made up for."""
 
 
 def scheduled_node(
@@ -27,7 +27,7 @@ def scheduled_node(
     max_catch_up: int,
     line: str,
 ) -> nodes.Scheduled:
-    """Give the node of a scheduled source."""
+    """Return the node of a scheduled source."""
 
     def wrong(what: str, next_step: str) -> TopologyError:
         return TopologyError(f"{line} scheduled: {what}", next_step=next_step)
@@ -81,7 +81,7 @@ def _zone(tz: object, wrong: Any) -> str:
         return tz
     if tz is timezone.utc:
         return "UTC"
-    # A ZoneInfo. Another tzinfo has no name that its rules could be found by.
+    # `key` is the name of a ZoneInfo. Another tzinfo has no name by which its rules could be found.
     key = getattr(tz, "key", None)
     if isinstance(tz, tzinfo) and isinstance(key, str):
         return key

@@ -1,7 +1,7 @@
-"""What functions take, also while other threads ask; and what `help()` shows of those that take anything.
+"""Signatures of functions, read safely beside other threads, and signatures that `help()` shows for `*args` functions.
 
-`signature_of` takes a callable, gives its parameters or None. CPython 3.11.7 reads the text of a builtin's parameters
-with a counter that all threads share, and fails if a garbage collection lets another thread in between
+`signature_of` takes a callable, returns its signature or None. CPython 3.11.7 reads the text of a builtin's parameters
+with a counter that all threads share, and fails if a garbage collection lets another thread run in between
 (python/cpython#106905).
 """
 
@@ -17,9 +17,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
-    """Give the parameters; None for a builtin or an extension's that doesn't tell."""
+    """Return the signature; None for a builtin or an extension's function that has none."""
     for _ in range(_TRIES):
-        with suppress(SystemError):  # another thread came between: nothing is wrong with the function
+        with suppress(SystemError):  # another thread ran in between: the function is fine
             return _told(function)
     return None
 
@@ -32,7 +32,7 @@ def _told(function: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def shown_as(shown: Callable[..., Any]) -> Callable[[F], F]:
-    """Have `help()` and `inspect.signature` show the parameters of `shown`, whatever the function itself takes."""
+    """Make `help()` and `inspect.signature` show the parameters of `shown`, whatever the function itself accepts."""
 
     def put(function: F) -> F:
         function.__signature__ = inspect.signature(shown)  # type: ignore[attr-defined]
@@ -42,7 +42,7 @@ def shown_as(shown: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def shown_without(*names: str) -> Callable[[F], F]:
-    """Have `help()` leave out parameters that are there only to be refused with a good message."""
+    """Make `help()` leave out parameters that exist only to be refused with a good message."""
 
     def put(function: F) -> F:
         signature = inspect.signature(function)

@@ -1,6 +1,6 @@
-"""What a source is told: its topics, and how it is read.
+"""Arguments of sources: topics, and how they are read.
 
-Takes arguments of the builder's methods, checks them, gives fields of their nodes.
+Takes arguments of the builder's methods, checks them, returns the fields of their nodes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Topics = str | Sequence[str] | re.Pattern[str]
 
 
 def topics_or_pattern(topics: Topics, line: str) -> tuple[tuple[str, ...], str | None]:
-    """Give the names of topics, or the text of the pattern that they match."""
+    """Return the names of topics, or the text of the pattern that topics must match."""
     if isinstance(topics, str):
         return (topics,), None
     if isinstance(topics, re.Pattern):
@@ -41,7 +41,7 @@ def _pattern(pattern: re.Pattern[str], line: str) -> str:
             f"{line} stream: the pattern {pattern.pattern!r} is one of bytes, but names of topics are text",
             next_step=f"write re.compile({pattern.pattern.decode('ascii', 'replace')!r})",
         )
-    # Flags that the pattern holds itself the engine reads there.
+    # The engine reads flags that stand in the pattern's text; other flags would be lost.
     if pattern.flags & ~re.compile(pattern.pattern).flags:
         raise TopologyError(
             f"{line} stream: the pattern {pattern.pattern!r} has flags, which the engine does not know",
@@ -63,7 +63,7 @@ def how_consumed(
     watermark: Watermark | None = None,
     late: LatePolicy | None = None,
 ) -> Consumed[Any, Any]:
-    """Put together what is given in `Consumed` or beside it; raise `TopologyError` for both."""
+    """Combine the arguments of `Consumed` and of the method; raise `TopologyError` if one is given in both."""
     how = given(consumed, Consumed, None, f"{method}(consumed=)", line)
     if how is not None:
         if (key, value, name, reset, timestamp, on_error, watermark, late) != (None,) * 8:

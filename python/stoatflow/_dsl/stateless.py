@@ -1,7 +1,7 @@
-"""What a stream does with each record by itself: filters, mappings, effects.
+"""Operators of a stream that treat each record by itself: filters, mappings, side effects.
 
-Takes functions or native expressions, adds nodes, gives new handles. `(key, value)` callbacks and
-`(value)` callbacks are told apart by the method, never by the function's arity.
+Takes functions or native expressions, adds nodes, returns new handles. `(key, value)` callbacks and `(value)` callbacks
+are distinguished by the method, never by the function's arity.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ V2 = TypeVar("V2")
 
 
 class Stateless(Handle, Generic[K, V]):
-    """The operators of a stream that keep nothing."""
+    """The stateless operators of a stream."""
 
     __slots__ = ()
 
     def _then(self, node: nodes.Node) -> KStream[Any, Any]:
-        from stoatflow.stream import KStream  # what this class is a part of
+        from stoatflow.stream import KStream  # this class is a part of it
 
         return KStream(self._plan, self._plan.add(node))
 
@@ -45,7 +45,7 @@ class Stateless(Handle, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KStream[K, V]:
-        """Keep records for which `predicate(key, value)` holds. It gets null values too.
+        """Keep records for which `predicate(key, value)` holds. The predicate also gets null values.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -99,9 +99,9 @@ class Stateless(Handle, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KStream[Any, Any]:
-        """Give another `(key, value)` for each `fn(key, value)`. Where the key stays, use `map_values`.
+        """Replace each record by the `(key, value)` that `fn(key, value)` returns. If the key stays, use `map_values`.
 
-        Two expressions do as well: `map((sf.value["id"], sf.key))`.
+        Two expressions work as well: `map((sf.value["id"], sf.key))`.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -122,7 +122,7 @@ class Stateless(Handle, Generic[K, V]):
         self, fn: Expression, *, name: str | None = ..., on_error: OnError | None = ...
     ) -> KStream[K, Any]: ...
 
-    # A function that gives `Any` would fit the overloads for coroutines too: the first two are for it.
+    # A function that returns `Any` would also match the overloads for coroutines: the first two are for it.
     @overload
     def map_values(
         self,
@@ -185,7 +185,7 @@ class Stateless(Handle, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KStream[Any, Any]:
-        """Give another value for each `fn(value)`, or `fn(key, value)` with `with_key=True`.
+        """Replace each value by `fn(value)`, or by `fn(key, value)` with `with_key=True`.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -208,7 +208,7 @@ class Stateless(Handle, Generic[K, V]):
             )
         )
 
-    # A list first: from any other iterable pyright would take 1 as Literal[1], not as int.
+    # A list first: for any other iterable pyright would infer Literal[1] from 1, not int.
     @overload
     def flat_map(
         self, fn: Callable[[K, V], list[tuple[K2, V2]]], *, name: str | None = ..., on_error: OnError | None = ...
@@ -220,7 +220,7 @@ class Stateless(Handle, Generic[K, V]):
     def flat_map(
         self, fn: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None, on_error: OnError | None = None
     ) -> KStream[K2, V2]:
-        """Give any number of `(key, value)` pairs for each `fn(key, value)`.
+        """Replace each record by the `(key, value)` pairs that `fn(key, value)` returns.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -307,7 +307,7 @@ class Stateless(Handle, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KStream[Any, Any]:
-        """Give any number of values for each `fn(value)`. A function that returns text is refused.
+        """Replace each value by the values that `fn(value)` returns. A function that returns text is refused.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("lines", key=str, value=str)
@@ -341,10 +341,11 @@ class Stateless(Handle, Generic[K, V]):
         name: str | None = None,
         on_error: OnError | None = None,
     ) -> KStream[K, Any]:
-        """Give other values for many records at once: `fn` takes a `pyarrow.RecordBatch` and returns columns.
+        """Replace the values of many records at once: `fn` takes a `pyarrow.RecordBatch` and returns columns.
 
-        A column for each member of the JSON objects (or one column `value`), beside `_key`, `_timestamp` and
-        `by_row`. The result has a row for each row, or the column `by_row` says which one a row comes from.
+        The batch has a column for each member of the JSON objects (or one column `value`), and `_key`, `_timestamp` and
+        `by_row`. The result has one row per input row, or its column `by_row` holds the input row that a row belongs
+        to.
 
         >>> import pyarrow as pa, pyarrow.compute as pc
         >>> def tenfold(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -373,7 +374,7 @@ class Stateless(Handle, Generic[K, V]):
     def select_key(
         self, fn: Callable[..., Any] | Expression, *, name: str | None = None, on_error: OnError | None = None
     ) -> KStream[Any, Any]:
-        """Give another key for each `fn(key, value)`.
+        """Replace each key by `fn(key, value)`.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -394,7 +395,7 @@ class Stateless(Handle, Generic[K, V]):
     def peek(
         self, fn: Callable[[K, V], object], *, name: str | None = None, on_error: OnError | None = None
     ) -> KStream[K, V]:
-        """Call `fn(key, value)` and pass the record on. After a crash it may see a record again.
+        """Call `fn(key, value)` and pass the record on. After a crash the function may see a record again.
 
         >>> builder = sf.StreamsBuilder()
         >>> numbers = builder.stream("n", key=str, value=int)
@@ -413,7 +414,7 @@ class Stateless(Handle, Generic[K, V]):
     def foreach(
         self, fn: Callable[[K, V], object], *, name: str | None = None, on_error: OnError | None = None
     ) -> None:
-        """Call `fn(key, value)` at the end of the stream. After a crash it may see a record again.
+        """Call `fn(key, value)` at the end of the stream. After a crash the function may see a record again.
 
         >>> seen = []
         >>> builder = sf.StreamsBuilder()
@@ -443,8 +444,8 @@ class Stateless(Handle, Generic[K, V]):
     ) -> None:
         """Call `fn` at the end of the stream for many records at once, with a `pyarrow.RecordBatch`.
 
-        Columns, batches and errors are those of `map_batches`; beside them `_topic`, `_partition` and `_offset` say
-        where the record was read that a row comes from. After a crash it may see records again, in other batches.
+        Columns, batches and errors are those of `map_batches`; `_topic`, `_partition` and `_offset` are added and say
+        where a row's record was read. After a crash the function may see records again, in other batches.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("n", value=int).foreach_batch(lambda batch: print(batch["value"].to_pylist()))
@@ -461,7 +462,7 @@ class Stateless(Handle, Generic[K, V]):
     def print(
         self, printed: Printed[K, V] | None = None, *, name: str | None = None, on_error: OnError | None = None
     ) -> None:
-        """Write a line per record, to standard output unless `Printed` says otherwise.
+        """Write a line for each record to standard output, or to the stream or file that `Printed` names.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("n", key=str, value=int).print(sf.Printed(label="numbers"))

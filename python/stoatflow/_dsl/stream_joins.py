@@ -1,7 +1,7 @@
 """Joins of a stream: with another stream, a table, or a global table.
 
-Takes the other side and a joiner, adds a node, gives the stream of what met. Which kind of join it is follows from the
-type of the other side.
+Takes the other side and a joiner, adds a node, returns the stream of joined records. Which kind of join it is follows
+from the type of the other side.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _shown(  # type: ignore[empty-body]  # never called
     name: str | None = None,
     on_error: OnError | None = None,
 ) -> KStream[K, R]:
-    """Give `help()` the signature of joins: the kind of `other` decides which parameters there are, and their order."""
+    """Signature of joins for `help()`: the type of `other` decides which parameters apply, and their order."""
 
 
 def _shown_outer(  # type: ignore[empty-body]  # never called
@@ -57,11 +57,11 @@ def _shown_outer(  # type: ignore[empty-body]  # never called
     name: str | None = None,
     on_error: OnError | None = None,
 ) -> KStream[K, R]:
-    """Give `help()` the signature of outer joins."""
+    """Signature of outer joins for `help()`."""
 
 
 class StreamJoins(Handle, Generic[K, V]):
-    """What a stream joins with."""
+    """The joins of a stream."""
 
     __slots__ = ()
 
@@ -166,10 +166,10 @@ class StreamJoins(Handle, Generic[K, V]):
     ) -> KStream[K, R]: ...
     @shown_as(_shown)
     def join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
-        """Give `joiner(left, right)` for records that meet.
+        """Join with another stream or table; each pair of matching records yields `joiner(left, right)`.
 
-        With another stream: `(stream, joiner, JoinWindows(...))`; with a table: `(table, joiner)`; with a
-        global table: `(table, key_fn, joiner)`. With `with_key=True` joiners get the key first.
+        With another stream: `(stream, joiner, JoinWindows(...))`; with a table: `(table, joiner)`; with a global table:
+        `(table, key_fn, joiner)`. With `with_key=True` the joiner gets the key first.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.stream("orders", key=str, value=int)
@@ -283,10 +283,10 @@ class StreamJoins(Handle, Generic[K, V]):
     ) -> KStream[K, R]: ...
     @shown_as(_shown)
     def left_join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
-        """As `join`, and records of this stream without a partner, with `None` on the right.
+        """Join as `join` does; records of this stream without a match are joined with `None` on the right.
 
-        With another stream: `(stream, joiner, JoinWindows(...))`; with a table: `(table, joiner)`; with a
-        global table: `(table, key_fn, joiner)`. With `with_key=True` joiners get the key first.
+        With another stream: `(stream, joiner, JoinWindows(...))`; with a table: `(table, joiner)`; with a global table:
+        `(table, key_fn, joiner)`. With `with_key=True` the joiner gets the key first.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.stream("orders", key=str, value=int)
@@ -337,7 +337,7 @@ class StreamJoins(Handle, Generic[K, V]):
     ) -> KStream[K, R]: ...
     @shown_as(_shown_outer)
     def outer_join(self, other: Handle, *arguments: Any, **options: Any) -> KStream[Any, Any]:
-        """As `left_join`, and records of the other stream without a partner, with `None` on the left.
+        """Join as `left_join` does; records of the other stream without a match are joined with `None` on the left.
 
         >>> builder = sf.StreamsBuilder()
         >>> left, right = (builder.stream(topic, key=str, value=int) for topic in ("left", "right"))
@@ -353,7 +353,7 @@ class StreamJoins(Handle, Generic[K, V]):
     def _joined(
         self, kind: type[nodes.Joining], other: Handle, arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> KStream[Any, Any]:
-        # A stream is what this class is a part of.
+        # Imported here: `KStream` inherits from this class.
         from stoatflow.stream import KStream
 
         line = user_line()

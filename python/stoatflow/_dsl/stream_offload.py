@@ -1,6 +1,6 @@
-"""`offload`, the request-response pattern with a parking lot, of a stream.
+"""The operator `offload` of a stream: request and response over topics, while records wait in a parking lot.
 
-Takes two topics and what is done with what is asked and answered, adds a node, gives the stream of results.
+Takes two topics and the functions for requests and answers, adds a node, returns the stream of results.
 """
 
 from __future__ import annotations
@@ -148,13 +148,13 @@ class StreamOffload(Handle, Generic[K, V]):
         name: str | None = None,
         store: str | Materialized | None = None,
     ) -> KStream[Any, Any]:
-        """Park each record, have a worker answer a request for it, and give `joiner(value, answer)`.
+        """Park each record until a worker has answered a request for it, then emit `joiner(value, answer)`.
 
-        `request(value)` is what the worker gets (the value itself if left out), by the topic `requests`; its answer
-        comes by the topic `responses`, with the same key and the header `stoatflow-correlation`. Results of a key come
-        in the order of its records. `timeout` holds for each request, `retry` says how often another one is sent; what
-        is left of that is replaced by `on_timeout(value)` or `on_error(value, error)`, or decided by a handler in
-        their place. While `max_parked` records are parked, no more are read. Kafka Streams has no such operator.
+        The worker reads `request(value)` (the value itself if left out) from the topic `requests` and writes its answer
+        to the topic `responses`, with the same key and the header `stoatflow-correlation`. Results of a key keep the
+        order of its records. `timeout` applies to each request; `retry` says how often it is sent again. A record that
+        still has no answer is replaced by `on_timeout(value)` or `on_error(value, error)`, or a handler in their place
+        decides. While `max_parked` records are parked, no more are read. Kafka Streams has no such operator.
 
         >>> builder = sf.StreamsBuilder()
         >>> texts = builder.stream("texts", key=str, value=str)
@@ -166,7 +166,7 @@ class StreamOffload(Handle, Generic[K, V]):
         ...     driver.input("scores", str, float).pipe("a", 0.9, headers=request.headers)
         [score]: a, 0.9
         """
-        from stoatflow.stream import KStream  # what this class is a part of
+        from stoatflow.stream import KStream  # this class is a part of it
 
         node = offload_node(
             self._at,

@@ -1,6 +1,6 @@
 """Joins of a table with another table, by key or by foreign key.
 
-Takes the other table and a joiner, adds a node, gives the table of what met.
+Takes the other table and a joiner, adds a node, returns the table of joined rows.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ R = TypeVar("R")
 
 
 class TableJoins(Handle, Generic[K, V]):
-    """What a table joins with."""
+    """The joins of a table."""
 
     __slots__ = ()
 
     def _of(self, node: nodes.Node) -> KTable[Any, Any]:
-        from stoatflow.table import KTable  # what this class is a part of
+        from stoatflow.table import KTable  # this class is a part of it
 
         return KTable(self._plan, self._plan.add(node))
 
@@ -137,10 +137,10 @@ class TableJoins(Handle, Generic[K, V]):
         with_key: bool = False,
         table_joined: TableJoined | None = None,
     ) -> KTable[K, R]:
-        """Give `joiner(left, right)` for keys that both tables have.
+        """Join with another table; each key that both tables have yields `joiner(left, right)`.
 
-        With `foreign_key(value)` (or `(key, value)` with `with_key=True`) rows meet the row of the other
-        table that has this key.
+        With `foreign_key(value)` (or `(key, value)` with `with_key=True`) a row is joined with the other table's row of
+        that key.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=dict, store="users")
@@ -269,10 +269,10 @@ class TableJoins(Handle, Generic[K, V]):
         with_key: bool = False,
         table_joined: TableJoined | None = None,
     ) -> KTable[K, R]:
-        """As `join`, and for keys of this table alone, with `None` on the right.
+        """Join as `join` does; keys that only this table has are joined with `None` on the right.
 
-        With `foreign_key(value)` (or `(key, value)` with `with_key=True`) rows meet the row of the other
-        table that has this key.
+        With `foreign_key(value)` (or `(key, value)` with `with_key=True`) a row is joined with the other table's row of
+        that key.
 
         >>> builder = sf.StreamsBuilder()
         >>> names, cities = (builder.table(topic, key=str, value=str, store=topic) for topic in ("names", "cities"))
@@ -353,7 +353,7 @@ class TableJoins(Handle, Generic[K, V]):
         on_error: OnError | None = None,
         with_key: bool = False,
     ) -> KTable[K, R]:
-        """As `left_join`, and for keys of the other table alone, with `None` on the left.
+        """Join as `left_join` does; keys that only the other table has are joined with `None` on the left.
 
         >>> builder = sf.StreamsBuilder()
         >>> names, cities = (builder.table(topic, key=str, value=str, store=topic) for topic in ("names", "cities"))
@@ -385,7 +385,7 @@ class TableJoins(Handle, Generic[K, V]):
 
 
 def _table(other: object, method: str, line: str) -> Handle:
-    from stoatflow.table import KTable  # whose joins these are
+    from stoatflow.table import KTable  # this class is a part of it
 
     if not isinstance(other, KTable):
         raise TopologyError(

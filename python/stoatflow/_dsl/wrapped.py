@@ -1,8 +1,8 @@
 """Puts a wrapper around every Python function of a plan.
 
-Takes a plan and a wrapper, gives the plan with what the wrapper made of each function. Called while a topology is
-built, never later; a topology without a wrapper has nothing of this in it. What runs natively (expressions, counts,
-joins without a function) has no function and is not wrapped.
+Takes a plan and a wrapper, returns the plan with each function wrapped. Runs only while a topology is built; a topology
+without a wrapper pays nothing. What runs natively (expressions, counts, joins without a function) has no Python
+function and is not wrapped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def checked_wrapper(wrapper: object) -> Wrapper | None:
-    """Give it; raise `TopologyError` for what can't be one."""
+    """Return the wrapper; raise `TopologyError` if it can't be called."""
     if wrapper is None:
         return None
     if not callable(wrapper) or never_runs(wrapper):
@@ -37,7 +37,7 @@ def checked_wrapper(wrapper: object) -> Wrapper | None:
 
 
 def wrapped(encoded: EncodedPlan, physical: str, plan: Sequence[Node], wrapper: Wrapper) -> EncodedPlan:
-    """Give the plan with each function wrapped. `encoded` must not share functions between nodes."""
+    """Return the plan with each function wrapped. `encoded` must not share functions between nodes."""
     names = names_by_function(json.loads(physical))
     functions = [
         _wrap(wrapper, _info(plan[at], field, names.get(("udf", index))), fn, plan[at].line)
@@ -75,11 +75,11 @@ def _info(node: Node, field: str, name: str | None) -> NodeInfo:
 
 
 def names_by_function(physical: dict[str, Any]) -> dict[tuple[str, int], str]:
-    """Give the nodes' names by the functions and processors that they call."""
+    """Return the nodes' names by the functions and processors that they call."""
     found: dict[tuple[str, int], str] = {}
     for node in physical["nodes"]:
         for use in _uses(node["op"]):
-            # A node comes before those that read it as a view.
+            # A node precedes those that read it as a view, so the first name found is its own.
             found.setdefault(use, node["name"])
     for node in [*physical["sources"], *physical["sinks"]]:
         for use in _uses(node):
@@ -119,13 +119,13 @@ def _around(wrapper: Wrapper, node: Node, name: str | None, supplier: Callable[[
 
 
 class _Here(threading.local):
-    """Which lane's processor is at work in this thread."""
+    """The `process` or `transform` of the processor that runs in this thread."""
 
     work: Function | None = None
 
 
 class _Around:
-    """A processor whose work goes through the wrapper; everything else is its own."""
+    """A processor whose `process` or `transform` goes through the wrapper; all other methods are its own."""
 
     def __init__(self, inner: Any, work: str, wrapped: Function, here: _Here) -> None:
         self.init = inner.init

@@ -1,1 +1,1 @@
-"""What runs a topology: the border to the native module, event loops, workers, the end of a process. Private."""
+"""What runs a topology: the native module, event loops, workers, and the end of a process. Private."""

@@ -1,6 +1,6 @@
-"""The end of an application: waiting for it, and leaving although a function doesn't come back, as `leaving` asks.
+"""The end of an application: waits for it, and lets `leaving` end the process if a function doesn't return.
 
-Takes the engine of the run, keeps its error. Waits in short steps, and never for a function.
+Takes the engine of the run, keeps its error. Waits in short steps, and never for a user's function.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["STEP_S", "AppEnd"]
 
 STEP_S = 0.1
-"""After so long signals, other threads and event loops are heard."""
+"""Longest wait before signals, other threads and event loops get to run."""
 
 
 class AppEnd:
-    """The part of `StoatFlow` that says how it ends."""
+    """The part of `StoatFlow` that stops and waits."""
 
     _started: bool
     _engine: bridge.Engine
@@ -32,7 +32,7 @@ class AppEnd:
     _error: BaseException | None
 
     def is_alive(self) -> bool:
-        """Has it begun, and a thread of it not ended?
+        """Whether it has started and one of its threads has not ended.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -47,7 +47,7 @@ class AppEnd:
         return self._started and (not self.has_ended(0.0) or self.has_left_behind())
 
     def has_ended(self, within_s: float) -> bool:
-        """Has it ended, or does it within this time?
+        """Whether it has ended, or ends within this time.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -62,9 +62,9 @@ class AppEnd:
         return self._wait_in_steps(within_s)
 
     def has_left_behind(self) -> bool:
-        """Has it ended without a thread that is in a function which doesn't come back?
+        """Whether it has ended but left a thread behind, in a function that doesn't return.
 
-        Such a process ends with `os._exit` when the interpreter is about to: end it soon.
+        Such a process ends with `os._exit` when the interpreter shuts down: end it soon.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -78,7 +78,7 @@ class AppEnd:
         return self._engine.has_left_behind()
 
     def abandon(self) -> None:
-        """Stop without the last commit; what was read since the one before is read again. Returns at once.
+        """Stop without a last commit; records since the last commit are read again. Returns at once.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -92,19 +92,19 @@ class AppEnd:
         """
         self._engine.abort()
         if self._event_loop is not None:
-            # A lane may wait for one of them.
+            # A lane may wait for one of its calls.
             self._event_loop.cancel()
 
     def last_resort(self) -> bridge.LastResort | None:
-        """Give what ends the process where Python can't; on Spark, no function runs in it."""
+        """Return what ends the process where Python can't; `None` on Spark, where no function runs in this process."""
         return bridge.LastResort(self._engine) if self._on_spark is None else None
 
     def _wait(self, seconds: float) -> bool:
-        """Wait once; the engine's error is kept, not raised."""
+        """Wait once; an error of the engine is kept, not raised."""
         try:
             ended = self._engine.wait(seconds)
-        except (StoatFlowError, RuntimeError) as error:  # those of Spark are the latter
-            # The engine gives it at every call; the first one is kept so that `error` stays one object.
+        except (StoatFlowError, RuntimeError) as error:  # the errors of Spark are RuntimeErrors
+            # The engine raises it at every call; the first one is kept so that `error` stays one object.
             self._error = self._error or error
             ended = True
         if ended:

@@ -1,6 +1,6 @@
-"""Who an application calls around its life: listeners of its states, hooks, and who is asked about its errors.
+"""Callbacks of an application: state listeners, hooks, and the handler of uncaught exceptions.
 
-Takes functions of the user, before or after the start. Calls none of them: the application does.
+Takes the user's functions, before or after the start. The application calls them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["AppHooks"]
 
 
 class AppHooks:
-    """The part of `StoatFlow` that takes what it calls."""
+    """The part of `StoatFlow` that registers callbacks."""
 
     _listeners: list[StateListener]
     _hooks: Hooks
@@ -28,7 +28,7 @@ class AppHooks:
     _on_spark: SparkEngine | None
 
     def add_state_listener(self, listener: StateListener) -> None:
-        """Call `listener(new, old)` at every change of state. What it raises is logged.
+        """Call `listener(new, old)` at every change of state. An exception of the listener is logged.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -51,8 +51,8 @@ class AppHooks:
     ) -> None:
         """Call `hook(app)` in a phase: PRE_START, POST_START, PRE_STOP or POST_STOP; smaller orders first.
 
-        It may be `async def`. One that PRE_START calls vetoes the start by raising; what the others raise is logged.
-        One that takes longer than `timeout` counts as failed.
+        A hook may be `async def`. A PRE_START hook that raises prevents the start; exceptions of other hooks are
+        logged. A hook that takes longer than `timeout` counts as failed.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -69,11 +69,11 @@ class AppHooks:
         self._hooks.add(phase, hook, order, timeout)
 
     def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler) -> None:
-        """Ask `handler(error)` about an error that would end the application, once it was RUNNING.
+        """Ask `handler(error)` what to do about an error that would end the application, once it was RUNNING.
 
-        REPLACE_THREAD starts again from the last commit, in this process, at most `restart.max.attempts` times within
-        `restart.window.ms`; not after `FencedError`, `UnknownOutcomeError` and others that only a new process can
-        start after. SHUTDOWN_CLIENT and SHUTDOWN_APPLICATION end it with the error.
+        REPLACE_THREAD restarts the application from the last commit, in this process, at most `restart.max.attempts`
+        times within `restart.window.ms`; not after `FencedError`, `UnknownOutcomeError` and other errors that need a
+        new process. SHUTDOWN_CLIENT and SHUTDOWN_APPLICATION end the application with the error.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("in", value=str).foreach(lambda key, text: int(text))

@@ -1,6 +1,6 @@
-"""What a running application has to be looked at: its stores, its metrics, its lanes.
+"""Reads from a running application: its stores, its metrics, its lanes.
 
-Takes the engine of the run, gives handles and answers, from any thread. Nothing here changes what the engine does.
+Takes the engine of the run, returns handles and values, from any thread. Nothing here changes what the engine does.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class AppReads:
 
     @property
     def admin_url(self) -> str | None:
-        """Where the live page answers, if the admin port is on.
+        """URL of the live page, if the admin port is enabled.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -48,7 +48,7 @@ class AppReads:
         return self._engine.admin_url()
 
     def thread_activity(self, thread: int) -> dict[str, Any] | None:
-        """Give what a thread (`threading.get_ident()`) is doing: lane, epoch, function, node and record.
+        """Return what a thread (`threading.get_ident()`) is doing: lane, epoch, function, node and record.
 
         `None` if it is not one of its lanes.
 
@@ -68,7 +68,7 @@ class AppReads:
         return None if found is None else json.loads(found)
 
     def metrics(self) -> dict[str, Any]:
-        """Give all metrics.
+        """Return all metrics.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -84,7 +84,7 @@ class AppReads:
         return metrics
 
     def lag(self) -> int:
-        """Give the number of input records that are not committed yet.
+        """Return the number of input records that are not committed yet.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -99,7 +99,7 @@ class AppReads:
         return self._engine.lag()
 
     def parked(self, offload: str) -> list[Parked]:
-        """Give what the `offload` of this name has parked, as of the last commit, in the order of the keys' bytes.
+        """Return the records that the `offload` of this name has parked, as of the last commit, by key bytes.
 
         >>> builder = sf.StreamsBuilder()
         >>> texts = builder.stream("texts", key=str, value=str)
@@ -125,10 +125,10 @@ class AppReads:
         at_least: Positions | None = None,
         timeout: float | Duration | None = "30s",
     ) -> Any:
-        """Give a handle to read a store by keys and times: a `ReadOnlyKeyValueStore` or its kin, by its kind.
+        """Return a read-only handle of a store, such as a `ReadOnlyKeyValueStore`, by its kind.
 
-        Each read shows the last commit then; from any thread. `at_least` makes it wait until input before these
-        positions is committed, for `timeout` at most. `timestamps` shows values as `ValueAndTimestamp`.
+        Each read sees the last commit at that moment; any thread may read. `at_least` waits until input before these
+        positions is committed, at most for `timeout`. With `timestamps`, values are `ValueAndTimestamp`.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -145,9 +145,9 @@ class AppReads:
         return read_only_store(self._engine, name, at_least, timeout, timestamps, self._store_forms)
 
     def snapshot(self, *, at_least: Positions | None = None, timeout: float | Duration | None = "30s") -> Snapshot:
-        """Give one commit of all stores, for a `with` or `async with`; it knows its epoch and its input.
+        """Return a snapshot of all stores as of one commit, for a `with` or `async with`.
 
-        `at_least` waits until input before these positions is committed, for `timeout` at most.
+        `at_least` waits until input before these positions is committed, at most for `timeout`.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -176,9 +176,9 @@ class AppReads:
     ) -> SqlResult:
         """Run a SELECT over the stores, all of one commit: `app.sql("select _key from people where city = 'Oslo'")`.
 
-        Conditions on keys, times of windows and indexed members, and LIMIT, are left to the stores; DuckDB does the
-        rest. What would read a whole store is an error without `allow_scan`. `parameters` are the values of `?` or
-        `$name`, `schema` the columns of stores whose values don't tell them.
+        Conditions on keys, times of windows and indexed members, and LIMIT, are pushed down to the stores; DuckDB does
+        the rest. A query that would read a whole store is an error without `allow_scan`. `parameters` are the values of
+        `?` or `$name`; `schema` names the columns of stores whose values don't define them.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -194,10 +194,10 @@ class AppReads:
             return snapshot.sql(query, parameters, schema=schema, allow_scan=allow_scan)
 
     def to_arrow(self, store: str, *, schema: object = None) -> Any:
-        """Give what a store holds, as of the last commit, as a `pyarrow.Table`.
+        """Return the rows of a store, as of the last commit, as a `pyarrow.Table`.
 
-        The columns are those of `map_batches`, the key first. `schema` names the columns of the values; without one the
-        values tell them. The application goes on meanwhile.
+        The columns are those of `map_batches`, the key first. `schema` names the columns of the values; without it they
+        are derived from the values. The application keeps running meanwhile.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -214,9 +214,9 @@ class AppReads:
         return table(self._engine, store, schema)
 
     def arrow_batches(self, store: str, *, schema: object = None, max_rows: int = 65_536) -> Any:
-        """Give what a store holds, as of the last commit, as a `pyarrow.RecordBatchReader`: a batch at a time.
+        """Return the rows of a store, as of the last commit, as a `pyarrow.RecordBatchReader`: a batch at a time.
 
-        All batches show one moment, however long they are read. The reader ends with the application.
+        All batches are of one commit, however long reading takes. The reader ends with the application.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -234,7 +234,7 @@ class AppReads:
 
     @property
     def spark(self) -> SparkRun:
-        """Give what it has on Spark: topics and stores as DataFrames, the plan, the session.
+        """Return the application's view of Spark: topics and stores as DataFrames, the plan, the session.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("in", key=str, value=str).to("out", key=str, value=str)

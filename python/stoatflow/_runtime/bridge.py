@@ -1,6 +1,6 @@
-"""The only importer of the native module.
+"""The only module that imports the native module.
 
-Takes the package's data, gives the engine's handles. Checks that both halves are of one version.
+Takes the package's data, returns the engine's handles. Checks that both have the same version.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ Listener = Callable[[str, str], None]
 
 
 def compile_plan(encoded: EncodedPlan) -> Plan:
-    """Have a plan checked and cut; raise `TopologyError`."""
+    """Have the engine check and compile a plan; raise `TopologyError`."""
     return _native.compile(
         encoded.json.encode(),
         list(encoded.functions),

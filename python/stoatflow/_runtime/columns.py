@@ -1,7 +1,7 @@
 """Rows of a store as columns of Arrow.
 
-Takes rows, page by page; gives a `pyarrow.Table` with the columns that `to_arrow` has. Types come from a schema, or
-from the values: what no type holds is an error that names store and column. Never loads pyarrow: callers bring it.
+Takes rows, page by page; returns a `pyarrow.Table` with the columns of `to_arrow`. Types come from a schema, or from
+the values; values that no type holds are an error that names store and column. Never imports pyarrow: callers pass it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,22 @@ from typing import Any, NamedTuple
 
 from stoatflow._runtime.bridge import to_python
 from stoatflow.errors import ConfigError
+from stoatflow.serdes.typed import text_of
 from stoatflow.windowed import Windowed
 
-__all__ = ["KEY", "TIMESTAMP", "VALUE", "WINDOW_END", "WINDOW_START", "Columns", "Row", "pages", "records", "row"]
+__all__ = [
+    "KEY",
+    "TIMESTAMP",
+    "VALUE",
+    "WINDOW_END",
+    "WINDOW_START",
+    "Columns",
+    "Row",
+    "pages",
+    "plain_value",
+    "records",
+    "row",
+]
 
 KEY, VALUE, TIMESTAMP = "_key", "value", "_timestamp"
 WINDOW_START, WINDOW_END = "_window_start", "_window_end"
@@ -31,15 +44,21 @@ class Row(NamedTuple):
     window: tuple[int, int] | None = None
 
 
+def plain_value(value: Any) -> Any:
+    """Return a value as dicts, lists, text and numbers: views and objects of a type too."""
+    text = text_of(value)
+    return to_python(value) if text is None else json.loads(text)
+
+
 def row(key: Any, value: Any, timestamp: int) -> Row:
-    """Give an entry as the engine gives it, whose key may be within a window."""
+    """Return an entry of a store as a row; its key may be windowed."""
     if isinstance(key, Windowed):
         return Row(key.key, value, timestamp, (key.window.start, key.window.end))
     return Row(key, value, timestamp)
 
 
 def pages(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Give rows in pages, at least one."""
+    """Split rows into pages, at least one."""
     page: list[Row] = []
     for each in rows:
         page.append(each)
@@ -50,7 +69,7 @@ def pages(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 class Columns:
-    """Columns that grow by pages of rows."""
+    """Columns that grow page by page."""
 
     def __init__(
         self,
@@ -62,7 +81,7 @@ class Columns:
         schema: Any = None,
         only: Iterable[str] | None = None,
     ) -> None:
-        """`schema` names the columns of the values; `only`: in small letters, those that are wanted, of any."""
+        """`schema` names the columns of the values; `only` holds the wanted columns in lower case, `None` for all."""
         self._pa = pa
         self._store = store
         self._json_keys = json_keys
@@ -75,7 +94,7 @@ class Columns:
         self._names: dict[str, None] = {} if schema is None else dict.fromkeys(schema.names)
 
     def look(self, rows: Sequence[Row], kinds: Mapping[str, str], members: Iterable[str]) -> None:
-        """Learn columns and types of these rows, of serdes and of indexes, without adding rows."""
+        """Derive columns and types from these rows, from serdes and from indexes, without adding rows."""
         pa = self._pa
         self.add(rows)
         page = {name: column.slice(0, 0) for name, column in self._pages.pop().items()}
@@ -91,7 +110,7 @@ class Columns:
         self._lengths.append(0)
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Add a page."""
+        """Append a page of rows."""
         pa, time = self._pa, self._pa.timestamp("ms", tz="UTC")
         page = self._values([row.value for row in rows])
         page[KEY] = self._array(KEY, [self._key(row.key) for row in rows], None)
@@ -104,7 +123,7 @@ class Columns:
         self._lengths.append(len(rows))
 
     def table(self) -> Any:
-        """Give all of them."""
+        """Return all rows."""
         pa, time = self._pa, self._pa.timestamp("ms", tz="UTC")
         windows = [WINDOW_START, WINDOW_END] if self._windows else []
         fixed = dict.fromkeys((*windows, TIMESTAMP), time)
@@ -131,11 +150,11 @@ class Columns:
             column = pa.concat_tables([empty, *tables], promote_options="permissive").column(0)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
             raise self._mixed(name, error) from None
-        # A struct without fields is a type that few can read.
+        # Few programs can read a struct type without fields.
         return pa.array([_text(each) for each in column.to_pylist()], pa.string()) if _is_hollow(pa, kind) else column
 
     def _values(self, values: list[Any]) -> dict[str, Any]:
-        plain = [to_python(value) for value in values]
+        plain = [plain_value(value) for value in values]
         shapes = {"object" if isinstance(value, Mapping) else "value" for value in plain if value is not None}
         if len(shapes | ({self._shape} - {None})) > 1:
             raise ConfigError(
@@ -184,7 +203,7 @@ class Columns:
 
 
 def array(pa: Any, values: list[Any], typed: Any = None) -> Any:
-    """Give values as an array; whole numbers beyond 64 bits become floats, as `to_arrow` has them."""
+    """Return values as an array; integers beyond 64 bits become floats, as in `to_arrow`."""
     try:
         return pa.array(values, typed)
     except OverflowError:
@@ -192,7 +211,7 @@ def array(pa: Any, values: list[Any], typed: Any = None) -> Any:
 
 
 def records(pa: Any, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Any:
-    """Give a table of rows that have all columns."""
+    """Return a table of rows that have all columns."""
     return pa.table({name: _record_column(pa, [to_python(row[name]) for row in rows], name) for name in names})
 
 

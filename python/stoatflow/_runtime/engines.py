@@ -1,6 +1,6 @@
-"""Which engine an application has: the one in this process, or Spark.
+"""Chooses the engine of an application: the one in this process, or Spark.
 
-Takes what `StoatFlow` was given, gives an engine that has checked it and has not started.
+Takes the arguments of `StoatFlow`, returns an engine that has checked them and has not started.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def native(
     on_restore: RestoreListener | None,
     uncaught: Callable[[BaseException], str],
 ) -> bridge.Engine:
-    """Give the engine in this process."""
+    """Return the engine that runs in this process."""
     try:
         return bridge.Engine(
             plan,
@@ -46,7 +46,7 @@ def native(
 
 
 def at_broker(settings: Settings, broker: EmbeddedBroker | None) -> Settings:
-    """Give the settings of an application that runs on this broker, checked."""
+    """Return the checked settings of an application that runs on this broker."""
     if broker is not None:
         servers = str(settings.get("bootstrap.servers", "embedded:"))
         if not servers.startswith("embedded:"):
@@ -60,7 +60,7 @@ def at_broker(settings: Settings, broker: EmbeddedBroker | None) -> Settings:
 
 
 def is_spark(engine: str, batch: bool, options: SparkOptions | None) -> bool:
-    """Is it to run on Spark? Raise `ConfigError` for what doesn't go together."""
+    """Whether to run on Spark. Raise `ConfigError` for arguments that exclude each other."""
     if engine not in {"stoatflow", "spark"}:
         raise ConfigError(f"there is no engine {engine!r}", next_step="write stoatflow or spark")
     if engine == "stoatflow" and (batch or options is not None):
@@ -77,7 +77,7 @@ def on_spark(
     listener: Listener,
     arguments: tuple[object, ...],
 ) -> SparkEngine:
-    """Give the engine that drives Spark; `arguments` are those that have no meaning there."""
+    """Return the engine that drives Spark; `arguments` are those that have no meaning there."""
     from stoatflow.spark.engine import SparkEngine
     from stoatflow.spark.options import SparkOptions
     from stoatflow.spark.refused import ARGUMENTS, refuse_arguments

@@ -1,8 +1,8 @@
 """The event loop that runs async functions, and their calls.
 
-Takes coroutine functions with their limits (`stoatflow.asynchronous`), gives what the engine calls. Owns one event loop
-in one thread for each topology that needs it, opened with the first run and closed with the last, and what lives on it:
-calls and resources. Order and parking are the engine's; time limits, retries and what replaces a failed result are
+Takes coroutine functions with their limits (`stoatflow.asynchronous`), returns callables for the engine. Owns, for each
+topology that needs it, one event loop in one thread, started with the first run and stopped with the last, and its
+calls and resources. The engine decides order and parking; time limits, retries and replacements of failed results are
 decided here. Never calls a plain function.
 """
 
@@ -33,45 +33,45 @@ _log = logging.getLogger("stoatflow")
 
 
 class NativeCall(Protocol):
-    """A call as the engine hands it over."""
+    """A call as the engine passes it."""
 
     line: int
 
     def arguments(self) -> tuple[Any, ...]:
-        """Give what the function gets."""
+        """Return the function's arguments."""
 
     def done(self, result: object, took_s: float, waited_s: float) -> NativeCall | None:
-        """Answer; gives the call that may begin now. `took_s` is all of its time, `waited_s` that before its turn."""
+        """Report the result; return the next call. `took_s` is the total time, `waited_s` the time in the queue."""
 
     def failed(self, error: BaseException, took_s: float, waited_s: float) -> NativeCall | None:
-        """Answer with an exception, likewise."""
+        """Report an exception; otherwise as `done`."""
 
 
 class Tally:
-    """Where what the engine doesn't see is counted: here nowhere, in a plan by the engine's own."""
+    """Counts calls that the engine doesn't see. This one counts nothing; the engine's own replaces it in a plan."""
 
     def began(self) -> None:
-        """A call begins that a lane waits for."""
+        """A call begins, and a lane waits for it."""
 
-    def ended(self, failed: bool) -> None:  # the engine's own asks
-        """It has ended."""
+    def ended(self, failed: bool) -> None:  # the engine's own uses it
+        """The call has ended."""
 
     def timed_out(self) -> None:
-        """An attempt did not end in its time."""
+        """An attempt exceeded its time limit."""
 
     def retried(self) -> None:
-        """There is another attempt."""
+        """Another attempt is made."""
 
 
 class _ExpiredError(TimeoutError):
-    """Our own time limit, not one of the function's."""
+    """A time limit of this module, not an error of the function."""
 
 
 class Caller:
-    """One async function on its loop: calls from the engine, many at a time, or from a thread that waits."""
+    """One async function on its event loop: called by the engine, many at a time, or by a thread that waits for it."""
 
     def __init__(self, loop: EventLoop, awaiting: Awaiting[Any, Any], display: str) -> None:
-        """Made by `EventLoop.caller`."""
+        """Created by `EventLoop.caller`."""
         self._loop = loop
         self._awaiting = awaiting
         self._display = display
@@ -81,7 +81,7 @@ class Caller:
         self._tally = Tally()
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run it to its end on the loop, and wait for that; releases the interpreter meanwhile."""
+        """Run one call on the loop and wait for its end; releases the interpreter meanwhile."""
         failed = True
         self._tally.began()
         try:
@@ -95,32 +95,32 @@ class Caller:
             raise leaving
         return result
 
-    # What the engine calls, from any thread.
+    # Called by the engine, from any thread.
 
     def count_in(self, tally: Tally) -> None:
-        """Hear where to count."""
+        """Set where calls are counted."""
         self._tally = tally
 
     def submit(self, calls: list[NativeCall], pause_s: float) -> None:
-        """Begin these, which are all of one lane, after a pause."""
+        """Start these calls, all of one lane, after a pause."""
         self._loop.soon(self._take, calls, pause_s)
 
     def cancel(self, line: int) -> None:
-        """Give up the calls of a lane that is gone."""
+        """Cancel the calls of a lane that has ended."""
         self._loop.soon(self._give_up, line)
 
-    # On the loop.
+    # Called on the loop.
 
     def begin_anew(self) -> None:
-        """There is a new loop: calls of an earlier loop are dropped."""
+        """Drop the calls of an earlier loop: a new one has started."""
         self._waiting, self._running, self._pausing = deque(), {}, {}
 
     def running(self) -> tuple[asyncio.Task[None], ...]:
-        """Give the tasks of its calls."""
+        """Return the tasks of the running calls."""
         return tuple(self._running)
 
     def abandon(self) -> None:
-        """The loop ends before its time: what waits for its turn here must be told."""
+        """Fail the calls that are queued or paused: the loop ends early."""
         gone = self._loop.why_cancelled(self._display)
         calls = [call for call, _ in self._waiting]
         for timer, paused in self._pausing.values():
@@ -157,7 +157,7 @@ class Caller:
         self._waiting = deque(each for each in self._waiting if each[0].line != line)
         for task, of in tuple(self._running.items()):
             if of == line:
-                # One that has not begun yet would never say that it has ended.
+                # A task that has not begun yet would never report that it has ended.
                 del self._running[task]
                 task.cancel()
         self._fill()
@@ -170,7 +170,7 @@ class Caller:
         except asyncio.CancelledError:
             gone = self._loop.why_cancelled(self._display)
             following = call.failed(gone, loop.time() - began, waited_s)
-        except BaseException as error:  # SystemExit is the application's, but would end the loop here
+        except BaseException as error:  # a SystemExit is for the application, but would end the loop here
             following = call.failed(error, loop.time() - began, waited_s)
         else:
             following = call.done(result, loop.time() - began, waited_s)
@@ -184,7 +184,7 @@ class Caller:
         self._fill()
 
     async def _guarded(self, arguments: tuple[Any, ...]) -> tuple[Any, BaseException | None]:
-        """Give what would end the loop for everybody to the thread that waits."""
+        """Return an exception that would end the loop to the waiting thread, instead of raising it."""
         try:
             return await self._attempts(arguments), None
         except (SystemExit, KeyboardInterrupt) as leaving:
@@ -196,7 +196,7 @@ class Caller:
         while True:
             try:
                 return await self._once(arguments)
-            except Exception as error:  # noqa: PERF203  # a call that failed is tried again
+            except Exception as error:  # noqa: PERF203  # a failed call is tried again
                 failed += 1
                 if isinstance(error, _ExpiredError):
                     self._tally.timed_out()
@@ -222,7 +222,7 @@ class Caller:
             expired = True
             task.cancel()
 
-        # One timer, and no task of its own as `asyncio.wait_for` has one.
+        # One timer is cheaper than the extra task of `asyncio.wait_for`.
         timer = asyncio.get_running_loop().call_later(limit, expire)
         try:
             return await _settled(self._awaiting.function(*arguments))
@@ -237,7 +237,7 @@ class Caller:
 
 
 def on_event_loop(encoded: EncodedPlan, resources: Sequence[Resource[Any]]) -> tuple[EncodedPlan, EventLoop]:
-    """Give the plan with its async functions on a loop of their own."""
+    """Return the plan with its async functions on an event loop of their own."""
     loop = EventLoop(resources)
     named = zip(encoded.functions, encoded.function_names, strict=True)
     functions = tuple(loop.caller(fn, name) if isinstance(fn, Awaiting) else fn for fn, name in named)
@@ -253,14 +253,14 @@ async def _settled(made: Any) -> Any:
 
 
 class EventLoop:
-    """The event loop of a topology: a thread that lives while an application runs it."""
+    """The event loop of a topology: a thread that lives while an application runs the topology."""
 
     def __init__(self, resources: Sequence[Resource[Any]] = ()) -> None:
         """Start nothing yet."""
         self._resources = tuple(resources)
         self._callers: list[Caller] = []
         self._lock = threading.Lock()
-        # Held for moments only, by the thread too: `_lock` is held while that is waited for.
+        # Held for moments only, also by the loop's thread: `_lock` is held while waiting for that thread.
         self._turn = threading.Lock()
         self._users = 0
         self._thread: threading.Thread | None = None
@@ -268,13 +268,13 @@ class EventLoop:
         self._life: Life | None = None
 
     def caller(self, awaiting: Awaiting[Any, Any], display: str) -> Caller:
-        """Give what calls this function here."""
+        """Return a callable that runs this function on the loop."""
         made = Caller(self, awaiting, display)
         self._callers.append(made)
         return made
 
     def acquire(self) -> None:
-        """A run begins: with the first one the thread starts and the resources open. Raises what they raise."""
+        """Begin a run; the first one starts the thread and opens the resources. Raises what they raise."""
         with self._lock:
             self._users += 1
             if self._users > 1:
@@ -289,14 +289,14 @@ class EventLoop:
                 raise
 
     def release(self) -> None:
-        """A run has ended: with the last one the resources close, in the reverse order, and the thread ends."""
+        """End a run; the last one closes the resources, in reverse order, and ends the thread."""
         with self._lock:
             self._users -= 1
             if self._users > 0 or self._thread is None:
                 return
             loop, life = self._loop, self._life
             if loop is not None and life is not None:
-                # One that has died is closed already, or about to be.
+                # A loop that has died is closed already, or about to be.
                 with suppress(RuntimeError):
                     loop.call_soon_threadsafe(life.close)
             self._thread.join(_CLOSING_S)
@@ -305,9 +305,9 @@ class EventLoop:
             self._thread = None
 
     def run(self, make: Callable[[], Coroutine[Any, Any, Any]]) -> Future[Any]:
-        """Begin something there, from another thread.
+        """Start a coroutine on the loop, from another thread.
 
-        It is made there too: a loop that ends at this moment leaves no coroutine that was never awaited.
+        The coroutine is also created there: a loop that ends at this moment leaves no coroutine that was never awaited.
         """
         loop, life = self._loop, self._life
         if loop is None or life is None or threading.current_thread() is self._thread:
@@ -320,12 +320,12 @@ class EventLoop:
         try:
             loop.call_soon_threadsafe(life.begin, make, future)
         except RuntimeError:
-            # It was closed this moment.
+            # The loop was closed just now.
             future.cancel()
         return future
 
     def soon(self, what: Callable[..., object], *arguments: object) -> None:
-        """Call something there soon; raises if it has ended."""
+        """Call a function on the loop soon; raises if the loop has ended."""
         loop = self._loop
         if loop is None:
             self._raise_if_died()
@@ -333,15 +333,15 @@ class EventLoop:
         loop.call_soon_threadsafe(what, *arguments)
 
     def has_died(self) -> bool:
-        """Did it end without being asked to?"""
+        """Whether the loop ended without being asked to."""
         return self._life is not None and self._life.has_died()
 
     def ends(self) -> bool:
-        """Is it over, or about to be?"""
+        """Whether the loop has ended, or is about to."""
         return self._life is not None and self._life.ends()
 
     def why_cancelled(self, display: str) -> BaseException:
-        """Give what a call of this function failed with that was cancelled."""
+        """Return the error of a cancelled call of this function."""
         if self.has_died():
             return EventLoopEndedError()
         return RuntimeError(f"the call of {display} was cancelled: by itself, or because the application stops")
@@ -351,20 +351,20 @@ class EventLoop:
             raise EventLoopEndedError
 
     def is_on(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Is it this one, and none that took too long to end?"""
+        """Whether `loop` is the current one, and not an older one that took too long to end."""
         return self._loop is loop
 
     def cancel(self) -> None:
-        """Cancel all calls of a run that are not waited for any more.
+        """Cancel all calls of a run that nothing waits for any more.
 
-        Beside other runs of the topology nothing is done: lanes that end give their own calls up, and a lane that waits
-        for one has the time limit of that.
+        Does nothing while other runs use the loop: lanes that end cancel their own calls, and a lane that waits for a
+        call waits no longer than its time limit.
         """
         if (loop := self._loop) is not None and self._users == 1:
             loop.call_soon_threadsafe(self._cancel)
 
     def _cancel(self) -> None:
-        """Cancel calls, and no task of a resource's: that may have to send what is left when it is closed."""
+        """Cancel calls, but no task of a resource: it may have to send the rest of its data when it is closed."""
         for task in self._calls():
             task.cancel()
 
@@ -376,7 +376,7 @@ class EventLoop:
         life = Life()
         try:
             asyncio.run(self._live(life, opened))
-        except BaseException as error:  # raised where it was started
+        except BaseException as error:  # raised where the thread was started
             if not opened.done():
                 opened.set_exception(error)
             elif life.has_died():
@@ -384,13 +384,13 @@ class EventLoop:
             else:
                 _log.warning("the event loop ended with an error", exc_info=error)
         finally:
-            # Who asked at the last moment would wait for ever.
-            # A copy, not a tuple: other threads add to it, and without a GIL only a copy is made in one go.
+            # A future added at the last moment would never complete. `copy()`, not `tuple()`: other threads add to the
+            # set, and without a GIL only `copy` is atomic.
             for future in life.waiting.copy():
                 future.cancel()
 
     async def _live(self, life: Life, opened: Future[None]) -> None:
-        # Resources open and close in this one task: cancel scopes of their libraries want that.
+        # Resources open and close in this one task: cancel scopes of their libraries require it.
         life.closing = asyncio.get_running_loop().create_future()
         with self._turn:
             self._life = life
@@ -408,8 +408,8 @@ class EventLoop:
                     for caller in self._callers:
                         caller.abandon()
                     raise
-                # Calls that are cancelled use their resources until they have ended. Whatever else runs is
-                # cancelled when the resources are closed.
+                # Cancelled calls use their resources until they have ended. Anything else that runs is cancelled when
+                # the resources are closed.
                 calls = self._calls() if self._life is life else life.calls
                 for task in calls:
                     task.cancel()
@@ -417,7 +417,8 @@ class EventLoop:
                     await asyncio.wait(calls, timeout=_CLOSING_S / 2)
         finally:
             with self._turn:
-                # A thread that took too long to close has been replaced: what is open now is its successor's.
+                # If this thread took too long to close, it has been replaced, and the open resources are its
+                # successor's.
                 if self._life is life:
                     self._loop = None
                     for resource in self._resources:

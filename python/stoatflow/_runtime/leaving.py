@@ -1,8 +1,8 @@
-"""How a process ends although a function doesn't come back.
+"""Ends the process although a user's function doesn't return.
 
-Takes applications that were started. Where one has left a thread behind, the interpreter must not be finalized: that
-thread comes back to it one day, and would bring it down. Then the process ends here, with what was written flushed.
-Never ends a process that is not about to end by itself.
+Tracks the applications that were started. If one has left a thread behind, the interpreter must not be finalized: the
+thread would crash the process when it returns to the interpreter. In that case the process ends here, with logs and
+streams flushed. Never ends a process that is not about to end by itself.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from stoatflow.app import StoatFlow
 
 ABORT_S = 1.2
-"""How long an engine that was given up has, before the process ends without it."""
+"""How long an aborted engine may take before the process ends without it."""
 _FLUSH_S = 0.4
-"""How long logs and streams have: a function may hang in one of them."""
+"""How long flushing logs and streams may take: a function may hang in one of them."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger("stoatflow")
 _started: weakref.WeakSet[StoatFlow] = weakref.WeakSet()
@@ -39,27 +39,27 @@ _last_acts: list[Callable[[], None]] = []
 
 
 def started(app: StoatFlow) -> None:
-    """Remember an application until it is gone."""
+    """Remember an application until it is collected."""
     _started.add(app)
 
 
 def at_last(act: Callable[[], None]) -> None:
-    """Do it when the process ends and its applications have ended."""
+    """Call `act` when the process ends and its applications have ended."""
     _last_acts.append(act)
 
 
 def running() -> list[StoatFlow]:
-    """Give the applications of this process that run."""
+    """Return the running applications of this process."""
     return [app for app in _started if app.is_alive()]
 
 
 def was_asked() -> bool:
-    """Has a signal asked this process to stop?"""
+    """Whether a signal has asked this process to stop."""
     return _asked.is_set()
 
 
 def end_process(code: int) -> None:
-    """End it now, without finalizing anything but logs, streams and temporary directories."""
+    """End the process now, without finalizing anything but logs, streams and temporary directories."""
     bridge.exit_after(code, _FLUSH_S)
     for act in (*_last_acts, logging.shutdown):
         with suppress(BaseException):
@@ -87,7 +87,7 @@ def _before_the_interpreter_ends() -> None:
     if left or isinstance(last, StalledError):
         end_process(StalledError.exit_code)
     if isinstance(last, FencedError):
-        # A supervisor can be told not to start it again.
+        # A supervisor can be configured not to restart after this exit code.
         end_process(FencedError.exit_code)
 
 
@@ -100,7 +100,7 @@ def signals(app: StoatFlow, stop: Callable[[], None]) -> Iterator[None]:
     def handle(number: int, _frame: FrameType | None) -> None:
         nonlocal asked
         if os.getpid() != owner:
-            # A copy that a function has made: the application isn't its own.
+            # A forked child of a function: the application isn't its own.
             os._exit(128 + number)
         asked += 1
         name = signal.Signals(number).name
@@ -129,7 +129,7 @@ def signals(app: StoatFlow, stop: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def _last_resort(app: StoatFlow) -> Iterator[None]:
-    """Have signals heard also while a function keeps the interpreter."""
+    """Handle signals even while a function holds the interpreter."""
     resort = app.last_resort()
     if resort is None:
         yield
@@ -137,7 +137,7 @@ def _last_resort(app: StoatFlow) -> Iterator[None]:
     os.set_blocking(resort.fileno(), False)
     before = signal.set_wakeup_fd(resort.fileno(), warn_on_full_buffer=False)
     if before != -1:
-        # An event loop's: that one hears them.
+        # The descriptor of an event loop, which handles the signals itself.
         signal.set_wakeup_fd(before)
     else:
         _heard.add(app)
@@ -153,7 +153,7 @@ def _last_resort(app: StoatFlow) -> Iterator[None]:
 def _in_a_copy() -> None:
     _started.clear()
     if _heard:
-        # Else signals to the copy would count as signals to the application.
+        # Otherwise signals to the child would count as signals to the application.
         _heard.clear()
         signal.set_wakeup_fd(-1)
 

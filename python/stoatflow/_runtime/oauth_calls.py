@@ -1,7 +1,7 @@
-"""Calls of the function that makes tokens (`oauth_cb`).
+"""Calls of the user's function that returns OAuth tokens (`oauth_cb`).
 
-Takes the function, or `module:function`; gives the engine what it calls when a token is needed. Each call runs in a
-daemon thread of its own: one that never comes back holds nobody up. Never keeps a token: that is the client's.
+Takes the function, or `module:function`; returns the object that the engine calls when it needs a token. Each call runs
+in a daemon thread of its own, so one that never returns blocks nothing. Never keeps a token: the client does.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _log = logging.getLogger("stoatflow")
 
 
 class Answer(Protocol):
-    """Where the outcome of a call goes: the first one counts."""
+    """Receives the outcome of a call; the first one counts."""
 
     def token(self, text: str, expires_in_s: float, principal: str | None, extensions: list[tuple[str, str]]) -> None:
-        """It returned this."""
+        """The function returned a token."""
 
     def raised(self, what: str) -> None:
-        """It raised something: it is called again."""
+        """The function raised; it is called again."""
 
     def late(self, within_s: float) -> None:
-        """It took longer than it may."""
+        """The function exceeded its time limit."""
 
     def wrong(self, what: str) -> None:
-        """It returned something that is no token."""
+        """The function returned something that is no token."""
 
 
 class TokenCalls:
-    """The function, as the engine calls it."""
+    """The function, wrapped for the engine."""
 
     def __init__(self, given: object, config: str = "") -> None:
-        """Take a callable or `module:function`; raise `ConfigError` for anything else."""
+        """Accept a callable or `module:function`; raise `ConfigError` for anything else."""
         function = _imported(given) if isinstance(given, str) else given
         if not callable(function):
             raise ConfigError(
@@ -57,7 +57,7 @@ class TokenCalls:
         self.name = f"oauth_cb ({getattr(function, '__qualname__', type(function).__name__)})"
 
     def begin(self, answer: Answer, within_s: float) -> None:
-        """Call it in a thread; returns at once."""
+        """Call the function in a thread; returns at once."""
         threading.Thread(target=self._call, args=(answer, within_s), name="stoatflow-oauth", daemon=True).start()
 
     def _call(self, answer: Answer, within_s: float) -> None:
@@ -68,10 +68,10 @@ class TokenCalls:
         except _LateError:
             answer.late(within_s)
             return
-        except BaseException as error:  # SystemExit too: only this call ends
+        except BaseException as error:  # SystemExit too: it ends only this call
             what = f"it raised {type(error).__name__}: {error}"
             if what != self._said:
-                # Once: it is called again in a moment.
+                # Log the same error once: the function is called again soon.
                 self._said = what
                 _log.warning("%s failed", self.name, exc_info=error)
             answer.raised(what)
@@ -86,7 +86,7 @@ class TokenCalls:
 
 
 class _LateError(Exception):
-    """Our own time limit, not one of the function's."""
+    """A time limit of this module, not an error of the function."""
 
 
 async def _within(awaitable: Any, seconds: float) -> Any:
@@ -99,11 +99,11 @@ async def _within(awaitable: Any, seconds: float) -> Any:
 
 
 def _token(returned: object) -> OAuthToken:
-    """Read what the function returned; raises with what it should be."""
+    """Convert what the function returned; raise an error that says what it should return."""
     if isinstance(returned, Sequence) and not isinstance(returned, str | bytes) and 2 <= len(returned) <= 4:
         returned = OAuthToken(*returned)
     if not isinstance(returned, OAuthToken):
-        # Its value may be a secret.
+        # Only the type: the value may be a secret.
         raise TypeError(f"it returned {type(returned).__name__}")
     if not isinstance(returned.token, str):
         raise TypeError(f"its token is {type(returned.token).__name__}, not str")
@@ -128,7 +128,7 @@ def _seconds(expires_at: object) -> float:
 
 
 def _takes_config(function: OAuthCallback) -> bool:
-    """Does it want an argument, as confluent-kafka's callbacks do?"""
+    """Whether the function takes an argument, as confluent-kafka's callbacks do."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

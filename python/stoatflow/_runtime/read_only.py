@@ -1,6 +1,6 @@
-"""Stores as they are read from outside the topology: what all of them have, and a value per key.
+"""Read-only stores, as read from outside the topology: their base class, and key-value stores.
 
-Takes what opens a reader for each read, gives entries, and pages of what `find` has found.
+Takes a function that opens a reader for each read; returns entries, and pages of rows found by `find`.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 Forms = Callable[[], Mapping[str, "StoreForm"]]
-"""How stores are made, by their names."""
+"""The serdes and other properties of stores, by store name."""
 
 
 class Entries(Generic[T]):
-    """Entries in their order, read as they are asked for; also a context manager."""
+    """Entries in their order, read lazily; also a context manager."""
 
     def __init__(self, rows: bridge.StateRows, show: Callable[[Any, Any, int], T]) -> None:
-        """Made by the reads of a store."""
+        """Created by the read methods of a store."""
         self._rows = rows
         self._show = show
 
     def __iter__(self) -> Entries[T]:
-        """Itself."""
+        """Return itself."""
         return self
 
     def __next__(self) -> T:
-        """Give the next one."""
+        """Return the next one."""
         return self._show(*next(self._rows))
 
     def close(self) -> None:
-        """Forget the rest: a later read is an error."""
+        """Drop the entries not read yet: a later read is an error."""
         self._rows.close()
 
     def __enter__(self) -> Entries[T]:
-        """Itself."""
+        """Return itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -58,7 +58,7 @@ class Entries(Generic[T]):
 
 
 class ReadOnlyStore:
-    """What all stores have: a name, and what they are read from."""
+    """What all read-only stores have: a name, and where they are read from."""
 
     kind = ""
 
@@ -70,7 +70,7 @@ class ReadOnlyStore:
         forms: Forms = dict,
         opens: Opens | None = None,
     ) -> None:
-        """Made by `StoatFlow.store` and `Snapshot.store`."""
+        """Created by `StoatFlow.store` and `Snapshot.store`."""
         self.name = name
         self._read = read
         self._timestamps = timestamps
@@ -78,7 +78,7 @@ class ReadOnlyStore:
         self._opens = opens
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Give all rows of one moment as columns, for pyarrow, Polars, pandas, DuckDB: those of `to_arrow`."""
+        """Return all rows of one commit as columns, those of `to_arrow`, for pyarrow, Polars, pandas and DuckDB."""
         return self._table(self._rows()).__arrow_c_stream__(requested_schema)
 
     def _rows(self) -> Iterable[tuple[Any, Any, int]]:
@@ -88,7 +88,7 @@ class ReadOnlyStore:
         )
 
     def _table(self, rows: Iterable[tuple[Any, Any, int]]) -> Any:
-        from stoatflow import arrow  # only who asks for columns needs them
+        from stoatflow import arrow  # needed only for columns
         from stoatflow._runtime import columns
 
         pa = arrow.load(arrow.Caller("__arrow_c_stream__", ConfigError))
@@ -110,7 +110,7 @@ class ReadOnlyStore:
         return None if found is None else self._value(*found)
 
     def __getattr__(self, name: str) -> Any:
-        """Say what kind of store this is, and what it has instead."""
+        """Raise an error that names the store's kind and the methods that it has instead."""
         if name.startswith("_") or not any(hasattr(other, name) for other in ReadOnlyStore.__subclasses__()):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         named = {each for cls in type(self).__mro__ for each in vars(cls) if not each.startswith("_")}
@@ -140,7 +140,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, FollowableKeys[K, V], Generic[K, V]):
     kind = "key-value"
 
     def get(self, key: K, default: Any = None) -> V | Any:
-        """Give the value of a key.
+        """Return the value of a key.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -156,7 +156,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, FollowableKeys[K, V], Generic[K, V]):
         return default if found is None else self._value(*found)
 
     def get_many(self, keys: Iterable[K]) -> dict[K, V]:
-        """Give the values of those keys that have one, all of one moment.
+        """Return the values of those keys that have one, all as of one commit.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -174,7 +174,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, FollowableKeys[K, V], Generic[K, V]):
         return {key: self._value(*each) for key, each in zip(asked, found, strict=True) if each is not None}
 
     def range(self, lo: K | None = None, hi: K | None = None, *, reverse: bool = False) -> Entries[tuple[K, V]]:
-        """Give the entries between two keys, both included, in the order of the keys' bytes.
+        """Return the entries between two keys, both included, in the order of the keys' bytes.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -190,7 +190,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, FollowableKeys[K, V], Generic[K, V]):
         return self._entries(self._read().rows(lo, hi, None, reverse))
 
     def reverse_range(self, lo: K | None = None, hi: K | None = None) -> Entries[tuple[K, V]]:
-        """Give the entries between two keys, the last one first.
+        """Return the entries between two keys in descending order.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -206,7 +206,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, FollowableKeys[K, V], Generic[K, V]):
         return self.range(lo, hi, reverse=True)
 
     def prefix_scan(self, prefix: K | bytes, *, reverse: bool = False) -> Entries[tuple[K, V]]:
-        """Give the entries whose key's bytes begin with those of `prefix`.
+        """Return the entries whose key bytes begin with those of `prefix`.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -222,7 +222,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, FollowableKeys[K, V], Generic[K, V]):
         return self._entries(self._read().rows(None, None, prefix, reverse))
 
     def all(self, *, reverse: bool = False) -> Entries[tuple[K, V]]:
-        """Give all entries.
+        """Return all entries.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -238,7 +238,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, FollowableKeys[K, V], Generic[K, V]):
         return self.range(reverse=reverse)
 
     def reverse_all(self) -> Entries[tuple[K, V]]:
-        """Give all entries, the last one first.
+        """Return all entries in descending order.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -254,7 +254,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, FollowableKeys[K, V], Generic[K, V]):
         return self.range(reverse=True)
 
     def count(self, lo: K | None = None, hi: K | None = None, *, prefix: K | bytes | None = None) -> int:
-        """Count the keys (between two, or with a prefix). It reads all of them.
+        """Count the keys (between two, or with a prefix). Reads all of them.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -279,11 +279,11 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, FollowableKeys[K, V], Generic[K, V]):
         cursor: str | None = None,
         allow_scan: bool = False,
     ) -> Found[Any]:
-        """Give the rows that meet a condition: `store.find(sf.value["city"] == "Oslo", limit=100)`.
+        """Return the rows that meet a condition: `store.find(sf.value["city"] == "Oslo", limit=100)`.
 
-        They are found by key or along an index of the store; reading all of them is an error without `allow_scan`.
-        Rows are (key, value), or what `select` makes of them. `cursor` is that of the page before: it goes on behind
-        its last row, in the same snapshot or another one.
+        Rows are found by key or through an index of the store; reading all rows is an error without `allow_scan`. Rows
+        are (key, value), or the result of `select`. `cursor` is that of the previous page: reading continues after its
+        last row, in the same snapshot or another one.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -314,7 +314,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, FollowableKeys[K, V], Generic[K, V]):
         select: Select | None = None,
         allow_scan: bool = False,
     ) -> QueryPlan:
-        """Say how `find` would find its rows, without reading one.
+        """Explain how `find` would find its rows, without reading any.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -331,7 +331,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, FollowableKeys[K, V], Generic[K, V]):
         return QueryPlan(*self._read().explain(asked))
 
     def __getitem__(self, key: K) -> V:
-        """Give the value of a key; raise `KeyError` if it has none."""
+        """Return the value of a key; raise `KeyError` if it has none."""
         found = self._read().get(key)
         if found is None:
             raise KeyError(key)
@@ -339,11 +339,11 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, FollowableKeys[K, V], Generic[K, V]):
         return value
 
     def __contains__(self, key: K) -> bool:
-        """Has the key a value?"""
+        """Whether the key has a value."""
         return self._read().get(key) is not None
 
     def __iter__(self) -> Iterator[K]:
-        """Give all keys in the order of their bytes."""
+        """Iterate over all keys in the order of their bytes."""
         return Entries(self._read().rows(None, None, None, False), lambda key, _value, _time: key)
 
     def _rows(self) -> Iterable[tuple[Any, Any, int]]:

@@ -1,6 +1,6 @@
-"""Stores as they are read from outside the topology, whose rows have times: windows, sessions, versions.
+"""Read-only stores whose rows have times: windows, sessions, versions.
 
-Takes what opens a reader for each read, gives lists: of windows, sessions or versions.
+Takes a function that opens a reader for each read; returns lists of windows, sessions or versions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LAST = 2**63 - 1
 
 
 class ReadOnlyWindowStore(ReadOnlyStore, FollowableWindows[K, V], Generic[K, V]):
-    """A value per key and window. Bounds of time are inclusive, and mean the starts of windows.
+    """A value per key and window. Time bounds are inclusive and refer to the starts of windows.
 
     >>> builder = sf.StreamsBuilder()
     >>> users = builder.stream("users", key=str, value=str)
@@ -49,7 +49,7 @@ class ReadOnlyWindowStore(ReadOnlyStore, FollowableWindows[K, V], Generic[K, V])
         to: Timestamp | None = None,
         reverse: bool = False,
     ) -> Any:
-        """Give the value of the window that starts at `start`; without it (start, value) of the key's windows.
+        """Return the value of the window that starts at `start`; without it (start, value) of the key's windows.
 
         >>> builder = sf.StreamsBuilder()
         >>> clicks = builder.stream("clicks", key=str, value=str).group_by_key()
@@ -76,7 +76,7 @@ class ReadOnlyWindowStore(ReadOnlyStore, FollowableWindows[K, V], Generic[K, V])
         to: Timestamp | None = None,
         reverse: bool = False,
     ) -> list[tuple[Windowed[K], V]]:
-        """Give the windows of the keys between two.
+        """Return the windows of the keys between two keys.
 
         >>> builder = sf.StreamsBuilder()
         >>> clicks = builder.stream("clicks", key=str, value=str).group_by_key()
@@ -94,7 +94,7 @@ class ReadOnlyWindowStore(ReadOnlyStore, FollowableWindows[K, V], Generic[K, V])
     def fetch_all(
         self, frm: Timestamp | None = None, to: Timestamp | None = None, *, reverse: bool = False
     ) -> list[tuple[Windowed[K], V]]:
-        """Give the windows of all keys that start between two times.
+        """Return the windows of all keys that start between two times.
 
         >>> builder = sf.StreamsBuilder()
         >>> clicks = builder.stream("clicks", key=str, value=str).group_by_key()
@@ -110,7 +110,7 @@ class ReadOnlyWindowStore(ReadOnlyStore, FollowableWindows[K, V], Generic[K, V])
         return self._windows(None, None, frm, to, reverse=reverse)
 
     def all(self, *, reverse: bool = False) -> list[tuple[Windowed[K], V]]:
-        """Give everything.
+        """Return all windows.
 
         >>> builder = sf.StreamsBuilder()
         >>> clicks = builder.stream("clicks", key=str, value=str).group_by_key()
@@ -153,7 +153,7 @@ class ReadOnlySessionStore(ReadOnlyStore, FollowableWindows[K, V], Generic[K, V]
     kind = "session"
 
     def fetch(self, lo: K, hi: K | None = None, *, reverse: bool = False) -> list[tuple[Windowed[K], V]]:
-        """Give all sessions of a key, or of the keys between two.
+        """Return all sessions of a key, or of the keys between two.
 
         >>> builder = sf.StreamsBuilder()
         >>> clicks = builder.stream("clicks", key=str, value=str).group_by_key()
@@ -171,7 +171,7 @@ class ReadOnlySessionStore(ReadOnlyStore, FollowableWindows[K, V], Generic[K, V]
     def find_sessions(
         self, key: K | None = None, *, earliest_end: Timestamp, latest_start: Timestamp, reverse: bool = False
     ) -> list[tuple[Windowed[K], V]]:
-        """Give the sessions that end at `earliest_end` or later and start at `latest_start` or earlier.
+        """Return the sessions that end at `earliest_end` or later and start at `latest_start` or earlier.
 
         >>> builder = sf.StreamsBuilder()
         >>> clicks = builder.stream("clicks", key=str, value=str).group_by_key()
@@ -188,7 +188,7 @@ class ReadOnlySessionStore(ReadOnlyStore, FollowableWindows[K, V], Generic[K, V]
         return self._sessions(key, key, *times, reverse=reverse)
 
     def fetch_session(self, key: K, start: Timestamp, end: Timestamp) -> V | None:
-        """Give the value of one session.
+        """Return the value of one session.
 
         >>> builder = sf.StreamsBuilder()
         >>> clicks = builder.stream("clicks", key=str, value=str).group_by_key()
@@ -207,7 +207,7 @@ class ReadOnlySessionStore(ReadOnlyStore, FollowableWindows[K, V], Generic[K, V]
         return next(exact, None)
 
     def all(self, *, reverse: bool = False) -> list[tuple[Windowed[K], V]]:
-        """Give everything.
+        """Return all sessions.
 
         >>> builder = sf.StreamsBuilder()
         >>> clicks = builder.stream("clicks", key=str, value=str).group_by_key()
@@ -231,7 +231,7 @@ class ReadOnlySessionStore(ReadOnlyStore, FollowableWindows[K, V], Generic[K, V]
 
 
 class ReadOnlyVersionedStore(ReadOnlyStore, Generic[K, V]):
-    """Values of a key by the time since when they hold.
+    """Versions of a key's value, by the timestamp since which each is valid.
 
     >>> builder = sf.StreamsBuilder()
     >>> users = builder.table("users", key=str, value=str, store=sf.Materialized("users", history="1h"))
@@ -247,7 +247,7 @@ class ReadOnlyVersionedStore(ReadOnlyStore, Generic[K, V]):
     kind = "versioned"
 
     def get(self, key: K, as_of: Timestamp | None = None) -> VersionedRecord[V] | None:
-        """Give the version that holds, or held at a time.
+        """Return the version that is valid now, or was valid at a time.
 
         >>> builder = sf.StreamsBuilder()
         >>> prices = builder.table("prices", key=str, value=str, store=sf.Materialized("prices", history="1h"))
@@ -265,7 +265,7 @@ class ReadOnlyVersionedStore(ReadOnlyStore, Generic[K, V]):
         return None if found is None else VersionedRecord(*found)
 
     def history(self, key: K, frm: Timestamp | None = None, to: Timestamp | None = None) -> list[VersionedRecord[V]]:
-        """Give the versions that held at some time between two, the oldest first.
+        """Return the versions that were valid at some time between two times, the oldest first.
 
         >>> builder = sf.StreamsBuilder()
         >>> prices = builder.table("prices", key=str, value=str, store=sf.Materialized("prices", history="1h"))

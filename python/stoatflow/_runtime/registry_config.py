@@ -1,7 +1,7 @@
-"""The settings of Confluent's serdes, as arguments of `SchemaRegistry`.
+"""Converts the settings of Confluent's serdes to arguments of `SchemaRegistry`.
 
-Takes a mapping with names of Java or of confluent-kafka, gives arguments. Refuses what can't be taken over; leaves
-alone what is none of the registry's business.
+Takes a mapping with names of Java or of confluent-kafka, returns arguments. Refuses settings that can't be taken over;
+ignores those that don't concern the registry.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STRATEGIES = {
 
 
 def arguments(config: Mapping[str, object]) -> dict[str, Any]:
-    """Give the arguments; raise `ConfigError` for what can't be taken over."""
+    """Return the arguments; raise `ConfigError` for settings that can't be taken over."""
     url = config.get("schema.registry.url", config.get("url"))
     if not isinstance(url, str | list | tuple) or not url:
         raise ConfigError(

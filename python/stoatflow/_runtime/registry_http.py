@@ -1,7 +1,8 @@
-"""Requests to a schema registry, by the standard library.
+"""HTTP requests to a schema registry, through the standard library.
 
-Takes an address, a path and a body; gives the answer, or why there is none. Credentials go to the given hosts only: no
-redirect is followed. Never raises for what the network or the registry does, but for a certificate that isn't trusted.
+Takes an address, a path and a body; returns the answer, or why there is none. Credentials are sent only to the given
+hosts: no redirect is followed. Errors of the network and the registry are returned, not raised, except for a
+certificate that isn't trusted.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Re
 from stoatflow.errors import ConfigError
 
 _MOST = 16 << 20
-"""Bytes of an answer."""
+"""Largest answer, in bytes."""
 _SAID = 400
-"""Characters of a message."""
+"""Longest message, in characters."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back; `failure` says why nothing did."""
+    """The registry's answer; `failure` says why there is none."""
 
     status: int = 0
     body: Any = None
@@ -39,12 +40,12 @@ class Answer:
 
     @property
     def code(self) -> object:
-        """The registry's own number of what is wrong."""
+        """The registry's error code."""
         return self.body.get("error_code") if isinstance(self.body, dict) else None
 
     @property
     def said(self) -> str:
-        """What it says about it."""
+        """The registry's error message."""
         message = self.body.get("message") if isinstance(self.body, dict) else None
         return str(message or self.text or "no reason").strip()[:_SAID]
 
@@ -55,7 +56,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 class Connection:
-    """Addresses with what their requests carry."""
+    """The registry's addresses, and the credentials of requests."""
 
     def __init__(
         self,
@@ -69,11 +70,11 @@ class Connection:
         key: str | os.PathLike[str] | None,
         key_password: str | None,
     ) -> None:
-        """Check what is given."""
+        """Check the arguments."""
         given = [url] if isinstance(url, str) else list(url)
         parts = [urlsplit(one.strip()) for text in given for one in text.split(",") if one.strip()]
         if not parts or any(one.scheme not in {"http", "https"} or not one.hostname for one in parts):
-            # Whatever is behind the user: without a scheme, nothing says where a password is.
+            # Show only what follows the user: without a scheme it isn't known which part is a password.
             shown = ", ".join(text.rpartition("@")[2].strip() for text in given) or repr(url)
             raise ConfigError(
                 f"SchemaRegistry({shown}): that is no address of http or https",
@@ -100,7 +101,7 @@ class Connection:
         return f"<Connection {', '.join(self.urls)}>"
 
     def request(self, method: str, url: str, path: str, data: bytes | None, within_s: float) -> Answer:
-        """Ask once."""
+        """Send one request."""
         until = time.monotonic() + within_s
         request = Request(url + path, data, {"Accept": _ACCEPT}, method=method)  # noqa: S310  # http or https: checked
         if data is not None:
@@ -109,7 +110,7 @@ class Connection:
         secrets = [] if self._password is None else [self._password]
         if authorization is not None:
             secrets.insert(0, authorization.partition(" ")[2])
-            # Never sent on to where a redirect leads.
+            # An unredirected header is not sent to the target of a redirect.
             request.add_unredirected_header("Authorization", authorization)
         try:
             with self._opener.open(request, timeout=within_s) as answer:
@@ -124,11 +125,12 @@ class Connection:
             _check_trust(url, failed)
             return Answer(failure=_hidden(f"{type(failed).__name__}: {failed}", secrets))
         except ValueError as failed:
-            # Its text may have the header that can't be sent, written otherwise than the secret in it.
+            # The error's text may quote the header that can't be sent, with the secret in another notation.
             return Answer(failure=f"{type(failed).__name__}: the request can't be sent")
         shown = _hidden(text, secrets)
         try:
-            # A schema is taken as it is, even if a word of it is a password; a refusal is only shown.
+            # A schema is used unchanged, even if it contains the password; a refusal is only displayed, so secrets are
+            # hidden in it.
             return Answer(status, json.loads(text if status < HTTPStatus.BAD_REQUEST else shown), text=shown)
         except ValueError:
             return Answer(status, text=shown)

@@ -1,6 +1,6 @@
-"""Where threads are, as text: for the report of an application that is stalled.
+"""Stacks of threads as text, for the report about a stalled application.
 
-Takes names of the engine's threads, gives the stacks of all threads that run Python now. Never waits for one.
+Takes names of the engine's threads, returns the stacks of all threads that run Python now. Never waits for a thread.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 
 def stacks(named: Iterable[tuple[int, str]]) -> str:
-    """Show all stacks, the innermost call last; `named` are threads of the engine by `threading.get_ident()`."""
+    """Format all stacks, the innermost call last; `named` are engine threads, by `threading.get_ident()`."""
     names = {thread.ident: thread.name for thread in threading.enumerate()} | dict(named)
     own = threading.get_ident()
     parts = [

@@ -1,7 +1,7 @@
-"""What a store holds, as pyarrow sees it: a table, or a reader of batches.
+"""Rows of a store for pyarrow: as a table, or as a reader of batches.
 
-Takes an engine and a store's name, gives pyarrow's objects. Never holds more of the store than a batch, unless a
-table is asked for. pyarrow is loaded when it is used, and not before.
+Takes an engine and a store's name, returns pyarrow's objects. Holds no more than one batch of the store in memory,
+unless a table is requested. pyarrow is imported at its first use.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _ROWS = 65_536
 
 
 class HasStores(Protocol):
-    """The engine, or that of a test driver."""
+    """An engine, or that of a test driver."""
 
     def store_batches(self, name: str, schema: str | None, max_rows: int) -> bridge.StoreBatches:
-        """Give the batches of a store."""
+        """Return the batches of a store."""
 
 
 def table(engine: HasStores, store: str, schema: object) -> Any:
-    """Give all rows at once."""
+    """Return all rows at once."""
     pa = load(Caller("to_arrow", ConfigError))
     batches = _ask(pa, engine, store, schema, _ROWS, "to_arrow")
     return pa.Table.from_batches(_each(pa, batches), schema=pa.schema(batches))
 
 
 def reader(engine: HasStores, store: str, schema: object, max_rows: int) -> Any:
-    """Give the rows batch by batch."""
+    """Return the rows batch by batch."""
     pa = load(Caller("arrow_batches", ConfigError))
     if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1:
         raise ConfigError(

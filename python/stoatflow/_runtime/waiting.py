@@ -1,7 +1,7 @@
-"""Waits until an application is in a state, or has read its input.
+"""Waits until an application has reached a state, or has read its input.
 
-Takes the application's engine; gives nothing, or an error that says how far it is. Asks in short steps, so that signals
-and other threads go on.
+Takes the application's engine; returns, or raises an error that says how far it is. Polls in short steps, so that
+signals and other threads are handled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Positions = dict[tuple[str, int], int]
 def wait_until(
     engine: Engine, ended: Callable[[float], bool], state: str | None, timeout_s: float | None, *, caught_up: bool
 ) -> None:
-    """Wait; `ended` waits for the end and raises what the application failed with."""
+    """Wait; `ended` waits for the end and raises the error that the application failed with."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     goal: Positions | None = None
     behind: list[str] = []

@@ -1,8 +1,8 @@
-"""The calls of a worker's function.
+"""Calls of a worker's function.
 
-Takes the bytes of a request, gives those of its answer, or what went wrong. Owns a pool of threads for a plain
-function: a call that was given up keeps its thread, and with it its place, until it ends. Never lets anything that a
-function raises end the event loop.
+Takes the bytes of a request, returns those of its answer, or the error. Owns a pool of threads for a plain function: a
+call that was abandoned keeps its thread, and counts as running, until it ends. No exception of a function ends the
+event loop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = logging.getLogger("stoatflow")
 
 
 class Calls:
-    """Calls a function, so many at a time, each for so long."""
+    """Calls a function, at most `concurrency` at a time, each with a time limit."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Calls:
         timeout_s: float | None,
         aborting: threading.Event,
     ) -> None:
-        """`serdes` are those of requests and answers. Once `aborting` is set, what ends calls ends the worker."""
+        """`serdes`: those of requests and answers. With `aborting` set, exceptions like SystemExit end the worker."""
         self._function = function
         self._value, self._answer = serdes
         self._concurrency = concurrency
@@ -40,10 +40,10 @@ class Calls:
         self._threads = None if is_async(function) else ThreadPoolExecutor(concurrency, "stoatflow-worker-call")
         self._told = False
         self.overdue: set[asyncio.Future[Any]] = set()
-        """Plain calls that were given up, and still run."""
+        """Plain calls that exceeded their time limit and still run."""
 
     def room(self, running: int) -> int:
-        """How many more may begin beside so many."""
+        """Return how many more calls may start while `running` calls run."""
         full = len(self.overdue) >= self._concurrency
         if full and not self._told:
             _log.warning(
@@ -54,14 +54,14 @@ class Calls:
         return self._concurrency - running - len(self.overdue)
 
     def close(self) -> None:
-        """Let go of the threads; what runs in them runs on."""
+        """Release the threads; running calls continue."""
         for thread in self.overdue:
             thread.cancel()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def call(self, data: bytes | None) -> tuple[bytes | None, BaseException | None]:
-        """Give the answer, or what was raised in its place."""
+        """Return the answer, or the exception raised instead."""
         try:
             value = None if data is None else self._value.deserialize(data)
             answer = await self._in_time(self._awaited(value) if self._threads is None else self._in_thread(value))
@@ -84,7 +84,7 @@ class Calls:
     async def _awaited(self, value: object) -> Any:
         try:
             return await self._function(value)
-        except SystemExit as error:  # one that would end the event loop; that of a second signal does
+        except SystemExit as error:  # it would end the event loop; the one of a second signal does
             if self._aborting.is_set():
                 raise
             return _Left(error)
@@ -101,7 +101,7 @@ class Calls:
     def _plain(self, value: object) -> Any:
         try:
             return self._function(value)
-        except StopIteration as error:  # one that no future takes
+        except StopIteration as error:  # a future can't hold it
             raise RuntimeError(f"the function raised StopIteration: {error}") from error
         except SystemExit as error:
             return _Left(error)
@@ -113,6 +113,6 @@ class Calls:
 
 
 class _Left(NamedTuple):
-    """What a function raised that no task may."""
+    """An exception that must not leave a task."""
 
     error: SystemExit

@@ -1,8 +1,8 @@
-"""The answers of a worker on their way to the broker, and the positions behind them.
+"""Sends the answers of a worker, and commits the positions behind them.
 
-Takes requests as they begin and answers as they come, both in the event loop; gives answers to the client, and commits
-positions behind those that are acknowledged. An answer that can't be sent becomes an error. Owns what waits to be sent.
-Never keeps the event loop waiting: a commit may take as long as the broker is away.
+Takes requests when they start and answers when they are ready, both in the event loop; passes answers to the client,
+and commits the positions of those that are acknowledged. An answer that can't be sent is replaced by an error. Owns the
+queue of answers to be sent. Never blocks the event loop: a commit may take as long as the broker is unavailable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger("stoatflow")
 
 
 class Request(NamedTuple):
-    """One record of the requests."""
+    """One request record."""
 
     partition: int
     offset: int
@@ -34,14 +34,14 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What goes out for a request: a value, or an error."""
+    """The answer to a request: a value, or an error."""
 
     request: Request
     value: bytes | None
     error: str | None = None
 
     def record(self) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]:
-        """Give key, value and headers. A long error is cut: it is no place for data."""
+        """Return key, value and headers. A long error is cut, since headers are not meant for data."""
         headers = [(name, value) for name, value in self.request.headers if name in (CORRELATION, ATTEMPT)]
         if self.error is not None:
             text = self.error.encode(errors="replace")
@@ -51,7 +51,7 @@ class Answer(NamedTuple):
 
 
 class Delivery:
-    """Sends and commits in turn, both from a thread of their own."""
+    """Sends and commits in turn, in a thread of its own."""
 
     def __init__(self, client: WorkerClient) -> None:
         """Start nothing: `run` does the work."""
@@ -62,34 +62,34 @@ class Delivery:
         self._ending = False
         self._unsent = 0
         self.answered = 0
-        """Requests whose answers were handed over."""
+        """Number of requests whose answers were queued."""
 
     @property
     def room(self) -> int:
-        """How many more answers may wait: while the broker is away, no more requests are begun."""
+        """Return how many more answers may be queued: while the broker is unavailable, no more requests start."""
         return _MOST_UNSENT - self._unsent
 
     def begin(self, request: Request) -> None:
-        """No position goes beyond this request before `put` or `skip`."""
+        """Keep positions at or below this request until `put` or `skip`."""
         self._positions.begin(request.partition, request.offset)
 
     def skip(self, request: Request) -> None:
-        """No answer to this one is waited for."""
+        """Let positions pass this request: it gets no answer."""
         self._positions.end(request.partition, request.offset)
 
     def put(self, answer: Answer) -> None:
-        """Take an answer; it goes out soon."""
+        """Queue an answer to be sent soon."""
         self._waiting.append(answer)
         self._unsent += 1
         self._news.set()
 
     def end(self) -> None:
-        """No more answers come: `run` sends and commits what is left, and returns."""
+        """Announce the last answer: `run` sends and commits what is left, and returns."""
         self._ending = True
         self._news.set()
 
     async def run(self) -> None:
-        """Send what there is, commit now and then. Raises what the broker fails with."""
+        """Send queued answers, and commit now and then. Raises errors of the broker."""
         clock = asyncio.get_running_loop().time
         due = clock() + _COMMIT_S
         while not self._ending:
@@ -128,7 +128,7 @@ class Delivery:
 
 
 class _Positions:
-    """Up to where requests are answered, per partition: the first that is not, or behind the last."""
+    """Committable positions per partition: the first request without an answer, or the one behind the last."""
 
     def __init__(self) -> None:
         self._open: dict[int, dict[int, None]] = {}
@@ -143,7 +143,7 @@ class _Positions:
         del self._open[partition][offset]
 
     def changed(self) -> list[tuple[int, int]]:
-        """Give the positions that have moved since the last call."""
+        """Return the positions that have changed since the last call."""
         now = {partition: next(iter(self._open[partition]), behind) for partition, behind in self._next.items()}
         moved = [(partition, at) for partition, at in now.items() if self._told.get(partition) != at]
         self._told = now

@@ -1,4 +1,4 @@
-"""Writes the archive: whole or not at all, and for its owner's eyes only."""
+"""Writes the archive: completely or not at all, and readable for its owner only."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MODE = 0o600
 
 
 def write(path: Path, folder: str, parts: Sequence[Part], manifest: dict[str, Any]) -> int:
-    """Write parts and `MANIFEST.json` into a folder of a new archive; give its size. Raises `OSError`."""
-    # Beside its place, so that it can be renamed; its mode is 0600.
+    """Write parts and `MANIFEST.json` into a folder of a new archive; return its size. Raises `OSError`."""
+    # In the same folder, so that it can be renamed; its mode is 0600.
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -1,7 +1,7 @@
-"""Takes everything, part by part: whatever one of them has, the others are taken.
+"""Collects the parts of the archive; one that fails doesn't stop the others.
 
-Takes a way to ask the admin port and what was wanted; gives the parts of the archive, and what is missing with its
-reason. All texts come out without secrets.
+Takes a function that queries the admin port, and options; returns the parts of the archive, and the missing ones with
+reasons. Secrets are removed from all texts.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _REPORT = "stalled.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be taken, and how."""
+    """What to collect, and how."""
 
     address: str
     ask: Ask
     token: str | None = None
     seconds: float = 5.0
-    """For each answer."""
+    """Time limit of each answer."""
     interval: float = 3.0
-    """Between the two times that metrics are taken."""
+    """Between the two readings of the metrics."""
     log: str | None = None
     log_lines: int = 2000
     app: str | None = None
@@ -51,7 +51,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What goes into the archive."""
+    """The content of the archive."""
 
     application: str
     parts: list[Part]
@@ -61,7 +61,7 @@ class Collected:
 
 
 def collect(wanted: Wanted) -> Collected:
-    """Take everything. Raises what asking for `/info` raises, unless it took too long; `ValueError`: it is no port."""
+    """Collect everything. Raises the error of `/info`, unless it timed out; `ValueError` if this is no admin port."""
     began = time.time()
     info, threads = all_of(lambda name: _first(wanted, name, is_needed=name == "info"), ("info", "threads"))
     if info is not None and not (isinstance(info, dict) and "application_id" in info):
@@ -95,7 +95,7 @@ def collect(wanted: Wanted) -> Collected:
 
 
 def _first(wanted: Wanted, name: str, *, is_needed: bool) -> Any:
-    """Give an answer that decides what else is taken; None if it doesn't come in time."""
+    """Return an answer that decides what else is collected; `None` if it times out."""
     try:
         return json.loads(within(wanted.seconds, lambda: wanted.ask(PATHS[name])))
     except TimeoutError:
@@ -107,7 +107,7 @@ def _first(wanted: Wanted, name: str, *, is_needed: bool) -> Any:
 
 
 def _all_variables(pid: int | None) -> list[tuple[str, str]]:
-    """Give all that may hold a secret, of this command and of the application."""
+    """Return all variables that may hold a secret, of this command and of the application."""
     try:
         return [*os.environ.items(), *([] if pid is None else machine.variables(pid))]
     except OSError:
@@ -117,7 +117,7 @@ def _all_variables(pid: int | None) -> list[tuple[str, str]]:
 def _answers(port: Port, interval: float) -> list[Part | Missing]:
     began = time.monotonic()
     answers = take(port)
-    # They may have taken as long.
+    # Collecting the others may have taken as long.
     time.sleep(max(0.0, began + interval - time.monotonic()))
     return [*answers, take_metrics(port, "metrics-2")]
 
@@ -135,7 +135,7 @@ def _of_before(parts: list[Part]) -> list[Finding]:
 
 
 def _of_machine(secrets: Secrets, pid: int | None, application: str, config: Any) -> list[Part | Missing]:
-    """Give what this machine knows; of the application only if it runs here."""
+    """Return what this machine knows; of the application only if it runs here."""
     own = "this command"
     whose = own if pid is None else f"process {pid}"
     taken = [
@@ -203,7 +203,7 @@ def _log(secrets: Secrets, wanted: Wanted) -> Part | Missing | None:
 
 
 def _doctor(secrets: Secrets, wanted: Wanted) -> Part | Missing | None:
-    """Have the doctor look at the topology in a process of its own: loading a file runs it."""
+    """Run the doctor on the topology in a separate process: loading a file executes it."""
     if wanted.app is None:
         return None
     of = f"stoatflow doctor {wanted.app}"
@@ -212,7 +212,7 @@ def _doctor(secrets: Secrets, wanted: Wanted) -> Part | Missing | None:
         done = subprocess.run(  # noqa: S603  # the file is the user's own
             command, capture_output=True, text=True, timeout=_DOCTOR_S, check=False, stdin=subprocess.DEVNULL
         )
-        # What the file prints itself comes first.
+        # Output of the file itself precedes that of the doctor.
         begin = ("\n" + done.stdout).rfind("\n[")
         return of_data("doctor.json", of, secrets.data(json.loads(done.stdout[begin:])))
     except subprocess.TimeoutExpired:

@@ -1,7 +1,7 @@
-"""Asks the admin port for everything that it tells.
+"""Queries all endpoints of the admin port.
 
-Takes a function that asks; gives parts, without secrets and, unless they are wanted, without data of records. Each
-question has its own time: one that hangs is given up, and holds up no other.
+Takes a function that sends a request; returns parts, without secrets and, unless wanted, without data of records. Each
+request has its own time limit: one that hangs is abandoned and delays no other.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Ask = Callable[[str], bytes]
-"""Gives the answer of a path; raises what says why there is none."""
+"""Returns the answer of a path; raises an error that says why there is none."""
 
-# By the name of the part. Whatever else the port has is not known to be free of data.
+# By the name of the part. Other endpoints are not known to be free of record data.
 PATHS = {
     "info": "/info", "state": "/state", "health-live": "/health/live", "health-ready": "/health/ready",
     "threads": "/debug/threads", "barriers": "/debug/barriers", "offsets": "/offsets", "errors": "/errors",
@@ -37,7 +37,7 @@ _NAMES = ("metrics-1", *PATHS)
 
 
 class Port(NamedTuple):
-    """How it is asked, and what may leave."""
+    """How the port is queried, and what may be kept."""
 
     ask: Ask
     secrets: Secrets
@@ -46,18 +46,18 @@ class Port(NamedTuple):
 
 
 def take(port: Port) -> list[Part | Missing]:
-    """Give everything, the numbers as they were first, and what the port has beside it."""
+    """Return all parts: the first reading of the metrics, the endpoints, and other endpoints that the port has."""
     parts = all_of(lambda name: _take(port, name, PATHS[name]) if name in PATHS else take_metrics(port, name), _NAMES)
     return [*parts, *_others(port)]
 
 
 def take_metrics(port: Port, name: str) -> Part | Missing:
-    """Give all numbers as they are now."""
+    """Return the metrics as they are now."""
     return _taken(port, METRICS, lambda answer: Part(f"{name}.txt", METRICS, _metrics(port, answer)))
 
 
 def all_of(call: Callable[[str], T], of: Iterable[str]) -> list[T]:
-    """Call for each, some at a time."""
+    """Call for each, several at a time."""
     threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoatflow-bundle")
     try:
         return list(threads.map(call, of))
@@ -66,13 +66,13 @@ def all_of(call: Callable[[str], T], of: Iterable[str]) -> list[T]:
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:
-    """Call; raise `TimeoutError` if it takes longer, and leave it behind."""
+    """Call; raise `TimeoutError` if it takes longer, and let it run on."""
     done: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
     def work() -> None:
         try:
             done.put((call(), None))
-        except BaseException as error:  # raised by who waits
+        except BaseException as error:  # raised in the waiting thread
             done.put((None, error))
 
     threading.Thread(target=work, daemon=True, name="stoatflow-bundle-ask").start()
@@ -103,7 +103,7 @@ def _taken(port: Port, path: str, show: Callable[[bytes], Part]) -> Part | Missi
         return show(answer)
     except TimeoutError:
         return Missing(path, f"no whole answer within {port.seconds:g} s")
-    except Exception as error:  # whatever one part has, the others are taken
+    except Exception as error:  # one part that fails doesn't stop the others
         return Missing(path, port.secrets.text(str(error) or type(error).__name__))
 
 
@@ -113,7 +113,7 @@ def _metrics(port: Port, answer: bytes) -> str:
 
 
 def _others(port: Port) -> list[Part | Missing]:
-    """Give what a later version answers too. Only with data: nobody knows what is in it."""
+    """Return the endpoints that only a later version has; only with record data, as their content is not known."""
     try:
         described = json.loads(within(port.seconds, lambda: port.ask(_DESCRIPTION)))
         others = _paths(described)

@@ -1,6 +1,6 @@
-"""What is to be seen in the answers, each with the section of the guide that says what to do.
+"""Problems visible in the answers, each with the section of the guide that says what to do.
 
-Takes answers and numbers, gives findings. Pure: asks nobody.
+Takes answers and metrics, returns findings. Pure: sends no requests.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class Finding(NamedTuple):
 
     text: str
     section: str
-    """Of docs/guide/monitoring.md."""
+    """Section of docs/guide/monitoring.md."""
 
     def __str__(self) -> str:
-        """Give it as a line of the summary."""
+        """Return it as a line of the summary."""
         return f"{self.text} (docs/guide/monitoring.md#{self.section.lower()})"
 
 
 def findings(answers: dict[str, Any], numbers: dict[str, float], rates: dict[str, float]) -> list[Finding]:
-    """Give all of them, the most urgent first."""
+    """Return all of them, the most urgent first."""
     return [
         *_silence(answers),
         *_readiness(answers.get("health-ready") or {}),
@@ -58,7 +58,7 @@ def _readiness(ready: dict[str, Any]) -> list[Finding]:
 
 
 def calls(threads: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Give the functions that threads are in, with the thread, the longest first."""
+    """Return the functions that threads are running, with the thread, the longest call first."""
     lanes = [(f"lane {lane.get('lane')}", lane.get("call")) for lane in threads.get("lanes", ())]
     intake = ("intake", (threads.get("intake") or {}).get("call"))
     busy = [(who, call) for who, call in (*lanes, intake) if call]
@@ -66,7 +66,7 @@ def calls(threads: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def place(call: dict[str, Any]) -> str:
-    """Give function, node and record of a call."""
+    """Return function, node and record of a call."""
     record = f"{call.get('topic')}-{call.get('partition')} offset {call.get('offset')}"
     return f"`{call.get('function')}` in node '{call.get('node')}' at {record}"
 

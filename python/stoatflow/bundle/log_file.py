@@ -1,6 +1,6 @@
 """The end of a log file.
 
-Takes a path, or `-` for standard input; gives its last lines. Reads no more of a file than it gives.
+Takes a path, or `-` for standard input; returns its last lines. Reads no more of a file than it returns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ INPUT = "-"
 
 
 def last_lines(path: str, lines: int) -> tuple[str, str]:
-    """Give the last lines, and a word on what is missing; raise `OSError`."""
+    """Return the last lines, and a note about what is missing; raise `OSError`."""
     text, whole = _of_input(lines) if path == INPUT else _of_file(path)
     found = text.splitlines(keepends=True)
     kept = found[-lines:]
@@ -40,7 +40,7 @@ def _of_input(lines: int) -> tuple[str, bool]:
 
 
 def _of_file(path: str) -> tuple[str, bool]:
-    # Not to wait for a pipe that nobody writes to.
+    # O_NONBLOCK: don't wait for a pipe that nobody writes to.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -50,6 +50,6 @@ def _of_file(path: str) -> tuple[str, bool]:
         file.seek(begin)
         data = file.read(KEEP_MOST)
     if begin:
-        # The first one is not whole.
+        # The first line is incomplete.
         data = data.partition(b"\n")[2]
     return data.decode("utf-8", "replace"), begin == 0

@@ -1,6 +1,6 @@
-"""What this machine knows: versions, limits, the application's process, and the disk under its state.
+"""Facts about this machine: versions, limits, the application's process, and the disk under its state.
 
-Takes answers of the admin port; gives plain data. Looks at the process and its state only where it is the one that
+Takes answers of the admin port; returns plain data. Inspects the process and its state only if it is the one that
 answered: same host, same process id, same threads.
 """
 
@@ -20,14 +20,14 @@ from typing import Any
 _PROC = Path("/proc")
 _WALK_S = 5.0
 _STATUS = ("VmPeak", "VmSize", "VmHWM", "VmRSS", "VmSwap", "Threads", "FDSize")
-# Beside those of StoatFlow: what changes how Python, its memory and its clock behave.
+# Besides StoatFlow's own: variables that change how Python, its memory and its clock behave.
 _MATTER = ("TZ", "LANG", "LC_ALL", "LD_PRELOAD", "VIRTUAL_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _PREFIXES = ("STOATFLOW_", "PYTHON", "MALLOC_")
 _CGROUP = ("memory.max", "memory.current", "memory.events", "cpu.max", "cpu.stat", "pids.max")
 
 
 def versions() -> dict[str, Any]:
-    """Give the versions of the Python that runs this command, and of its packages."""
+    """Return the versions of the Python that runs this command, and of its packages."""
     packages = {each.metadata["Name"]: each.version for each in distributions() if each.metadata["Name"]}
     return {
         "python": sys.version,
@@ -38,7 +38,7 @@ def versions() -> dict[str, Any]:
 
 
 def system() -> dict[str, Any]:
-    """Give platform, processors, memory and load of this machine."""
+    """Return platform, processors, memory and load of this machine."""
     found: dict[str, Any] = {
         "platform": platform.platform(),
         "machine": platform.machine(),
@@ -57,7 +57,7 @@ def system() -> dict[str, Any]:
 
 
 def is_here(info: Any, threads: Any) -> bool:
-    """Is the process that answered one of this machine?"""
+    """Whether the process that answered runs on this machine."""
     if not isinstance(info, dict) or info.get("host") != socket.gethostname() or not isinstance(info.get("pid"), int):
         return False
     told = {str(each.get("id")) for each in (threads or {}).get("threads", ())}
@@ -65,12 +65,12 @@ def is_here(info: Any, threads: Any) -> bool:
         seen = set(os.listdir(_PROC / str(info["pid"]) / "task"))
     except OSError:
         return False
-    # Some may have ended meanwhile. In another container the numbers are others.
+    # Some threads may have ended meanwhile. In another container the thread ids differ.
     return len(told & seen) * 2 > len(told)
 
 
 def process(pid: int) -> dict[str, Any]:
-    """Give limits, memory, open files and command line of a process of this machine."""
+    """Return limits, memory, open files and command line of a process of this machine."""
     place = _PROC / str(pid)
     arguments = _text(place / "cmdline").split("\0")
     try:
@@ -89,7 +89,7 @@ def process(pid: int) -> dict[str, Any]:
 
 
 def own_limits() -> dict[str, Any]:
-    """Give the limits of this command (`ulimit`)."""
+    """Return the limits of this command (`ulimit`)."""
     names = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     limits = {name.removeprefix("RLIMIT_").lower(): resource.getrlimit(getattr(resource, name)) for name in names}
     shown = {name: [_limit(each) for each in pair] for name, pair in limits.items()}
@@ -97,18 +97,18 @@ def own_limits() -> dict[str, Any]:
 
 
 def variables(pid: int) -> list[tuple[str, str]]:
-    """Give the environment that a process was started with; raise `OSError` if it is somebody else's."""
+    """Return the environment that a process was started with; raise `OSError` if it is another user's process."""
     read = (_PROC / str(pid) / "environ").read_bytes().decode("utf-8", "replace")
     return [(name, value) for name, equals, value in (pair.partition("=") for pair in read.split("\0")) if equals]
 
 
 def that_matter(environment: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Choose the variables that say how the application runs."""
+    """Choose the variables that affect how the application runs."""
     return {name: value for name, value in sorted(environment) if name.startswith(_PREFIXES) or name in _MATTER}
 
 
 def state(folder: Path) -> dict[str, Any]:
-    """Give the disk under the state, and what is in the folder, by its entries."""
+    """Return the disk usage under the state, and the content of its folder, by entries."""
     import shutil
 
     disk = shutil.disk_usage(folder)
@@ -126,7 +126,7 @@ def state(folder: Path) -> dict[str, Any]:
 
 
 def state_folder(config: Any, application: str, pid: int) -> Path | None:
-    """Give the folder of the application's state; None if that isn't known."""
+    """Return the folder of the application's state; `None` if unknown."""
     try:
         folder = str(config["settings"]["state.dir"]["value"])
     except (KeyError, TypeError):
@@ -136,13 +136,13 @@ def state_folder(config: Any, application: str, pid: int) -> Path | None:
 
 
 def last_report(folder: Path) -> Path | None:
-    """Give the newest `stalled-<ms>.txt`: what the watchdog wrote when it ended the application."""
+    """Return the newest `stalled-<ms>.txt`, which the watchdog wrote when it ended the application."""
     found = sorted(folder.glob("stalled-*.txt"), key=lambda path: path.stat().st_mtime)
     return found[-1] if found else None
 
 
 def _size(path: Path, deadline: float) -> tuple[int, int, bool]:
-    """Give bytes and files below a path; False if the time was over first."""
+    """Return bytes and files below a path; False if the time limit was reached first."""
     size = files = 0
     for each in _files(path):
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Numbers of `/metrics`, and what they have grown by between two answers."""
+"""Values of `/metrics`, and their increase between two readings."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ COUNTED = {
     "records written": "stoatflow_records_out_total",
     "records left out": "stoatflow_dropped_records_total",
 }
-"""What rates are given of."""
+"""Metrics whose rates are shown."""
 
 
 def totals(text: str) -> dict[str, float]:
-    """Give each metric, added up over its labels."""
+    """Return each metric, added up over its labels."""
     found: dict[str, float] = {}
     for sample in _SAMPLE.finditer(text):
         found[sample["name"]] = found.get(sample["name"], 0.0) + float(sample["value"])
@@ -25,7 +25,7 @@ def totals(text: str) -> dict[str, float]:
 
 
 def rates(first: dict[str, float], second: dict[str, float], seconds: float) -> dict[str, float]:
-    """Give what has grown, per second; not of an application that was started anew between."""
+    """Return the increases per second; empty if the application was restarted in between."""
     if seconds <= 0 or first.get("stoatflow_start_time_seconds") != second.get("stoatflow_start_time_seconds"):
         return {}
     known = {what: name for what, name in COUNTED.items() if name in first and name in second}

@@ -1,6 +1,6 @@
-"""One part of the archive, and why another one isn't there.
+"""One part of the archive, or why it is missing.
 
-Owns the bounds: of what is read, and of what is kept of it.
+Owns the limits of how much is read, and how much of it is kept.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 READ_MOST = 16 << 20
-"""An answer of more bytes is not read to its end."""
+"""Longest answer that is read to its end, in bytes."""
 KEEP_MOST = 2 << 20
-"""Of a part, so many bytes are kept; of a log the last ones."""
+"""Bytes that are kept of a part; of a log the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,24 +21,24 @@ class Part:
     """A file of the archive."""
 
     name: str
-    """Of the file."""
+    """Name of the file."""
     of: str
-    """Where it is from."""
+    """Where the content comes from."""
     text: str
     answer: Any = None
-    """The same as data, for the summary."""
+    """The answer as data, for the summary."""
     note: str = ""
     is_log: bool = False
-    """The end of it counts most."""
+    """Whether the end of the content matters most."""
     at: float = field(default_factory=time.time)
 
     def content(self) -> bytes:
-        """Give what is written."""
+        """Return the content of the file."""
         whole = self.text.encode("utf-8", "backslashreplace")
         return whole[-KEEP_MOST:] if self.is_log else whole[:KEEP_MOST]
 
     def entry(self) -> dict[str, object]:
-        """Give its entry in the manifest."""
+        """Return its entry in the manifest."""
         whole = len(self.text.encode("utf-8", "backslashreplace"))
         entry: dict[str, object] = {"file": self.name, "from": self.of, "at": utc(self.at), "bytes": whole}
         if whole > KEEP_MOST:
@@ -48,23 +48,23 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What could not be taken, or was left out."""
+    """A part that could not be collected, or was left out."""
 
     of: str
     reason: str
     is_failure: bool = True
-    """It could not be taken, where others were not wanted."""
+    """Whether it could not be collected; false if it was not wanted."""
 
     def entry(self) -> dict[str, object]:
-        """Give its entry in the manifest."""
+        """Return its entry in the manifest."""
         return {"from": self.of, "reason": self.reason}
 
 
 def of_data(name: str, of: str, data: Any, note: str = "") -> Part:
-    """Give a part of plain data."""
+    """Return a part of plain data."""
     return Part(name, of, json.dumps(data, ensure_ascii=False, indent=2) + "\n", data, note)
 
 
 def utc(seconds: float) -> str:
-    """Give a time as people and tools read it."""
+    """Format a time for people and tools."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03}Z"

@@ -1,7 +1,7 @@
-"""Takes out what comes from records: their keys and values, and what exceptions say of them.
+"""Removes data of records: keys, values, and texts of exceptions that may quote them.
 
-Takes answers of the admin port and lines of a log; gives what tells where it went wrong, but not with which data: node,
-function, topic, partition, offset, class of the exception, places of the traceback. Texts of the engine that can't hold
+Takes answers of the admin port and lines of a log; keeps what says where something failed, without the data: node,
+function, topic, partition, offset, class of the exception, places in the traceback. Texts of the engine that can't hold
 data stay.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 LEFT_OUT = "(left out: it may hold a record's data; --with-data takes it)"
-# Errors about the surroundings. Those of records, and those that nobody thought of, may quote what was read.
+# Errors about the environment. Errors about records, and unexpected ones, may quote what was read.
 _ABOUT_NO_RECORD = (
     "config", "topology", "unavailable", "fenced", "missing_topic", "unauthorized", "state_locked", "disk_full",
     "incompatible", "unknown_outcome", "stalled", "changes_lost",
@@ -29,7 +29,7 @@ _LABEL = re.compile(r'\b((?:\w+_)?(?:key|value))="(?:[^"\\]|\\.)*"')
 
 
 def without_data(part: str, answer: Any) -> Any:
-    """Give an answer of the admin port without what comes from records; `part` is its name in the archive."""
+    """Return an answer of the admin port without data of records; `part` is its name in the archive."""
     if part in _LISTS:
         name, show = _LISTS[part]
         return {**answer, name: [show(each) for each in answer.get(name, ())]}
@@ -38,7 +38,7 @@ def without_data(part: str, answer: Any) -> Any:
     if part == "barriers" and answer.get("failed"):
         return {**answer, "failed": {**answer["failed"], "error": LEFT_OUT}}
     if part == "topology":
-        # Stores say there which serdes they have.
+        # `key` and `value` of a store are the names of its serdes.
         return _no_keys(answer) | {name: each for name, each in answer.items() if name == "stores"}
     if part in {"threads", "top", "watermarks"}:
         return _no_keys(answer)
@@ -46,12 +46,12 @@ def without_data(part: str, answer: Any) -> Any:
 
 
 def metrics_without_data(text: str) -> str:
-    """Give metrics without labels that are keys."""
+    """Return metrics without labels that are keys."""
     return _LABEL.sub(r'\1="(left out)"', text)
 
 
 def log_without_data(text: str) -> str:
-    """Give lines of a log without what the engine and tracebacks quote. What the application prints itself stays."""
+    """Return log lines without what the engine and tracebacks quote. What the application prints itself stays."""
     return "".join(_lines(text.splitlines(keepends=True), _line))
 
 
@@ -72,11 +72,11 @@ def _letter(letter: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finding(finding: dict[str, Any]) -> dict[str, Any]:
-    # The only one that quotes an error.
+    # The only finding that quotes an error.
     return {**finding, "message": LEFT_OUT} if finding.get("code") == "failed" else finding
 
 
-# By part, what it lists.
+# By part: the member that is a list, and how its entries are cleaned.
 _LISTS = {"errors": ("errors", _error), "dead-letters": ("letters", _letter), "findings": ("findings", _finding)}
 
 
@@ -92,20 +92,20 @@ def _of_state(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _places(traceback: str) -> str:
-    """Keep the lines of a traceback that name places: those between may quote data, as do the last ones."""
+    """Keep the lines of a traceback that name places; the lines between, and the last ones, may quote data."""
     kept = [line for line in traceback.splitlines() if _FRAME.match(line) or line.startswith(_HEAD)]
     return "\n".join([*kept, LEFT_OUT])
 
 
 def _no_keys(data: Any) -> Any:
-    """Leave out what has the name of keys and values, at any depth."""
+    """Leave out members that are named like keys and values, at any depth."""
     if isinstance(data, dict):
         return {name: LEFT_OUT if _KEY.search(name) else _no_keys(each) for name, each in data.items()}
     return [_no_keys(each) for each in data] if isinstance(data, list) else data
 
 
 def _lines(lines: Iterable[str], show: Callable[[str], str]) -> Iterator[str]:
-    """Give lines; of an exception, which ends a traceback or has the name of one, only the class."""
+    """Return the lines; of an exception, which ends a traceback or is known by its name, only the class."""
     in_traceback = False
     for line in lines:
         body = line.rstrip("\r\n")
@@ -132,7 +132,7 @@ def _line(line: str) -> str:
 
 
 def _logged(line: dict[str, Any]) -> dict[str, Any]:
-    """Give a line of the engine's log."""
+    """Clean a line of the engine's log."""
     about_a_record = "reason" in line and "node" in line
     return {
         name: _quoted(value) if name == "error" and about_a_record else _said(value)
@@ -149,7 +149,7 @@ def _said(value: Any) -> Any:
 
 
 def _raised(text: str) -> str:
-    """Give a sentence of the engine without what the exception in it says."""
+    """Return a message of the engine without the text of the exception in it."""
     raised = _RAISED.search(text)
     return text if raised is None else text[: raised.start()] + _quoted(text[raised.start() :])
 

@@ -1,6 +1,6 @@
-"""What a person reads first: the application, how it does, and what is to be seen. As Markdown.
+"""The summary of an archive, as Markdown: the application, its condition, and the findings.
 
-Takes answers without secrets; gives text. Pure.
+Takes answers without secrets; returns text. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SHOWN = 5
 
 
 class Seen(NamedTuple):
-    """All that a summary is made of."""
+    """The input of a summary."""
 
     answers: dict[str, Any]
     rates: dict[str, float]
@@ -27,7 +27,7 @@ class Seen(NamedTuple):
 
 
 def summary(seen: Seen) -> str:
-    """Write it."""
+    """Return the summary."""
     name = _application(seen.answers)
     sections = [
         (f"# {name} at {utc(seen.at)}", _facts(seen)),

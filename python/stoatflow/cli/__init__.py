@@ -1,8 +1,7 @@
-"""`stoatflow` on the command line.
+"""The command line: `stoatflow`.
 
-Takes: arguments. Gives: an exit code (0 done, 1 failed, 2 wrong arguments or settings, 3 stalled, 4
-fenced by another instance). Owns nothing: every
-command is a module beside this one, imported only when it is called.
+Takes arguments, returns an exit code (0 done, 1 failed, 2 wrong arguments or settings, 3 stalled, 4 fenced by another
+instance). Every command is a module beside this one, imported only when it is called.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def call(given: argparse.Namespace) -> int:
-    """Run the command that was parsed; say on stderr what it raises."""
+    """Run the parsed command; print errors to stderr."""
     from stoatflow.cli.loading import UserFileError
     from stoatflow.cli.saying import say_error
     from stoatflow.errors import StoatFlowError
@@ -76,8 +75,8 @@ def call(given: argparse.Namespace) -> int:
         print(error.text, end="", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # `stoatflow ... | head`: it has read enough. Nothing more may be written, at the end of the
-        # process either.
+        # In `stoatflow ... | head` the reader has closed the pipe. Nothing more may be written, not even at the end of
+        # the process.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # for the rest of the process
         return 0
     except KeyboardInterrupt:

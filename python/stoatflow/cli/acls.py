@@ -1,7 +1,7 @@
 """`stoatflow acls app.py`: the permissions that an application needs on a cluster with ACLs.
 
-Takes a file with a topology and the application's settings; gives commands of Kafka's `kafka-acls.sh`, or JSON. The
-checked plan says which topics are read and written, the engine's rules the rest. Never connects.
+Takes a file with a topology and the application's settings; prints commands of Kafka's `kafka-acls.sh`, or JSON. Topics
+that are read and written come from the checked plan, the rest from the engine's rules. Never connects.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stoatflow.settings import Settings
     from stoatflow.topology import Topology
 
-# Signs that end the text with which every match of a pattern begins.
+# Characters that end the literal prefix of a pattern.
 _SIGNS = re.compile(r"[.^$*+?{}\[\]\\|()]")
 _OPTIONS = {"TOPIC": "--topic", "GROUP": "--group", "TRANSACTIONAL_ID": "--transactional-id"}
 
@@ -59,7 +59,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Load the file, list, print."""
+    """Load the file, list the permissions, print them."""
     from stoatflow.cli.reset import load_topology
 
     topology, settings = load_topology(given.app), _settings(given)
@@ -74,7 +74,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def needed(topology: Topology, settings: Settings, *, with_reset: bool = False) -> Iterator[Acl]:
-    """List what the application needs. Read and Write include Describe."""
+    """List the permissions that the application needs. Read and Write include Describe."""
     plan = json.loads(topology.plan.physical_json)
     application = str(settings.get("application.id"))
     for topic in sorted({topic for source in plan["sources"] for topic in source["topics"]}):
@@ -97,7 +97,7 @@ def needed(topology: Topology, settings: Settings, *, with_reset: bool = False) 
 
 
 def unknown(topology: Topology) -> Iterator[str]:
-    """Say what the plan can't tell."""
+    """List permissions that the plan can't determine."""
     plan = json.loads(topology.plan.physical_json)
     if any(sink["topic"] is None for sink in plan["sinks"]):
         yield "A function chooses topics that are written: grant Write for each of them too."
@@ -106,7 +106,7 @@ def unknown(topology: Topology) -> Iterator[str]:
 
 
 def commands(acls: Iterable[Acl], principal: str, bootstrap: str) -> Iterator[str]:
-    """Give a command for each."""
+    """Return a command for each permission."""
     for acl in acls:
         words = ["kafka-acls.sh", "--bootstrap-server", bootstrap, "--command-config", "admin.properties", "--add"]
         words += ["--allow-principal", principal]
@@ -134,11 +134,11 @@ def _principal(given: argparse.Namespace, settings: Settings) -> str:
 
 
 def _beginning(pattern: str) -> str:
-    """Give the text with which all matches begin."""
+    """Return the literal prefix of all matches."""
     text = pattern.removeprefix("^")
     sign = _SIGNS.search(text)
     if sign is None:
         return text
-    # Of `ab*` and `ab|c` not even the b is certain.
+    # In `ab*` and `ab|c` not even the b is certain.
     certain = sign.start() - (sign[0] in "*?{")
     return "" if "|" in text else text[:certain]

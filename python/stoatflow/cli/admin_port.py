@@ -1,7 +1,7 @@
-"""The admin port of a running application, as a command asks it: address, token, certificates.
+"""Client of a running application's admin port, for commands: address, token, certificates.
 
-Takes what was given on the command line; gives answers. A refusal, or none at all, is a `RefusedError` that says what
-to do next.
+Takes the command line's options; returns answers. A refusal, or no answer, is a `RefusedError` that says what to do
+next.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-TOKEN = "STOATFLOW_ADMIN_TOKEN"  # noqa: S105  # the variable's name, that of the setting
+TOKEN = "STOATFLOW_ADMIN_TOKEN"  # noqa: S105  # the name of the variable, which is that of the setting
 USUAL_PORT = "8080"
 _SECONDS = 120.0
 
 
 class RefusedError(Exception):
-    """The port says no, or nothing; `status` is that of its answer, `timed_out`: it didn't come."""
+    """The port refuses or doesn't answer; `status` is that of the answer, `timed_out`: none arrived in time."""
 
     def __init__(self, text: str, *, status: int | None = None, timed_out: bool = False) -> None:
-        """Take the text, with its next step."""
+        """Take the message, with its next step."""
         super().__init__(text)
         self.status = status
         self.timed_out = timed_out
 
 
 class AdminPort(NamedTuple):
-    """Where it is, and how to get in."""
+    """Address and credentials of the port."""
 
     url: str
     token: str | None
     trust: ssl.SSLContext | None
 
     def get(self, path: str, query: dict[str, str] | None = None) -> dict[str, Any]:
-        """Ask for JSON; raise `RefusedError`."""
-        # Only what asks needs it.
+        """Request JSON; raise `RefusedError`."""
+        # Imported only for requests.
         from urllib.parse import quote, urlencode
 
         text = path + ("?" + urlencode(query, quote_via=quote) if query else "")
@@ -56,9 +56,9 @@ class AdminPort(NamedTuple):
     def read(
         self, path: str, *, seconds: float = _SECONDS, most: int | None = None, unready: bool = False
     ) -> tuple[int, bytes]:
-        """Give the status and the bytes of an answer, no more than `most`; raise `RefusedError`.
+        """Return the status and the bytes of an answer, no more than `most`; raise `RefusedError`.
 
-        `unready`: the status 503 is an answer too, as of `/health/ready`.
+        `unready`: status 503 counts as an answer, as for `/health/ready`.
         """
         from http.client import HTTPException
         from urllib.error import HTTPError, URLError
@@ -90,24 +90,24 @@ class AdminPort(NamedTuple):
 
 
 def add_access(parser: argparse.ArgumentParser) -> None:
-    """Add the options that let a command in."""
+    """Add the options for authentication."""
     parser.add_argument("--token", help=f"admin.token, or file:PATH (default: the variable {TOKEN})")
     parser.add_argument("--ca", metavar="FILE", help="PEM file with the certificates to trust")
 
 
 def usual_address(environ: Mapping[str, str]) -> str:
-    """Give the address of the application whose settings are in this environment."""
+    """Return the address of the application that has the settings of this environment."""
     scheme = "https" if environ.get("STOATFLOW_ADMIN_SSL_CERTIFICATE") else "http"
     host, _, port = environ.get("STOATFLOW_ADMIN_LISTEN", "").rpartition(":")
-    if host in {"", "0.0.0.0", "[::]"}:  # noqa: S104  # all addresses: this one too
+    if host in {"", "0.0.0.0", "[::]"}:  # noqa: S104  # all addresses, so this one too
         host = "127.0.0.1"
     return f"{scheme}://{host}:{port if port.isdigit() and int(port) else USUAL_PORT}"
 
 
 def admin_port(url: str, given: argparse.Namespace) -> AdminPort:
-    """Give the port at this address, with what `add_access` has read."""
+    """Return the port at this address, with the options of `add_access`."""
     scheme, mark, rest = url.rstrip("/").partition("://")
-    # As in a browser: any name, and the token for the password.
+    # As in a browser: any user name, with the token as password.
     named, at, host = rest.rpartition("@")
     token = named.partition(":")[2] if at and given.token is None else _token(given.token)
     return AdminPort(f"{scheme}{mark}{host}", token, _trust(given.ca))

@@ -57,7 +57,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Take everything, write, print."""
+    """Collect everything, write the archive, print."""
     from stoatflow.bundle.archive import write
     from stoatflow.bundle.collecting import Wanted, collect
     from stoatflow.bundle.part import READ_MOST
@@ -98,7 +98,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _refusal(refused: RefusedError) -> str:
-    """Give what the port says; where nothing answers, where to look."""
+    """Return what the port says; if nothing answers, say where to look."""
     if refused.status is not None:
         return str(refused)
     return f"{str(refused).partition('. Next: ')[0]}. Next: {_UNREACHABLE}"
@@ -127,7 +127,7 @@ def _safe(application: str) -> str:
 
 
 def _ask(port: AdminPort, path: str, seconds: float, most: int) -> bytes:
-    """Ask once; raise `TimeoutError` for an answer that doesn't come."""
+    """Send one request; raise `TimeoutError` if no answer arrives in time."""
     try:
         return port.read(path, seconds=seconds, most=most, unready=path.startswith("/health/"))[1]
     except RefusedError as refused:

@@ -1,6 +1,6 @@
-"""Asks before a command changes something.
+"""Asks for confirmation before a command changes something.
 
-Takes a question; gives whether it was answered with yes. Without a terminal it raises and names `--yes`.
+Takes a question; returns whether the answer was yes. Without a terminal it raises an error that names `--yes`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`stoatflow demo`: a word count that is killed in the middle, and the proof that nothing was lost or doubled.
 
-Takes: nothing, or a real broker with `--bootstrap`. Gives: live progress, the address of the live page, and a
-report. PySpark makes the lines and checks the result; the engine runs in a process of its own, which is ended
-with SIGKILL once and started again. Never touches topics or state that it did not make.
+Takes nothing, or a real broker with `--bootstrap`; prints progress, the address of the live page, and a report. PySpark
+generates the lines and checks the result; the engine runs in a process of its own, which is killed once with SIGKILL
+and started again. Never touches topics or state that it did not create.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LIMIT_S = 600.0
 
 
 class Places(NamedTuple):
-    """Where a demo keeps what it makes."""
+    """Paths and names of what a demo creates."""
 
     bootstrap: str
     folder: Path
@@ -70,7 +70,7 @@ def run(given: argparse.Namespace) -> int:
             say(3, "PySpark reads both topics and counts again")
             result = _reconcile(spark, places)
         finally:
-            # After Ctrl-C the JVM has ended by itself, and what Spark says of that would hide the reason.
+            # After Ctrl-C the JVM has ended by itself, and Spark's errors about it would hide the reason.
             with contextlib.suppress(Exception):
                 spark.stop()
         print()
@@ -96,7 +96,7 @@ def say(step: int, text: str) -> None:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C ends Spark's JVM too, and what py4j says of that must not hide the reason."""
+    """Let Ctrl-C end Spark's JVM too; py4j's errors about it must not hide the reason."""
     interrupted = False
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -137,7 +137,7 @@ def _session(*, kafka: bool) -> Any:
 
     ours = signal.getsignal(signal.SIGINT)
     spark = local_session(kafka=kafka)
-    # Spark's own handler asks the JVM to cancel its jobs first, and hides Ctrl-C behind what that brings.
+    # Spark's own handler asks the JVM to cancel its jobs first; the errors that follow would hide Ctrl-C.
     signal.signal(signal.SIGINT, ours)
     return spark
 
@@ -158,7 +158,7 @@ def _load(spark: Any, places: Places, lines: int) -> None:
 
 
 def _make_sink(spark: Any, places: Places) -> None:
-    """The engine never makes source or sink topics, so that a typo in a name is seen."""
+    """Create the output topic: the engine never creates source or sink topics, so that typos are noticed."""
     if places.bootstrap.startswith("embedded:"):
         from stoatflow.embedded import EmbeddedBroker
 
@@ -177,7 +177,7 @@ def _reconcile(spark: Any, places: Places) -> Reconciliation:
 
 
 def _count(places: Places, given: argparse.Namespace) -> int:
-    """Run the engine until it has consumed the input; kill it once on the way. Gives the number of kills."""
+    """Run the engine until it has consumed the input; kill it once meanwhile. Returns the number of kills."""
     kills = 0
     deadline = time.monotonic() + LIMIT_S
     shown_url = False

@@ -1,4 +1,4 @@
-"""`stoatflow describe app.py`: the topology of a file, as Kafka Streams prints it; and how a topology is named."""
+"""`stoatflow describe app.py`: print the topology of a file as Kafka Streams does; also loads topologies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say which topology."""
+    """Add the arguments that select a topology."""
     parser.add_argument(
         "file", metavar="APP.py[:topology]", help="a Python file with a Topology in a variable, or a module"
     )
@@ -38,14 +38,14 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Load the file, print."""
+    """Load the file, print its topology."""
     topology = target(given)
     if given.engine == "spark":
         print(_on_spark(topology), end="")
         return 0
     print(topology.describe(), end="", flush=True)
     if walked := topics_not_made(topology):
-        # Not between the lines that Kafka Streams would print.
+        # Not among the lines that Kafka Streams would print.
         print(
             f"note: Kafka Streams would make these topics, here records walk in memory instead: {', '.join(walked)}",
             file=sys.stderr,
@@ -54,14 +54,14 @@ def run(given: argparse.Namespace) -> int:
 
 
 def topics_not_made(topology: Topology) -> list[str]:
-    """List the repartition and subscription topics that `describe()` names, as Kafka Streams does."""
+    """List the repartition and subscription topics that `describe()` names but that aren't created."""
     plan = json.loads(topology.plan.physical_json)
     real = {sink.get("topic") for sink in plan["sinks"]}
     return [topic for topic in dict.fromkeys(_SINK.findall(topology.describe())) if topic not in real]
 
 
 def _on_spark(topology: Topology) -> str:
-    """Give the parts that Spark runs, and what differs; raise `TopologyError` for what is refused."""
+    """Return the parts that Spark runs, and the differences; raise `TopologyError` if the topology is refused."""
     from stoatflow.errors import TopologyError
     from stoatflow.spark.twin import faithful
     from stoatflow.spark.twin.cutting import cut
@@ -88,7 +88,7 @@ def target(given: argparse.Namespace) -> Topology:
 
 
 def load(file: str, variable: str, choose: str = "--variable") -> Topology:
-    """Return the topology of a file or module; `choose` is how another variable is named."""
+    """Return the topology of a file or module; `choose` is the option that selects another variable."""
     from stoatflow.builder import StreamsBuilder
     from stoatflow.cli.loading import names_of
     from stoatflow.errors import ConfigError

@@ -1,7 +1,7 @@
 """`stoatflow diff old.py new.py`: which state survives a change of the topology.
 
-Takes: two files or modules with a topology, and the settings if they matter. Gives: what the next start does with each
-store, topic by topic what comes and goes, and an exit code. Never connects, and starts nothing.
+Takes two files or modules with a topology, and optional settings. Prints what the next start does with each store, and
+which topics are added and dropped; returns an exit code. Never connects, and starts nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Load both, compare, print."""
+    """Load both topologies, compare them, print."""
     from stoatflow.cli.loading import UserFileError
     from stoatflow.cli.saying import say_error
     from stoatflow.errors import StoatFlowError
@@ -49,7 +49,7 @@ def run(given: argparse.Namespace) -> int:
     try:
         old = load_side(given.old, given.config)
         new = load_side(given.new, given.new_config or given.config)
-    # Whatever it is, 1 is an answer here.
+    # Errors exit with 2: exit code 1 means that state would be lost.
     except StoatFlowError as error:
         say_error(error)
         return 2
@@ -62,7 +62,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def load_side(app: str, config: str | None) -> Side:
-    """Give what is compared of one application; the modules of its folder are forgotten again."""
+    """Return what is compared of one application; modules imported from its folder are unloaded again."""
     from stoatflow.cli.reset import load_topology
     from stoatflow.upgrade.comparison import Side
 
@@ -72,7 +72,7 @@ def load_side(app: str, config: str | None) -> Side:
 
 @contextlib.contextmanager
 def _forgotten(app: str) -> Iterator[None]:
-    """Forget what is imported from the folder of a file: the other file may have modules of the same names."""
+    """Unload modules imported from the folder of a file: the other file may have modules of the same names."""
     from stoatflow.cli.loading import split
 
     folder = os.path.dirname(os.path.abspath(split(app)[0])) + os.sep
@@ -93,6 +93,6 @@ def _settings(config: str | None) -> Settings | None:
     if config is None:
         return None
     settings = Settings.from_file(config)
-    # Where the broker is has nothing to do with it.
+    # The broker's address doesn't matter for the comparison.
     settings.with_defaults({"bootstrap.servers": "localhost:9092"}).check()
     return settings

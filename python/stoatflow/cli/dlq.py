@@ -1,7 +1,7 @@
-"""`stoatflow dlq list | show | replay TOPIC`: dead letters by cause, one by one, and back to where they came from.
+"""`stoatflow dlq list | show | replay TOPIC`: list dead letters by cause, show one, or replay them.
 
-Takes a topic of dead letters and the settings with which an application reaches the broker. `replay` shows what it
-will do, asks, and does it; the work is that of `stoatflow.dlq`.
+Takes a topic of dead letters and the settings with which an application reaches the broker. `replay` shows what it will
+do, asks, and does it; `stoatflow.dlq` does the work.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 def _action(actions: argparse._SubParsersAction[Any], name: str, run: Any, short: str, long: str) -> Any:
     parser = actions.add_parser(name, help=short, description=long)
-    # `--since -2h` is a value, as a number is: argparse knows numbers only.
+    # `--since -2h` is a value, like a negative number: argparse by itself accepts only numbers.
     parser._negative_number_matcher = re.compile(r"^-\d+(\.\d+)?(ms|s|m|h|d)$")
     parser.add_argument("topic", metavar="TOPIC", help="the topic of the dead letters")
     parser.add_argument("--config", metavar="FILE", help="settings, TOML or JSON: those of the application do")
@@ -99,7 +99,7 @@ def _action(actions: argparse._SubParsersAction[Any], name: str, run: Any, short
 
 
 def place(text: str) -> tuple[int, int]:
-    """Read `PARTITION:OFFSET`; raise `ArgumentTypeError` for what is none."""
+    """Parse `PARTITION:OFFSET`; raise `ArgumentTypeError` for anything else."""
     found = _PLACE.fullmatch(text)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no place of a letter; write PARTITION:OFFSET, such as 0:17")
@@ -107,14 +107,14 @@ def place(text: str) -> tuple[int, int]:
 
 
 def since(text: str) -> int:
-    """Read a time, or a duration back from now; raise `ArgumentTypeError` for what is neither."""
+    """Parse a time, or a duration before now; raise `ArgumentTypeError` for anything else."""
     from stoatflow.durations import duration_ms, timestamp_ms
 
     back = text.removeprefix("-")
     try:
         if re.fullmatch(r"[\d.]+[a-z]+", back):
             return int(time.time() * 1000) - duration_ms(back)
-        # Python 3.10 doesn't know Z.
+        # Python 3.10 can't parse Z.
         return timestamp_ms(datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text)))
     except ValueError as error:
         raise argparse.ArgumentTypeError(
@@ -166,7 +166,7 @@ def _show(given: argparse.Namespace) -> int:
 
 
 def _replayed(topic: DeadLetterTopic) -> Replayed | None:
-    """Read what was replayed. Who only looks gets the letters without it, too."""
+    """Read which letters were replayed; `None` if that can't be read, as letters can be listed without it."""
     from stoatflow.errors import AuthorizationError, IncompatibleStateError
 
     try:
@@ -223,7 +223,7 @@ def _make(given: argparse.Namespace, replay: Replay, total: int) -> int:
 
 
 def _say(given: argparse.Namespace, text: str) -> None:
-    """Say what became of it; beside JSON, where it doesn't mix with it."""
+    """Print the outcome; with JSON on stdout, to stderr."""
     print(text if given.json else f"\n{text}", file=sys.stderr if given.json else sys.stdout)
 
 
@@ -244,7 +244,7 @@ def _settings(given: argparse.Namespace) -> Any:
 
     named = {} if given.bootstrap is None else {"bootstrap.servers": given.bootstrap}
     settings = Settings(named) if given.config is None else Settings.from_file(given.config, named)
-    # Nothing is done under the application's name.
+    # Any name will do: the application itself isn't touched.
     settings = settings.with_defaults({"application.id": "stoatflow-dlq"})
     settings.check()
     return settings

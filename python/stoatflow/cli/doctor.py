@@ -1,4 +1,4 @@
-"""`stoatflow doctor app.py`: what can be said about a topology before it runs, and of what it will meet."""
+"""`stoatflow doctor app.py`: check a topology before it runs, and what it will meet on the broker and this machine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Load the file, examine, print."""
+    """Load the file, examine it, print the findings."""
     from stoatflow.doctor.examination import examine
 
     topology = target(given)
@@ -76,7 +76,7 @@ def _on_the_broker(given: argparse.Namespace, topology: Topology) -> list[Findin
         return []
     from stoatflow.doctor.broker import open_transactions
 
-    # Without a file nothing else is needed to ask.
+    # Without a settings file only an application id is missing.
     settings = _settings(given, {"application.id": "stoatflow-doctor"} if given.config is None else {})
     settings.check()
     return open_transactions(topology, settings)

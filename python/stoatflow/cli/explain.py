@@ -1,6 +1,6 @@
-"""`stoatflow explain NAME`: what an error, a setting, a metric or the reason of a drop means.
+"""`stoatflow explain NAME`: print what an error, a setting, a metric or a drop reason means.
 
-Takes a name. Gives what the engine's own tables say of it, and the page with more. Never connects.
+Takes a name. Prints its entry in the engine's tables, and the page with more. Never connects.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Look it up, print."""
+    """Look the name up, print."""
     from stoatflow.explain.known import entries, find, nearest
     from stoatflow.explain.text import listed, shown
 

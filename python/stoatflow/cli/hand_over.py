@@ -1,7 +1,7 @@
-"""`stoatflow hand-over to-spark|from-spark app.py`: an application's work goes to the streaming twin, and back.
+"""`stoatflow hand-over to-spark|from-spark app.py`: move an application to the streaming twin on Spark, or back.
 
-Takes: a file with a topology, the application's settings, the folder of a checkpoint. Gives: what will be done, asks,
-and does it. Decides nothing: that is `stoatflow.spark.handover`.
+Takes a file with a topology, the application's settings, the folder of a checkpoint. Prints what will be done, asks,
+and does it. All decisions are made in `stoatflow.spark.handover`.
 """
 
 from __future__ import annotations

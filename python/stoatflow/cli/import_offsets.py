@@ -1,8 +1,8 @@
-"""`stoatflow import-offsets app.py --from-group OLD`: a new application goes on where a consumer group stopped.
+"""`stoatflow import-offsets app.py --from-group OLD`: start a new application at a consumer group's offsets.
 
-Takes: a file with a topology, the application's settings, and the name of the group. Gives: a table of the offsets,
-asks, and commits them as the application's own. It is a reset to those offsets of an application that has nothing yet:
-where it has offsets or state already, or would need state that the group can't give, it is refused. Never changes the
+Takes a file with a topology, the application's settings, and the name of the group. Prints a table of the offsets,
+asks, and commits them as the application's own. It works as a reset to those offsets, for a new application only: an
+application that has offsets or state already, or needs state that the group doesn't have, is refused. Never changes the
 group.
 """
 
@@ -75,7 +75,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def stores_fed_by(topology: Topology, topics: list[str]) -> list[str]:
-    """List the stores that would miss what is before the offsets; all topics if none are given."""
+    """List the stores that would lack the records before the offsets; without topics, all topics count."""
     plan = json.loads(topology.plan.physical_json)
     whole = {topic for source in plan["sources"] if source["global"] for topic in source["topics"]}
     read = {topic for source in plan["sources"] for topic in source["topics"]}
@@ -83,14 +83,14 @@ def stores_fed_by(topology: Topology, topics: list[str]) -> list[str]:
     return [
         store["name"]
         for store in plan["stores"]
-        # Which topics a pattern matches, or a processor puts in, isn't known.
+        # No upstream topics means unknown: those of a pattern, or of a store that a processor writes.
         if store["source_changelog"] not in whole
         and (not store["upstream_topics"] or moved & set(store["upstream_topics"]))
     ]
 
 
 def refuse_old(plan: dict[str, Any]) -> None:
-    """Raise where the application is not new: its work would be thrown away."""
+    """Raise if the application is not new: its offsets and state would be lost."""
     from stoatflow.errors import ConfigError
 
     has = [
@@ -109,7 +109,7 @@ def refuse_old(plan: dict[str, Any]) -> None:
 
 
 def refuse_stores(stores: list[str], application: str, group: str) -> None:
-    """Raise where stores would begin empty in the middle of the input."""
+    """Raise if stores would start empty in the middle of the input."""
     from stoatflow.errors import ConfigError
 
     if stores:
@@ -124,7 +124,7 @@ def refuse_stores(stores: list[str], application: str, group: str) -> None:
 
 
 def render(plan: dict[str, Any], group: str) -> str:
-    """Write a plan for a reader."""
+    """Format a plan for people."""
     from stoatflow.cli.reset import positions
 
     lines = [f"'{plan['application']}' at {plan['address']} begins where the group '{group}' is"]

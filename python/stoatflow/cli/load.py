@@ -1,6 +1,6 @@
-"""`stoatflow load spec.toml`: records that a spec declares, into Kafka or embedded topics.
+"""`stoatflow load spec.toml`: write the records that a spec declares into Kafka or embedded topics.
 
-Takes: a spec, the address of a broker. Gives: progress, a manifest. Never: starts Spark for an embedded broker.
+Takes a spec and the address of a broker; prints progress and a manifest. Never starts Spark for an embedded broker.
 """
 
 from __future__ import annotations

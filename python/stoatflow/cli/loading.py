@@ -1,7 +1,7 @@
-"""Loads a user's file or module, and finds what it defines.
+"""Loads a user's file or module, and returns what it defines.
 
-Takes `APP.py[:name]` or `package.module[:name]`. Gives the objects; an exception of the file comes out as
-`UserFileError`, whose traceback begins in the user's file.
+Takes `APP.py[:name]` or `package.module[:name]`, returns the objects; an exception of the file is raised as a
+`UserFileError` whose traceback begins in the user's file.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 class UserFileError(Exception):
-    """The file raised; `text` is the traceback, from the file on."""
+    """The file raised; `text` is the traceback, starting in the file."""
 
     def __init__(self, text: str) -> None:
-        """Take the text."""
+        """Take the text of the traceback."""
         super().__init__(text)
         self.text = text
 
 
 def split(app: str) -> tuple[str, str | None]:
-    """Give file and name of `APP.py:name`."""
+    """Split `APP.py:name` into file and name."""
     file, _, name = app.rpartition(":")
     return (file, name) if file and name.isidentifier() else (app, None)
 
 
 def names_of(file: str) -> dict[str, Any]:
-    """Run a file, or import a module, and give what it defines. `__name__` is never `__main__`."""
+    """Run a file, or import a module, and return what it defines. `__name__` is never `__main__`."""
     if _MODULE.fullmatch(file) and not file.endswith(".py") and not os.path.isfile(file):
         return _imported(file)
     return _run(file)
@@ -51,8 +51,7 @@ def _run(file: str) -> dict[str, Any]:
             f"the file {file} can't be read: {error.strerror}", next_step="name a Python file, or a module"
         ) from error
     folder, base = os.path.split(os.path.abspath(file))
-    # As `python FILE` would, and for as long as it runs: functions import what they need when they
-    # are called.
+    # As `python FILE` does, and for as long as the file's code runs: functions import modules when they are called.
     sys.path.insert(0, folder)
     name = os.path.splitext(base)[0]
     if name in sys.modules or not name.isidentifier():
@@ -76,7 +75,7 @@ def _imported(module: str) -> dict[str, Any]:
     try:
         return vars(importlib.import_module(module))
     except ModuleNotFoundError as error:
-        # One that the module itself misses is shown with its traceback.
+        # An import that fails within the module itself is shown with its traceback.
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         raise ConfigError(
@@ -85,7 +84,7 @@ def _imported(module: str) -> dict[str, Any]:
 
 
 def _from(error: Exception, *files: str) -> str:
-    """Give the traceback without the frames in front of the user's file."""
+    """Return the traceback without the frames before the user's file."""
     trace: TracebackType | None = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename not in files:
         trace = trace.tb_next

@@ -1,7 +1,7 @@
-"""`stoatflow new NAME`: a project that works: an application, tests of it, settings, a Dockerfile.
+"""`stoatflow new NAME`: create a working project: an application, its tests, settings, a Dockerfile.
 
-Takes: a name, which becomes the folder and the application's id. Gives: files from `template/`. Never writes into a
-folder that is not empty.
+Takes a name, for the folder and the application's id; writes files from `template/`. Never writes into a folder that is
+not empty.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Write the files, say what to do next."""
+    """Write the files, print the next steps."""
     from stoatflow.errors import ConfigError
 
     if _NAME.fullmatch(given.name) is None:

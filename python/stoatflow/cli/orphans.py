@@ -1,7 +1,7 @@
-"""`stoatflow reset --orphans`: remove what stores that the topology no longer has have left.
+"""`stoatflow reset --orphans`: remove changelogs and rows of stores that the topology no longer has.
 
-Takes what `stoatflow reset` takes. Gives: what will be removed, asks, and does it. The engine knows which changelogs
-are the application's. Never touches committed offsets, nor stores that the topology has.
+Takes the arguments of `stoatflow reset`. Prints what will be removed, asks, and does it. The engine knows which
+changelogs belong to the application. Never touches committed offsets, nor stores that the topology has.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _refuse_more(shown: dict[str, Any], now: dict[str, Any]) -> None:
-    """Another release may have been started while the question stood there."""
+    """Raise if there are more orphans than were shown: another release may have been started meanwhile."""
     from stoatflow.errors import ConfigError
 
     names = [{one["topic"] for one in found["changelogs"]} | set(found["stores"]) for found in (shown, now)]
@@ -54,7 +54,7 @@ def _refuse_more(shown: dict[str, Any], now: dict[str, Any]) -> None:
 
 
 def render(found: dict[str, Any]) -> str:
-    """Write for a reader what is removed."""
+    """Format for people what is removed."""
     lines = [f"stores that the topology of '{found['application']}' doesn't have, at {found['address']}", ""]
     if found["changelogs"]:
         lines.append("changelog topics that are deleted:")

@@ -1,7 +1,7 @@
-"""`stoatflow prove app.py --java app.jar --topology com.acme.App::topology`: does the port do what the original does?
+"""`stoatflow prove app.py --java app.jar --topology com.acme.App::topology`: compare a port with its original.
 
-Takes: both topologies, and inputs that were recorded or are made. Gives: a report (text or JSON), exit code 0 equal, 1
-different, 2 could not be run. Starts Java; nothing else.
+Takes both topologies, and recorded or generated inputs. Prints a report (text or JSON); exit code 0 equal, 1 different,
+2 could not be run. Starts Java, and nothing else.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prove, report."""
+    """Compare, report."""
     from stoatflow.cli.loading import UserFileError
     from stoatflow.cli.saying import say_error
     from stoatflow.errors import StoatFlowError

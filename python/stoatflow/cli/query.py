@@ -1,7 +1,7 @@
-"""`stoatflow query URL [store [key]]`: what a running application's stores hold.
+"""`stoatflow query URL [store [key]]`: read the stores of a running application.
 
-Takes the address of an admin port; gives entries as text, or with `--json` one JSON object per line. Pages are of one
-commit, however many there are. Never reads state by itself.
+Takes the address of an admin port; prints entries as text, or with `--json` one JSON object per line. All pages are of
+one commit. Reads state only through the port.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Ask, print."""
+    """Query, print."""
     port = admin_port(given.url, given)
     try:
         if given.store is None:
@@ -68,7 +68,7 @@ def run(given: argparse.Namespace) -> int:
     except RefusedError as refused:
         print(f"stoatflow: {refused}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # `| head` has what it wants
+    except BrokenPipeError:  # `| head` has read enough
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the process ends
     return 0
 
@@ -94,7 +94,7 @@ def _entries(port: AdminPort, given: argparse.Namespace) -> Iterator[dict[str, A
 
 
 def _has_one(given: argparse.Namespace) -> bool:
-    """Is the answer one value, whatever the kind of the store? A limit would be refused."""
+    """Whether the answer is a single value, whatever the kind of the store; a limit would be refused."""
     return given.key is not None and given.from_time is None and given.to_time is None
 
 

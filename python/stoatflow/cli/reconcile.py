@@ -1,7 +1,7 @@
-"""`stoatflow reconcile app.py`: do the output topics hold what the input topics demand?
+"""`stoatflow reconcile app.py`: check that the output topics hold what follows from the input topics.
 
-Takes: a topology, the address of a broker. Gives: a report (text, JSON, HTML), exit code 0 right, 1 not right, 2 could
-not be checked. Never: changes a topic.
+Takes a topology and the address of a broker. Prints a report (text, JSON, HTML); exit code 0 right, 1 wrong, 2 could
+not be checked. Never changes a topic.
 """
 
 from __future__ import annotations

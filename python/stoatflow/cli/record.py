@@ -1,6 +1,6 @@
-"""`stoatflow record --topic orders --out orders.jsonl`: records of topics, as inputs of `stoatflow prove`.
+"""`stoatflow record --topic orders --out orders.jsonl`: record topics, as inputs of `stoatflow prove`.
 
-Takes: topics, and the settings with which an application reaches the broker. Gives: a file of JSON lines.
+Takes topics, and the settings with which an application reaches the broker; writes a file of JSON lines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Read, write, say how many."""
+    """Read, write, print how many records."""
     from stoatflow.dlq.topic import connect
     from stoatflow.errors import ConfigError
     from stoatflow.prove import inputs
@@ -45,7 +45,7 @@ def run(given: argparse.Namespace) -> int:
         raise ConfigError(f"--records {given.records} records nothing", next_step="write a number from 1 on")
     named = {} if given.bootstrap is None else {"bootstrap.servers": given.bootstrap}
     settings = Settings(named) if given.config is None else Settings.from_file(given.config, named)
-    # Nothing is done under the application's name.
+    # Any name will do: the application itself isn't touched.
     settings = settings.with_defaults({"application.id": "stoatflow-record"})
     settings.check()
     topics = list(dict.fromkeys(given.topic))

@@ -1,7 +1,7 @@
-"""The child of `stoatflow run --reload`: runs the command, and tells its parent which files it has loaded.
+"""The child of `stoatflow run --reload`: runs the command, and reports to its parent which files it has loaded.
 
-Takes a descriptor to write to, and what was given on the command line, as JSON. Ends as `stoatflow run` does, and when
-its parent is gone.
+Takes a descriptor to write to, and the command line's arguments as JSON. Ends as `stoatflow run` does, or when its
+parent has ended.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import threading
 from pathlib import Path
 
 STOPS = "stops"
-"""Told instead of a file: it has heard a signal."""
+"""Written instead of a file name: the child has received a signal."""
 _STEP_S = 0.2
 
 
 def main(descriptor: int, values: dict[str, object]) -> int:
     """Run the command."""
-    # The parent waits for them by name, and a child begins with what its parent has blocked.
+    # The parent blocks these signals to wait for them, and a child inherits the parent's mask.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD})
     os.set_inheritable(descriptor, False)
-    # Bytecode is told apart by seconds and size: an edit may have both of the one before.
+    # Cached bytecode is matched by seconds and size: an edited file may have both of its previous version.
     sys.dont_write_bytecode = True
     from stoatflow.cli import call, run
 
@@ -44,7 +44,7 @@ class _Reporter:
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Report what is new, until the process ends."""
+        """Report newly loaded files, until the process ends."""
         pause = threading.Event()
         while not pause.wait(_STEP_S):
             self.report()
@@ -53,7 +53,7 @@ class _Reporter:
                 return
 
     def report(self) -> None:
-        """Report what is new."""
+        """Report newly loaded files."""
         from stoatflow._runtime import leaving
 
         with self._lock:
@@ -64,17 +64,17 @@ class _Reporter:
             try:
                 os.write(self._descriptor, new.encode("utf-8", "surrogateescape"))
             except OSError:
-                return  # nobody listens any more
+                return  # the parent has ended
 
 
 def loaded_files() -> set[str]:
-    """List the files of modules that are neither Python's, nor ours, nor installed."""
+    """List the files of loaded modules that are neither Python's, nor StoatFlow's, nor installed."""
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     return {os.path.abspath(file) for file in files if file and file.endswith(".py") and is_of_user(file)}
 
 
 def is_of_user(file: str) -> bool:
-    """Is it the user's own?"""
+    """Whether the file is the user's own."""
     path = Path(os.path.abspath(file))
     if {"site-packages", "dist-packages"} & set(path.parts):
         return False

@@ -1,8 +1,8 @@
-"""`stoatflow run --reload`: runs an application in a process of its own, and starts it anew when its files change.
+"""`stoatflow run --reload`: runs an application in a child process, and restarts it when its files change.
 
-Takes what was given on the command line; gives the exit code of the last run. Watches the files that the child has
-loaded, the settings file, and after a failure all of the application's folder: the file to mend may not have loaded.
-Never loads the application itself.
+Takes the command line's arguments, returns the exit code of the last run. Watches the files that the child has loaded,
+the settings file, and after a failure all of the application's folder: the file to fix may not have been loaded. Never
+loads the application itself.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from stoatflow.errors import ConfigError
 _POLL_S = 0.5
 _STEP_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# A child that shares the terminal or the group has the signal already, and says so within this time.
+# A child in the same terminal or process group has received the signal already, and reports it within this time.
 _HEARS_S = 1.0
 _FILES = 5000
 Stamp: TypeAlias = "tuple[int, int] | None"
 
 
 def run(given: argparse.Namespace) -> int:
-    """Run until it is stopped."""
+    """Run until a signal stops it."""
     _refuse_a_service()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_SIGNALS, signal.SIGCHLD})
     try:
@@ -43,7 +43,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _refuse_a_service() -> None:
-    """Refuse to run where stderr is the journal's: that of a service of systemd."""
+    """Refuse to run where stderr is the journal: in a service of systemd."""
     try:
         status = os.fstat(2)
     except OSError:
@@ -56,20 +56,20 @@ def _refuse_a_service() -> None:
 
 
 class Watched:
-    """Files, and what they were like when they were loaded."""
+    """Watched files, with their size and time when they were loaded."""
 
     def __init__(self, files: Iterable[str]) -> None:
-        """Watch these from the beginning of a run."""
+        """Watch these files from the beginning of a run."""
         self._stamps: dict[str, Stamp] = {file: stamp(file) for file in files}
         self._began = time.time_ns()
 
     def begin(self) -> None:
-        """Note how all are: a run begins, and loads them."""
+        """Note the current state of all files: a run begins, and loads them."""
         self._began = time.time_ns()
         self._stamps = {file: stamp(file) for file in self._stamps}
 
     def add(self, files: Iterable[str]) -> None:
-        """Watch these too. One that is newer than the beginning counts as changed: it may have been loaded before."""
+        """Watch these too. A file changed after the run began counts as changed: it may have been loaded before."""
         now = time.time_ns()
         for file in files:
             if file not in self._stamps:
@@ -78,20 +78,20 @@ class Watched:
                 self._stamps[file] = None if is_newer else found
 
     def and_also(self, files: Iterable[str]) -> Watched:
-        """Watch these too, elsewhere."""
+        """Return a copy that watches these files too."""
         more = Watched(())
         more._began, more._stamps = self._began, dict(self._stamps)
         more.add(files)
         return more
 
     def changed(self) -> list[str]:
-        """List those that are not as they were; one that is gone may be about to be replaced."""
+        """List the changed files; a missing one doesn't count, since it may be about to be replaced."""
         now = {file: stamp(file) for file in self._stamps}
         return [file for file, found in now.items() if found is not None and found != self._stamps[file]]
 
 
 def stamp(file: str) -> Stamp:
-    """Give what tells a file from what it was before; None if there is none."""
+    """Return time and size of a file, which a change alters; `None` if there is no file."""
     try:
         status = os.stat(file)
     except OSError:
@@ -110,7 +110,7 @@ class _Reloading:
         self._watched = Watched(named)
 
     def run(self) -> int:
-        """Run, and run again after each change; give the last exit code."""
+        """Run, and run again after each change; return the last exit code."""
         while True:
             self._watched.begin()
             with _Child(self._values) as child:
@@ -119,12 +119,12 @@ class _Reloading:
                 return code
             if end is _End.BY_ITSELF:
                 _say(f"it ended with exit code {code}; it starts again when a file changes, Ctrl-C ends")
-                # The file to mend may not have been loaded.
+                # The file to fix may not have been loaded.
                 if not self._changes(self._watched.and_also(python_files(self._folder))):
                     return code
 
     def _until_it_ends(self, child: _Child) -> tuple[_End, int]:
-        """Give why it has ended, and its exit code."""
+        """Return why the run has ended, and its exit code."""
         end = _End.BY_ITSELF
         while child.process.poll() is None:
             number = _signal(_POLL_S if end is _End.BY_ITSELF else _STEP_S)
@@ -141,7 +141,7 @@ class _Reloading:
         return end, child.code()
 
     def _changes(self, watched: Watched) -> bool:
-        """Wait for a change; False if somebody asks to end first."""
+        """Wait for a change; return False if a signal to stop arrives first."""
         while not (changed := watched.changed()):
             if _signal(_POLL_S) is not None:
                 return False
@@ -183,7 +183,7 @@ class _Child:
         os.close(self._reads)
 
     def files(self) -> list[str]:
-        """Give the files that it has loaded since it was asked."""
+        """Return the files that the child has loaded since the last call."""
         try:
             while part := os.read(self._reads, 65_536):
                 self._text += part
@@ -195,33 +195,33 @@ class _Child:
         return [each for each in told if each != STOPS]
 
     def pass_on(self, number: int, *, again: bool) -> None:
-        """Tell the child of a signal: the first one only if it doesn't hear of it by itself."""
+        """Forward a signal to the child: the first one only if the child doesn't receive it by itself."""
         if again:
             self.process.send_signal(number)
         else:
             self._held = (number, time.monotonic())
 
     def pass_on_in_time(self) -> None:
-        """Tell it of a signal that it has not heard of itself: two would mean that it is to break off."""
+        """Forward a signal that the child has not received itself: two signals would abort it."""
         if self._held is not None and (self._stops or time.monotonic() - self._held[1] > _HEARS_S):
             if not self._stops:
                 self.process.send_signal(self._held[0])
             self._held = None
 
     def code(self) -> int:
-        """Give its exit code, as a shell does."""
+        """Return the child's exit code, as a shell does."""
         code = self.process.wait()
         return code if code >= 0 else 128 - code
 
 
 def _signal(seconds: float) -> int | None:
-    """Wait for a signal that asks to end, or for the end of the child."""
+    """Wait for a signal to stop, or for the end of the child."""
     found = signal.sigtimedwait({*_SIGNALS, signal.SIGCHLD}, seconds)
     return None if found is None or found.si_signo == signal.SIGCHLD else found.si_signo
 
 
 def python_files(folder: str) -> Iterator[str]:
-    """List the Python files of a folder and those below, so many at most."""
+    """List the Python files of a folder and its subfolders, at most `_FILES`."""
     left = _FILES
     for place, folders, names in os.walk(folder):
         folders[:] = [each for each in folders if not each.startswith((".", "__pycache__", "node_modules"))]

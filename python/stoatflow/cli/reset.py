@@ -1,8 +1,8 @@
-"""`stoatflow reset app.py`: rewind an application's input and throw its state away, as Kafka's reset tool does.
+"""`stoatflow reset app.py`: rewind an application's input and delete its state, as Kafka's reset tool does.
 
-Takes: a file with a topology, the application's settings, and where to go on. Gives: a table of what will be done,
-asks, and does it. The topology says which topics and stores there are; the engine decides and does. Never touches
-output topics, and nothing at all before it was confirmed.
+Takes a file with a topology, the application's settings, and the new position. Prints a table of what will be done,
+asks, and does it. Topics and stores come from the topology; the engine plans and executes the reset. Never touches
+output topics, and changes nothing before it is confirmed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GROUP = re.compile(r"group:(.+)")
 
 
 class Target(NamedTuple):
-    """Where to go on: a word of the engine, and the number or the name that belongs to it."""
+    """The new position: the engine's name for its kind, and its number or name."""
 
     word: str
     of: int | str = 0
@@ -40,7 +40,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         description="Rewind an application's input and throw its state away, so that it starts over. A running "
         "instance is stopped. Output topics are left as they are: results are written again behind the old ones.",
     )
-    # `--to -2h` is a value, as `--shift-by -5` is: argparse knows numbers only.
+    # `--to -2h` is a value, like `--shift-by -5`: argparse by itself accepts only numbers.
     parser._negative_number_matcher = _BACK
     add_application(parser)
     where = parser.add_mutually_exclusive_group()
@@ -76,7 +76,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def add_application(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say which application, and where."""
+    """Add the arguments that select the application, and its settings."""
     parser.add_argument(
         "app", metavar="APP.py[:topology]", help="a Python file with a Topology in a variable, or a module"
     )
@@ -87,13 +87,13 @@ def add_application(parser: argparse.ArgumentParser) -> None:
 
 
 def add_consent(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say whether it is to be done."""
+    """Add the arguments for confirmation."""
     parser.add_argument("--dry-run", action="store_true", help="show what would be done, and change nothing")
     parser.add_argument("--yes", action="store_true", help="don't ask")
 
 
 def target(text: str) -> Target:
-    """Read where to go on; raise `ArgumentTypeError` for what is no place."""
+    """Parse the new position; raise `ArgumentTypeError` for anything else."""
     from stoatflow.durations import duration_ms, timestamp_ms
 
     if text in {"earliest", "latest"}:
@@ -106,7 +106,7 @@ def target(text: str) -> Target:
             return Target("offset", int(offset[1]))
         if text.startswith("-"):
             return Target("ago", duration_ms(text[1:]))
-        # Python 3.10 doesn't know Z.
+        # Python 3.10 can't parse Z.
         return Target("since", timestamp_ms(datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text))))
     except ValueError as error:
         raise argparse.ArgumentTypeError(
@@ -141,7 +141,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def consents(given: argparse.Namespace, question: str) -> bool:
-    """Ask, unless only to look; say why nothing is changed."""
+    """Ask for confirmation, unless it is a dry run; print why nothing is changed."""
     from stoatflow.cli.confirming import confirmed
 
     if given.dry_run:
@@ -157,18 +157,18 @@ class ResetRequest:
     """One reset of one application."""
 
     def __init__(self, topology: Topology, settings: Settings, to: Target, topics: list[str]) -> None:
-        """Keep what is asked for; `topics` are all that are read if empty."""
+        """Keep the request; empty `topics` means all input topics."""
         self._arguments = (topology.plan, settings.pairs(), to.word, to.of, topics)
 
     def look(self) -> dict[str, Any]:
-        """Tell what it would do."""
+        """Return what the reset would do."""
         from stoatflow._runtime import bridge
 
         plan: dict[str, Any] = json.loads(bridge.reset(*self._arguments))
         return plan
 
     def make(self, agree: Any) -> None:
-        """Do it; `agree` sees what, before anything is changed."""
+        """Do the reset; `agree` is called with the plan before anything is changed."""
         from stoatflow._runtime import bridge
 
         bridge.reset(*self._arguments, agree=lambda plan: agree(json.loads(plan)))
@@ -200,14 +200,14 @@ def settings(given: argparse.Namespace) -> Settings:
 
 
 def _tell_what_moved(shown: dict[str, Any], plan: dict[str, Any]) -> None:
-    """An instance that was running may have gone on while the question stood there."""
+    """Print which positions have moved since the plan was shown: a running instance may have gone on meanwhile."""
     if plan["partitions"] != shown["partitions"]:
         print("positions have moved meanwhile:")
         print("\n".join(positions(plan["partitions"])), flush=True)
 
 
 def render(plan: dict[str, Any]) -> str:
-    """Write a plan for a reader."""
+    """Format a plan for people."""
     lines = [f"reset of '{plan['application']}' at {plan['address']}"]
     if plan["begun"]:
         lines.append("a reset was begun before and has not ended: this one ends it")
@@ -228,7 +228,7 @@ def render(plan: dict[str, Any]) -> str:
 
 
 def positions(partitions: list[dict[str, Any]]) -> list[str]:
-    """Write the offsets of before and after as a table."""
+    """Format the offsets before and after as a table."""
     rows = [("topic", "partition", "committed", "", "new", "")]
     rows += [
         (one["topic"], str(one["partition"]), _place(one["from"]), "->", _place(one["to"]), one["why"])

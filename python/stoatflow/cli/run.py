@@ -1,8 +1,7 @@
-"""`stoatflow run app.py`: runs what a file defines, with settings from a file, variables and flags.
+"""`stoatflow run app.py`: run what a file defines, with settings from a file, variables and flags.
 
-Takes: a file or module with a `StoatFlow`, a `Topology` or a `StreamsBuilder` in a variable. Gives: the exit code of
-the run. With `--check` it builds and starts nothing; with `--reload` it goes to `reloading`, with `--engine spark`
-to `run_spark`.
+Takes a file or module with a `StoatFlow`, a `Topology` or a `StreamsBuilder` in a variable; returns the exit code of
+the run. `--check` builds and starts nothing; `--reload` is in `reloading`, `--engine spark` in `run_spark`.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def found_with_settings(given: argparse.Namespace) -> tuple[Topology, Settings]:
-    """Give a topology and settings for another engine than the one in this process."""
+    """Return a topology and settings for an engine other than the one in this process."""
     from stoatflow.app import StoatFlow
     from stoatflow.errors import ConfigError
 
@@ -120,7 +119,7 @@ def _no_flags(given: argparse.Namespace) -> None:
 
 
 def find(app: str) -> StoatFlow | Topology | StreamsBuilder:
-    """Give what `APP.py[:name]` means; raise `ConfigError` if that isn't clear."""
+    """Return the object that `APP.py[:name]` names; raise `ConfigError` if that is ambiguous."""
     from stoatflow.app import StoatFlow
     from stoatflow.builder import StreamsBuilder
     from stoatflow.cli.loading import names_of, split
@@ -175,7 +174,7 @@ def _settings(file: str | None, flags: dict[str, object]) -> Settings:
 
 
 def _summary(application: str, topology: Topology) -> str:
-    """Tell what was built."""
+    """Describe what was built."""
     plan = json.loads(topology.plan.physical_json)
     reads = sorted({name for source in plan["sources"] for name in (*source["topics"], source.get("pattern")) if name})
     writes = sorted({sink["topic"] for sink in plan["sinks"] if sink.get("topic")})

@@ -1,8 +1,8 @@
-"""`stoatflow run app.py --engine spark`: a topology on Spark; with `--batch` over all that its topics or files hold.
+"""`stoatflow run app.py --engine spark`: run a topology on Spark; with `--batch`, over the whole content of its input.
 
-Takes: what a file defines, settings from a file, variables and flags, the address of a broker or files. Gives: of a
-batch the results as Parquet files, and a summary; else records in topics, or in Parquet files, until it is stopped.
-It runs as `StoatFlow(..., engine="spark")` does.
+Takes what a file defines, settings from a file, variables and flags, the address of a broker or files. A batch writes
+its results as Parquet files, and prints a summary; a stream writes records to topics, or to Parquet files, until it is
+stopped. It runs as `StoatFlow(..., engine="spark")` does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add what counts with `--engine spark` only, and `--bootstrap`."""
+    """Add the options that apply only with `--engine spark`, and `--bootstrap`."""
     from stoatflow.spark import arguments
 
     arguments.add_broker(parser, required=False)
@@ -64,7 +64,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def application(given: argparse.Namespace) -> StoatFlow:
-    """Make what is to be run."""
+    """Return the application to run."""
     from stoatflow.app import StoatFlow
     from stoatflow.cli import run as command
     from stoatflow.spark import arguments
@@ -88,7 +88,7 @@ def application(given: argparse.Namespace) -> StoatFlow:
 
 
 def _check(given: argparse.Namespace, bootstrap: object) -> None:
-    """Raise `ConfigError` in the words of the flags."""
+    """Raise `ConfigError` that names the flags."""
     from stoatflow.errors import ConfigError
 
     only_stream = {"--checkpoint": given.checkpoint, "--every": given.every, "--until-end": given.until_end}

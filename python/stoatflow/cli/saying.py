@@ -1,4 +1,4 @@
-"""How the command line says an error: what happened, what to do next, and where more of it stands."""
+"""Prints errors on the command line: what happened, what to do next, and where to read more."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ __all__ = ["say_error"]
 
 
 def say_error(error: StoatFlowError) -> None:
-    """Say it on stderr."""
+    """Print the error on stderr."""
     print(f"stoatflow: {error}\nmore: stoatflow explain {error.kind}", file=sys.stderr)

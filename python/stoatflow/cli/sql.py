@@ -37,7 +37,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Ask, compute, print."""
+    """Query, compute, print."""
     query = sys.stdin.read() if given.query == "-" else given.query
     try:
         result = _result(given, query)

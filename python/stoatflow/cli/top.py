@@ -1,7 +1,7 @@
-"""`stoatflow top [APP_URL]`: what keeps a running application busy, as it changes.
+"""`stoatflow top [APP_URL]`: show continuously what keeps a running application busy.
 
-Asks `/top` of the admin port every few seconds. On a terminal the picture is drawn anew until Ctrl-C; elsewhere, or
-with `--once`, it is printed once.
+Polls `/top` of the admin port every few seconds. On a terminal the picture is redrawn until Ctrl-C; elsewhere, or with
+`--once`, it is printed once.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from stoatflow.cli.admin_port import AdminPort
 
-# The terminal's other screen, which leaves the lines above as they were; the cursor hidden, as
-# nothing is typed.
+# The terminal's alternate screen, which preserves the lines above; the cursor is hidden, as nothing is typed.
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _WORDS = ("in", "node")
 _HOME, _CLEAR_BELOW, _CLEAR_LINE = "\x1b[H", "\x1b[J", "\x1b[K"
@@ -54,7 +53,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Ask, show."""
+    """Poll, show."""
     if given.interval <= 0 or given.seconds < 1 or given.rows < 1:
         raise ConfigError("--interval, --seconds and --rows are more than 0", next_step="leave them out")
     port = admin_port(given.url or usual_address(os.environ), given)
@@ -76,7 +75,7 @@ def _look(port: AdminPort, given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _watch(port: AdminPort, given: argparse.Namespace) -> None:
-    """Draw until Ctrl-C. Who is asked first and doesn't answer is an error; later it may be a restart."""
+    """Redraw until Ctrl-C. A failed first request is an error; later ones may mean a restart."""
     lines = list(picture(_look(port, given)))
     try:
         sys.stdout.write(_ENTER)
@@ -102,7 +101,7 @@ def _draw(lines: list[str]) -> None:
 
 
 def picture(top: dict[str, Any]) -> Iterator[str]:
-    """Give the lines."""
+    """Return the lines of the picture."""
     yield (
         f"{top['application_id']}  {top['state']}  {_rate(top['records_per_second'])} records/s in, "
         f"{_rate(top['committed_per_second'])} committed, over {top['seconds']:.0f} s"
@@ -148,7 +147,7 @@ def picture(top: dict[str, Any]) -> Iterator[str]:
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> Iterator[str]:
-    """Give a table below an empty line, or nothing without rows. Numbers stand right, unless they come first."""
+    """Return a table after an empty line, or nothing without rows. Numbers are right-aligned, except in column 1."""
     texts = [tuple(map(str, row)) for row in rows]
     if not texts:
         return

@@ -1,7 +1,7 @@
-"""`stoatflow word-count`: the word count as an application of its own, the demo's main job.
+"""`stoatflow word-count`: the word count as an application of its own, which the demo runs.
 
-Takes: a broker and two topics. Gives: counts in the output topic, and with `--follow` one line of JSON per
-interval on standard output (the demo reads them). It ends when the input is consumed, or with Ctrl-C.
+Takes a broker and two topics. Writes counts to the output topic, and with `--follow` one line of JSON per interval to
+standard output (the demo reads them). It ends when the input is consumed, or with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def topology(source: str, sink: str, flavour: str) -> Topology:
-    """Lines to words, words to counts."""
+    """Split lines to words, and count the words."""
     import stoatflow as sf
 
     builder = sf.StreamsBuilder()
@@ -56,7 +56,7 @@ def topology(source: str, sink: str, flavour: str) -> Topology:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Count until nothing is left."""
+    """Count until the input is consumed."""
     import stoatflow as sf
 
     config: dict[str, Any] = {
@@ -82,7 +82,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _until_consumed(app: StoatFlow, follow: bool) -> None:
-    """Wait until nothing lags. While the broker is away there is nothing to ask: the engine has its own patience."""
+    """Wait until the lag is zero. While the broker is unavailable the lag is unknown, and the engine retries."""
     from stoatflow.errors import BrokerUnavailableError
 
     while not app.wait(INTERVAL_S):

@@ -1,7 +1,7 @@
-"""`stoatflow worker app:score --requests T --responses T`: a function that answers the requests of an `offload`.
+"""`stoatflow worker app:score --requests T --responses T`: answer the requests of an `offload` with a function.
 
-Takes: where a function is, its topics, and how it is called. Gives: answers, until it is stopped. The work is that of
-`stoatflow.Worker`.
+Takes a function's place, its topics, and how to call it. Answers requests until it is stopped. `stoatflow.Worker` does
+the work.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def share(text: str) -> tuple[int, int]:
-    """Read `1/3`; raise `ArgumentTypeError` for what is no share."""
+    """Parse `1/3`; raise `ArgumentTypeError` for anything else."""
     own, slash, of = text.partition("/")
     if slash and own.isdecimal() and of.isdecimal() and 1 <= int(own) <= int(of):
         return int(own), int(of)
@@ -58,7 +58,7 @@ def share(text: str) -> tuple[int, int]:
 
 
 def span(text: str) -> str:
-    """Read `20s`; raise `ArgumentTypeError` for what is no duration."""
+    """Parse `20s`; raise `ArgumentTypeError` for anything else."""
     from stoatflow.durations import duration_ms
 
     try:
@@ -69,7 +69,7 @@ def span(text: str) -> str:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Answer until it is stopped."""
+    """Answer requests until it is stopped."""
     from stoatflow.worker import Worker
 
     worker = Worker(
@@ -90,7 +90,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def load(place: str) -> Callable[[Any], Any]:
-    """Give the function at `module:function` or `file.py:function`."""
+    """Return the function at `module:function` or `file.py:function`."""
     from stoatflow.errors import ConfigError
 
     where, _, name = place.rpartition(":")
@@ -123,12 +123,12 @@ def load(place: str) -> Callable[[Any], Any]:
 
 
 def _takes_one(function: Callable[..., Any], shown: str) -> None:
-    """Refuse a function that can't be called with a value alone: each request would fail."""
+    """Refuse a function that can't be called with one value: each request would fail."""
     from stoatflow.errors import ConfigError
 
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # of C: it can't be asked
+    except (TypeError, ValueError):  # a C function without a signature
         return
     try:
         signature.bind(object())
@@ -139,7 +139,7 @@ def _takes_one(function: Callable[..., Any], shown: str) -> None:
 
 
 def _speak() -> None:
-    """Say on stderr what it reads, and that it stops; what the function's module has set up for logging stays."""
+    """Log to stderr what the worker reads, and that it stops; a logging setup of the function's module stays."""
     logging.basicConfig(format="stoatflow: %(message)s")
     log = logging.getLogger("stoatflow")
     if log.level == logging.NOTSET:

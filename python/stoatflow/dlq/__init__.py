@@ -1,5 +1,5 @@
-"""Dead letters: what is in a topic of them, by cause, and sending them back to where they came from.
+"""Dead letters: reading a dead-letter topic, by cause, and replaying letters to their source topics.
 
-`letter` reads one, `selection` chooses and sums up, `topic` reads them all, `marks` remembers what was replayed,
-`replay` sends. `stoatflow.cli.dlq` is the face.
+`letter` reads one letter, `selection` filters and sums up, `topic` reads all letters, `marks` records what was
+replayed, `replay` sends. `stoatflow.cli.dlq` is the command line.
 """

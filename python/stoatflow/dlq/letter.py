@@ -1,7 +1,7 @@
 """One dead letter, read from a record of its topic.
 
 Takes a record with the headers of StoatFlow (`__stoatflow.errors.*`) or of Kafka Streams (`__streams.errors.*`,
-KIP-1034); gives the input record, where it came from, and what went wrong. Pure.
+KIP-1034); returns the input record, its source, and what went wrong. Pure.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import NamedTuple, TypeAlias
 OURS = "__stoatflow.errors."
 STREAMS = "__streams.errors."
 REPLAY = "__stoatflow.replay."
-"""Before the names of the headers that a replayed record has."""
+"""Prefix of the headers that a replayed record has."""
 
 Header: TypeAlias = tuple[str, bytes | None]
-# The header with which what is said of an error begins; a record's own headers stand before it.
+# The first header about an error; the record's own headers precede it.
 _FIRST = {OURS: "application", STREAMS: "exception"}
 _STREAMS_NAMES = {"stacktrace": "traceback"}
 
 
 class Place(NamedTuple):
-    """Where a record stands."""
+    """Topic, partition and offset of a record."""
 
     topic: str
     partition: int
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """What letters have in common that failed for one reason."""
+    """What letters that failed for the same reason have in common."""
 
     application: str | None
     node: str | None
@@ -42,11 +42,11 @@ class Cause(NamedTuple):
 
     @property
     def id(self) -> str:
-        """A short name for it: the same in every run."""
+        """A short name of the cause, the same in every run."""
         return _id(self)
 
 
-# Letters are many, causes few.
+# Cached: there are many letters and few causes.
 @lru_cache
 def _id(cause: Cause) -> str:
     told = "\0".join(part or "" for part in cause)
@@ -58,19 +58,19 @@ class Letter:
     """A dead letter."""
 
     partition: int
-    """Of the dead-letter topic."""
+    """Partition of the dead-letter topic."""
     offset: int
     timestamp: int
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...]
-    """Those of the input record."""
+    """Headers of the input record."""
     told: Mapping[str, str]
-    """What the headers say of the error, under the names of StoatFlow's without the prefix."""
+    """What the headers say about the error, by StoatFlow's names without the prefix."""
 
     @property
     def source(self) -> Place | None:
-        """Where the input record stands; `None` if there was none, as in a punctuation."""
+        """Position of the input record; `None` if there was none, as in a punctuation."""
         topic = self.told.get("topic")
         partition, offset = _number(self.told.get("partition")), _number(self.told.get("offset"))
         if not topic or partition is None or offset is None:
@@ -79,19 +79,19 @@ class Letter:
 
     @property
     def cause(self) -> Cause:
-        """Why it is here."""
+        """Why the record failed."""
         told = self.told
         exception = told.get("exception") or told.get("kind")
         return Cause(told.get("application"), told.get("node"), told.get("kind"), exception, told.get("topic"))
 
     @property
     def is_gone(self) -> bool:
-        """Had the input record left its topic before the letter was written? Then key and value are missing."""
+        """Whether the input record was deleted before the letter was written; then key and value are missing."""
         return self.told.get("gone") == "true"
 
     @property
     def replays(self) -> int:
-        """How often its record had been replayed before it failed."""
+        """How often the record had been replayed before it failed."""
         told = [value for name, value in self.headers if name == f"{REPLAY}attempt"]
         return (_number((told[-1] or b"").decode(errors="replace")) or 0) if told else 0
 
@@ -104,13 +104,12 @@ def read(
     value: bytes | None,
     headers: Sequence[Header],
 ) -> Letter | None:
-    """Read a record as a letter; `None` if its headers don't say that it is one."""
+    """Parse a record as a letter; `None` if it has no headers of a dead letter."""
     last = next((name for name, _ in reversed(headers) if name.startswith((OURS, STREAMS))), None)
     if last is None:
         return None
     family = OURS if last.startswith(OURS) else STREAMS
-    # A record that was a dead letter itself, read and failed again, has the headers of both: the
-    # last ones count.
+    # A record that was read from a dead-letter topic and failed again has both sets of headers: the last one counts.
     starts = [at for at, (name, _) in enumerate(headers) if name == family + _FIRST[family]]
     start = starts[-1] if starts else next(at for at, (name, _) in enumerate(headers) if name.startswith(family))
     own, told = list(headers[:start]), dict[str, str]()
@@ -125,7 +124,7 @@ def read(
 
 
 def _from_streams(told: Mapping[str, str]) -> dict[str, str]:
-    """Kafka Streams writes the exception as `class: message`, and what it doesn't know as -1."""
+    """Convert Kafka Streams' headers: the exception is `class: message`, and unknown values are -1."""
     ours = {_STREAMS_NAMES.get(name, name): text for name, text in told.items()}
     if "exception" in ours:
         ours["exception"] = ours["exception"].partition(": ")[0]

@@ -1,8 +1,8 @@
-"""What has been replayed: ranges of offsets of a dead-letter topic.
+"""Marks which dead letters have been replayed, as ranges of offsets of their topic.
 
-Takes offsets, gives the bytes of a mark, and reads them back. A mark is a record of the topic
-`<dead letters>-replayed`, written in the transaction of the records that it stands for: both are there, or neither. The
-topic is compacted and no two marks have the same key, so none ever goes. Pure.
+Encodes offsets as the bytes of a mark, and decodes them. A mark is a record of the topic `<dead letters>-replayed`,
+written in the same transaction as the replayed records: both are committed, or neither. The topic is compacted and no
+two marks have the same key, so none is ever removed. Pure.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _FORMAT = 1
 
 
 def topic_of(dead_letters: str) -> str:
-    """Name the topic of the marks."""
+    """Return the name of the marks topic."""
     return f"{dead_letters}-replayed"
 
 
 class Mark(NamedTuple):
-    """What one transaction has replayed."""
+    """The letters that one transaction has replayed."""
 
     topic_id: str | None
-    """Of the dead-letter topic: one that is made anew has another id, and its offsets mean other letters."""
+    """Topic id of the dead-letter topic: a recreated topic has another id, and its offsets mean other letters."""
     ranges: dict[int, list[tuple[int, int]]]
-    """By partition: first and last offset."""
+    """First and last offset of each range, by partition."""
 
     def encode(self) -> bytes:
-        """Write it."""
+        """Encode the mark."""
         ranges = {str(partition): ranges for partition, ranges in self.ranges.items()}
         return json.dumps(
             {"format": _FORMAT, "topic_id": self.topic_id, "ranges": ranges}, separators=(",", ":")
@@ -41,7 +41,7 @@ class Mark(NamedTuple):
 
     @staticmethod
     def decode(value: bytes | None, where: str) -> Mark:
-        """Read it; raise `IncompatibleStateError` for what is none."""
+        """Decode a mark; raise `IncompatibleStateError` for anything else."""
         try:
             told: dict[str, Any] = json.loads(value or b"")
             if told["format"] == _FORMAT:
@@ -57,7 +57,7 @@ class Mark(NamedTuple):
 
 
 def ranges_of(places: Iterable[tuple[int, int]]) -> dict[int, list[tuple[int, int]]]:
-    """Give partitions and offsets as ranges. Offsets between two of them that are no letters make two ranges."""
+    """Return the ranges of places, by partition. A gap between offsets, even without a letter in it, ends a range."""
     ranges: dict[int, list[tuple[int, int]]] = {}
     for partition, offset in sorted(places):
         known = ranges.setdefault(partition, [])
@@ -72,7 +72,7 @@ class Replayed:
     """The letters that have been replayed."""
 
     def __init__(self, marks: Iterable[Mark] = (), topic_id: str | None = None) -> None:
-        """Take the marks of this topic; those of one that had the same name count for nothing."""
+        """Take the marks of this topic; marks of an older topic with the same name are ignored."""
         all_ranges: dict[int, list[tuple[int, int]]] = {}
         for mark in marks:
             if mark.topic_id is None or topic_id is None or mark.topic_id == topic_id:
@@ -81,14 +81,14 @@ class Replayed:
         self._ranges = {partition: _merged(ranges) for partition, ranges in all_ranges.items() if ranges}
 
     def __contains__(self, place: tuple[int, int]) -> bool:
-        """Has this letter been replayed?"""
+        """Whether this letter has been replayed."""
         partition, offset = place
         ranges = self._ranges.get(partition, [])
         at = bisect_right(ranges, offset, key=lambda known: known[0]) - 1
         return at >= 0 and ranges[at][1] >= offset
 
     def beyond(self, ends: list[int]) -> tuple[int, int] | None:
-        """Give the place of a letter that is marked and stands behind the end of its partition, if there is one."""
+        """Return the place of a marked letter beyond the end of its partition, if there is one."""
         for partition, ranges in self._ranges.items():
             if partition >= len(ends) or ranges[-1][1] >= ends[partition]:
                 return partition, ranges[-1][1]

@@ -1,6 +1,6 @@
-"""Which topics take dead letters.
+"""Finds the dead-letter topics of a topology.
 
-Takes a topology and settings, gives topics. A handler that is a function may name more of them when it is called.
+Takes a topology and settings, returns topics. A handler that is a function may name more topics when it is called.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HANDLERS = ("deserialization", "processing", "production")
 
 
 def dead_letter_topics(topology: Topology, settings: Settings) -> list[str]:
-    """Give the topics that handlers name, by name."""
+    """Return the topics that handlers name, sorted."""
     of_plan = named_values(json.loads(topology.plan.physical_json), "dlq")
     return sorted({*(topic for topic in of_plan if isinstance(topic, str)), *_of_settings(settings)})
 

@@ -1,13 +1,13 @@
-"""Sends dead letters back to where they came from: each one once, whenever the process ends.
+"""Replays dead letters to their source topics, each one exactly once, even if the process is killed.
 
-Takes a topic of dead letters and a selection. `look` gives what would be done. `make` does it in transactions of some
-hundred letters; each has the records and the mark that says so. A replay that was killed leaves a transaction that the
-broker aborts, or that the next replay ends; what was committed is marked and left out then.
+Takes a topic of dead letters and a selection. `look` returns what would be done. `make` does it in transactions of some
+hundred letters; each contains the records and their mark. A replay that was killed leaves an open transaction, which
+the broker or the next replay aborts; letters of committed transactions are marked, and skipped next time.
 
 ```text
 open the writer ──────────► read the marks ──► read letters ──► begin, records and mark, commit ─┐
-fences another replay,      what it, or an     up to the ends         ▲                          │
-ends its transaction        earlier one, did   of the look            └──────────────────────────┘
+fences another replay,      of this and of     up to the ends         ▲                          │
+aborts its transaction      earlier replays    seen by `look`         └──────────────────────────┘
 ```
 """
 
@@ -48,7 +48,7 @@ Record = tuple[str, int | None, bytes | None, bytes | None, int, list["Header"]]
 
 
 class Verdict(Enum):
-    """What becomes of a selected letter, as it is said."""
+    """What happens to a selected letter, as printed."""
 
     SENT = "to be sent back"
     REPLAYED = "left out, replayed before (--again takes them too)"
@@ -57,7 +57,7 @@ class Verdict(Enum):
 
 
 class Counted(NamedTuple):
-    """Letters that have one cause and one verdict."""
+    """Letters with the same cause and verdict."""
 
     cause: Cause
     verdict: Verdict
@@ -69,7 +69,7 @@ class Plan:
 
     counts: dict[Counted, int] = field(default_factory=dict)
     targets: dict[str, set[int]] = field(default_factory=dict)
-    """Topics that get records, with their partitions."""
+    """Topics that receive records, with their partitions."""
 
     def total(self, verdict: Verdict) -> int:
         """Count the letters with a verdict."""
@@ -82,14 +82,14 @@ class Replay:
     def __init__(
         self, client: bridge.TopicsClient, topic: DeadLetterTopic, selection: Selection, *, again: bool = False
     ) -> None:
-        """`again` sends those too that were replayed before."""
+        """With `again`, letters that were replayed before are sent again."""
         self._client, self._topic, self._selection, self._again = client, topic, selection, again
         self._id = f"stoatflow-dlq-{topic.name}"
         self.done = 0
-        """How many letters were replayed: at least so many, if it ended with an error."""
+        """Number of replayed letters; a lower bound if `make` raised an error."""
 
     def look(self) -> Plan:
-        """Say what it would do, and change nothing."""
+        """Return what the replay would do, and change nothing."""
         plan, seen = Plan(), Seen()
         for letter, verdict in self._judged(self._replayed(), seen):
             counted = Counted(letter.cause, verdict)
@@ -100,7 +100,7 @@ class Replay:
         return plan
 
     def check(self, plan: Plan) -> None:
-        """Raise for a topic or a partition to which letters would go and that is not there."""
+        """Raise if a topic or a partition to which letters would be sent doesn't exist."""
         for topic, partitions in sorted(plan.targets.items()):
             found = self._client.topic(topic)
             if found is None:
@@ -118,11 +118,11 @@ class Replay:
                 )
 
     def make(self, tell: Callable[[int], object]) -> int:
-        """Do it; `tell` gets the number of letters after each commit. Gives that number."""
+        """Replay the letters; `tell` gets their number after each commit. Returns that number."""
         self._make_marks_topic()
         try:
             writer = self._client.writer(self._id)
-            # Only now: what another replay has done is known once its last transaction has ended.
+            # Read only now: another replay's marks are complete once its last transaction has ended.
             replayed = self._replayed()
             run = uuid.uuid4().hex
             for number, batch in enumerate(self._batches(replayed)):
@@ -179,7 +179,7 @@ class Replay:
             yield batch
 
     def _commit(self, writer: bridge.TransactionalWriter, batch: list[tuple[Letter, Place]], key: str) -> None:
-        """Write a batch and its mark in a transaction. One that the broker aborts is tried again."""
+        """Write a batch and its mark in a transaction; retry one that the broker aborts."""
         places = [(letter.partition, letter.offset) for letter, _ in batch]
         mark = marks.Mark(self._topic.id, marks.ranges_of(places))
         now = int(time.time() * 1000)
@@ -191,8 +191,7 @@ class Replay:
                 writer.send(records)
                 writer.flush()
             except BaseException:
-                # It is the first error that counts. An abort that fails too is made up for by the
-                # next replay.
+                # The first error is the one to raise. If the abort fails too, the next replay aborts the transaction.
                 with contextlib.suppress(StoatFlowError):
                     writer.abort()
                 raise
@@ -204,7 +203,7 @@ class Replay:
         )
 
     def _record(self, letter: Letter, source: Place) -> Record:
-        """Make the record that is sent back: the input record's bytes, and which letter it comes from."""
+        """Build the record to send: the input record's bytes, and headers that name the letter."""
         headers = [header for header in letter.headers if not header[0].startswith(REPLAY)]
         told = {
             "topic": self._topic.name,
@@ -216,7 +215,7 @@ class Replay:
         return source.topic, source.partition, letter.key, letter.value, letter.timestamp, headers
 
     def _make_marks_topic(self) -> None:
-        """Make the topic of the marks, if need be; raise for one that forgets."""
+        """Create the marks topic if it is missing; raise if it isn't compacted."""
         name = marks.topic_of(self._topic.name)
         how = f"create it with one partition and cleanup.policy=compact, or grant this user Create on '{name}'"
         if self._client.topic(name) is None:

@@ -1,6 +1,6 @@
-"""Which letters are meant, and what they come to.
+"""Selects dead letters, and counts them by cause.
 
-Takes letters, gives yes or no, and sums by cause. Pure.
+Takes letters, returns whether each is selected, and sums by cause. Pure.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Selection:
-    """Letters that meet every condition; one without values is met by all."""
+    """Conditions that a letter must all meet; an empty condition is met by every letter."""
 
     causes: tuple[str, ...] = ()
     """Ids of causes, or names of exceptions."""
     nodes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    """Topics that the records came from."""
+    """Topics of the input records."""
     since: int | None = None
-    """Milliseconds."""
+    """Milliseconds since 1970."""
     places: frozenset[tuple[int, int]] = frozenset()
     """Partition and offset in the dead-letter topic."""
 
     def takes(self, letter: Letter) -> bool:
-        """Is this one meant?"""
+        """Whether this letter is selected."""
         cause = letter.cause
         return (
             (not self.causes or cause.id in self.causes or cause.exception in self.causes)
@@ -42,14 +42,14 @@ class Selection:
 
 @dataclass
 class Seen:
-    """What there is of the words of a selection: one that means nothing is a mistake, and no empty answer."""
+    """Which values of a selection occur in letters: a value that never occurs is a mistake, not an empty result."""
 
     causes: set[Cause] = field(default_factory=set)
     words: set[str | None] = field(default_factory=set)
     places: set[tuple[int, int]] = field(default_factory=set)
 
     def note(self, letter: Letter, selection: Selection) -> None:
-        """Take a letter, selected or not."""
+        """Note a letter, selected or not."""
         cause = letter.cause
         if cause not in self.causes:
             self.causes.add(cause)
@@ -59,7 +59,7 @@ class Seen:
             self.places.add(place)
 
     def check(self, selection: Selection, topic: str) -> None:
-        """Raise `ConfigError` for what no letter has."""
+        """Raise `ConfigError` for values that no letter has."""
         said = [
             *(f"--cause {word}" for word in selection.causes if word not in self.words),
             *(f"--node {word}" for word in selection.nodes if word not in self.words),
@@ -82,12 +82,12 @@ class Sum:
     last: int
     count: int = 0
     replayed: int | None = 0
-    """How many of them were sent back; `None` if it is not known."""
+    """How many of them were replayed; `None` if unknown."""
     again: int = 0
     """How many of them are of records that had been replayed, and failed again."""
 
     def add(self, letter: Letter, *, replayed: bool | None) -> None:
-        """Count one."""
+        """Count a letter."""
         self.first, self.last = min(self.first, letter.timestamp), max(self.last, letter.timestamp)
         self.count += 1
         self.replayed = None if self.replayed is None or replayed is None else self.replayed + replayed

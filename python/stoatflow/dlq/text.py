@@ -1,7 +1,7 @@
-"""Writes letters, causes and plans for a reader on a terminal, or as plain data.
+"""Formats letters, causes and plans for a terminal, or as plain data.
 
-Takes letters, gives text. What comes from records is shown so that it can't move the cursor or ring a bell: text stays
-text, other bytes become hexadecimal. Pure.
+Takes letters, returns text. Data of records is escaped so that it can't control the terminal: text stays text, other
+bytes become hexadecimal. Pure.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PARTS = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
 def time_of(ms: int) -> str:
-    """Write a time of a record, to the second."""
+    """Format a time of a record, to the second."""
     try:
         return datetime.fromtimestamp(ms // 1000, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
@@ -36,7 +36,7 @@ def time_of(ms: int) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
-    """Write rows with their cells below each other."""
+    """Format rows with aligned columns."""
     numbers = set(right)
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
@@ -49,7 +49,7 @@ def table(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> list[str]
 
 
 def listed(topic: DeadLetterTopic, sums: Sequence[Sum]) -> str:
-    """Write what is in a topic, one line a cause."""
+    """Format what is in a topic, one line per cause."""
     letters = sum(one.count for one in sums)
     lines = [f"{_many(letters, 'dead letter')} in '{topic.name}' at {topic.address}, {_many(len(sums), 'cause')}"]
     if topic.strangers:
@@ -77,7 +77,7 @@ def listed(topic: DeadLetterTopic, sums: Sequence[Sum]) -> str:
 
 
 def listed_json(topic: DeadLetterTopic, sums: Sequence[Sum]) -> dict[str, Any]:
-    """Give the same as plain data."""
+    """Return the same as plain data."""
     return {
         "topic": topic.name,
         "address": topic.address,
@@ -98,7 +98,7 @@ def listed_json(topic: DeadLetterTopic, sums: Sequence[Sum]) -> dict[str, Any]:
 
 
 def shown(letter: Letter, *, replayed: bool | None) -> str:
-    """Write one letter."""
+    """Format one letter."""
     cause, source, told = letter.cause, letter.source, letter.told
     rows = [
         ("letter", f"{letter.partition}:{letter.offset}, {time_of(letter.timestamp)}"),
@@ -122,7 +122,7 @@ def shown(letter: Letter, *, replayed: bool | None) -> str:
 
 
 def shown_json(letter: Letter, *, replayed: bool | None) -> dict[str, Any]:
-    """Give the same as plain data."""
+    """Return the same as plain data."""
     source = letter.source
     return {
         "partition": letter.partition,
@@ -142,7 +142,7 @@ def shown_json(letter: Letter, *, replayed: bool | None) -> dict[str, Any]:
 
 
 def planned(topic: DeadLetterTopic, plan: Plan) -> str:
-    """Write what a replay would do."""
+    """Format what a replay would do."""
     lines = [f"replay of '{topic.name}' at {topic.address}"]
     for verdict in Verdict:
         total = plan.total(verdict)
@@ -160,7 +160,7 @@ def planned(topic: DeadLetterTopic, plan: Plan) -> str:
 
 
 def planned_json(topic: DeadLetterTopic, plan: Plan) -> dict[str, Any]:
-    """Give the same as plain data."""
+    """Return the same as plain data."""
     return {
         "topic": topic.name,
         "address": topic.address,
@@ -173,7 +173,7 @@ def planned_json(topic: DeadLetterTopic, plan: Plan) -> dict[str, Any]:
 
 
 def line(text: str | None) -> str:
-    """Write a text on one line, without anything that a terminal obeys; a dash for none."""
+    """Return a text on one line, without control characters; a dash for `None`."""
     if text is None:
         return "-"
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
@@ -195,7 +195,7 @@ def _many(count: int, one: str, more: str | None = None) -> str:
 
 
 def _text_of(content: bytes) -> str | None:
-    """Give bytes as text, if that is what they are."""
+    """Return bytes as text, if they are text."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
@@ -204,7 +204,7 @@ def _text_of(content: bytes) -> str | None:
 
 
 def _body(content: bytes | None) -> list[str]:
-    """Write a key or a value: JSON on several lines, text as it is, other bytes as a hex dump."""
+    """Format a key or a value: JSON on several lines, text as it is, other bytes as a hex dump."""
     if content is None:
         return ["  null"]
     text = _text_of(content)
@@ -215,7 +215,7 @@ def _body(content: bytes | None) -> list[str]:
 
 
 def _indented(text: str) -> list[str]:
-    """Give a JSON object or list on several lines, each part of it as it is written there; nothing for other text."""
+    """Return a JSON object or list on several lines, each part as it is written; nothing for other text."""
     if text.lstrip()[:1] not in {"{", "["}:
         return []
     try:
@@ -226,7 +226,7 @@ def _indented(text: str) -> list[str]:
     for part in _PARTS.findall(text):
         if part in {"}", "]"}:
             depth -= 1
-            # Nothing between them: they stay together.
+            # Empty brackets stay on one line.
             if lines[-1].strip():
                 lines.append("  " * depth)
             else:
@@ -259,7 +259,7 @@ def _short(content: bytes | None) -> str:
 
 
 def _plain(content: bytes | None) -> dict[str, str] | None:
-    """Give bytes as data: text where they are UTF-8, else base64."""
+    """Return bytes as data: text if they are UTF-8, otherwise base64."""
     if content is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""A topic of dead letters on a broker, and the marks of what was replayed from it.
+"""A dead-letter topic on a broker, and its marks.
 
-Takes settings and a name; gives letters, partition by partition, up to the ends as they were when it was opened. Reads
-what is committed. Says what to do if the topic is missing, or has no dead letters. Never writes.
+Takes settings and a name; returns letters, partition by partition, up to the end offsets at the time of opening. Reads
+committed records only. Its errors say what to do if the topic is missing, or has no dead letters. Never writes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BY_HAND = (
 
 
 def connect(settings: Settings) -> bridge.TopicsClient:
-    """Open the way to the broker. Unlike an application, this makes no folder for an embedded one."""
+    """Connect to the broker. Unlike an application, this creates no folder for an embedded broker."""
     servers = str(settings.get("bootstrap.servers", ""))
     if servers.startswith(_EMBEDDED) and not os.path.isdir(servers.removeprefix(_EMBEDDED)):
         raise ConfigError(
@@ -41,10 +41,10 @@ def connect(settings: Settings) -> bridge.TopicsClient:
 
 
 class DeadLetterTopic:
-    """See the module."""
+    """A dead-letter topic; see the module."""
 
     def __init__(self, client: bridge.TopicsClient, name: str) -> None:
-        """Look for the topic; raise `MissingTopicError`."""
+        """Look the topic up; raise `MissingTopicError`."""
         found = client.topic(name)
         if found is None:
             raise MissingTopicError(
@@ -55,11 +55,11 @@ class DeadLetterTopic:
         self._partitions, self.id = found
         self._ranges = client.ranges(name, self._partitions)
         self.strangers = 0
-        """Records that are no dead letters, of those that were read last."""
+        """Number of records in the last read that are no dead letters."""
 
     @property
     def address(self) -> str:
-        """Where it is."""
+        """Address of the broker."""
         return self._client.address
 
     def letters(self) -> Iterator[Letter]:
@@ -85,7 +85,7 @@ class DeadLetterTopic:
                 yield (partition, *record)
 
     def replayed(self) -> marks.Replayed:
-        """Read which letters have been replayed, as it is now."""
+        """Read which letters have been replayed so far."""
         name = marks.topic_of(self.name)
         found = self._client.topic(name)
         if found is None:

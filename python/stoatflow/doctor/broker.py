@@ -1,7 +1,8 @@
-"""What the broker says of the sources of a topology: transactions of others that hold them back.
+"""Checks the source topics on the broker for open transactions that block reading.
 
-Takes a topology and settings, gives findings. A `read_committed` reader gets nothing from behind the first record of an
-open transaction. One of a few seconds is normal, so only those that are still there in a while are reported.
+Takes a topology and settings, returns findings. A `read_committed` consumer can't read past the first record of an open
+transaction (the last stable offset). A transaction of a few seconds is normal, so only those that are still open after
+a while are reported.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ AGAIN_AFTER_S = 5.0
 
 
 def open_transactions(topology: Topology, settings: Settings) -> list[Finding]:
-    """Ask, and once more in a while if there are any."""
+    """Query the broker, and once more after a while if there are any."""
     before = _ask(topology, settings)
     if not before:
         return []

@@ -1,8 +1,7 @@
-"""Calls of methods and builtins as expressions.
+"""Translates calls of methods and builtins to expressions.
 
-Takes a call and the translator of the function it stands in, gives an expression, or raises `NotAnExpression`. A
-builtin is one only if its name stands for it. Names and meanings of methods are those of
-`docs/reference/expressions.md`.
+Takes a call and the translator of its function, returns an expression, or raises `NotAnExpression`. A name counts as a
+builtin only if it isn't redefined. Names and meanings of methods are those of `docs/reference/expressions.md`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _AS_TEXT = ord("s")
 
 
 def call(t: Translator, node: ast.Call) -> Part:
-    """Give a call."""
+    """Translate a call."""
     function = node.func
     if any(isinstance(arg, ast.Starred) for arg in node.args):
         raise NotAnExpression
@@ -52,7 +51,7 @@ def call(t: Translator, node: ast.Call) -> Part:
 
 
 def _outside(t: Translator, node: ast.expr) -> object:
-    """What a name that is no parameter stands for."""
+    """Return what a name that is no parameter refers to."""
     return t.resolve(node.id) if isinstance(node, ast.Name) and node.id not in t.leaves else MISSING
 
 
@@ -67,7 +66,7 @@ def _builtin(t: Translator, node: ast.Call, function: ast.Name) -> Part:
 
 
 def _plain(t: Translator, node: ast.Call, least_count: int, most: int) -> list[Part]:
-    """Arguments without names."""
+    """Translate arguments without names."""
     if node.keywords or not least_count <= len(node.args) <= most:
         raise NotAnExpression
     return [t.value(arg) for arg in node.args]
@@ -123,7 +122,7 @@ def _round(t: Translator, node: ast.Call) -> Part:
     digits = rest[0].literal if rest else None
     if of.kind not in _NUMBERS or of.literal is not MISSING or type(digits) not in (int, type(None)):
         raise NotAnExpression
-    assert isinstance(digits, int | None)  # noqa: S101  # looked at above
+    assert isinstance(digits, int | None)  # noqa: S101  # checked above
     return Part(of.expression.round(digits), "number", unsure=t.needed(of))
 
 
@@ -167,7 +166,7 @@ def _dict(t: Translator, node: ast.Call) -> Part:
     if None in names or len(node.args) > 1:
         raise NotAnExpression
     base = t.value(node.args[0]) if node.args else None
-    # Of a list dict() makes an object of pairs.
+    # dict() of a list makes an object of pairs.
     if base is not None and base.kind != "object":
         t.say(Difference.OBJECT, node)
         if base.kind != "any":
@@ -224,7 +223,7 @@ def _method(t: Translator, node: ast.Call, function: ast.Attribute) -> Part:
 def _arguments(t: Translator, node: ast.Call, name: str) -> list[Part]:
     arguments = [t.value(arg) if not isinstance(arg, ast.Tuple) else _options(arg) for arg in node.args]
     for keyword in node.keywords:
-        # The only one that users write.
+        # The only keyword argument that occurs in practice.
         if name != "split" or keyword.arg != "maxsplit" or len(arguments) > 1:
             raise NotAnExpression
         arguments = [*(arguments or [literal(None)]), t.value(keyword.value)]
@@ -232,7 +231,7 @@ def _arguments(t: Translator, node: ast.Call, name: str) -> list[Part]:
 
 
 def _options(node: ast.Tuple) -> Part:
-    """Several texts, for `startswith`."""
+    """Translate several texts, for `startswith`."""
     texts = [literal(each.value) for each in node.elts if isinstance(each, ast.Constant)]
     if not texts or len(texts) < len(node.elts) or not all(each.kind == "text" for each in texts):
         raise NotAnExpression
@@ -240,7 +239,7 @@ def _options(node: ast.Tuple) -> Part:
 
 
 def _text(part: Part) -> str:
-    """A text that is known now."""
+    """Return a text that is known now."""
     found = part.literal
     if not isinstance(found, str):
         raise NotAnExpression
@@ -270,7 +269,7 @@ def _stripped(name: str) -> Callable[[Expression, list[Part]], Made]:
     def made(of: Expression, arguments: list[Part]) -> Made:
         if len(arguments) > 1 or (arguments and arguments[0].kind not in ("text", "any")):
             raise NotAnExpression
-        # None means white space.
+        # None means whitespace.
         if arguments and (arguments[0].none or arguments[0].literal is None):
             raise NotAnExpression
         return getattr(of.str, name)(*(argument.expression for argument in arguments)), "text"
@@ -395,7 +394,7 @@ def _get(t: Translator, node: ast.Call, function: ast.Attribute) -> Part:
 
 
 def without_default(node: ast.expr) -> ast.expr:
-    """Of `v.get("a", {})`, of which a member is taken: `v.get("a")`, as members of null are null."""
+    """Translate `v.get("a", {})` of which a member is taken as `v.get("a")`: a member of null is null."""
     is_get = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get"
     if is_get and isinstance(node, ast.Call) and len(node.args) == 2:
         default = node.args[1]
@@ -408,21 +407,21 @@ def without_default(node: ast.expr) -> ast.expr:
 
 
 def contains(t: Translator, left: ast.expr, right: ast.expr) -> Part:
-    """Give `left in right`."""
+    """Translate `left in right`."""
     known = _known_options(t, right)
     if known is not None:
         return _is_in(t, left, right, known)
     what, of = t.value(left), t.value(right)
     t.needed(of)
     found = _found(t, what, of, left, right)
-    # An object has no member null, and a text has none.
+    # An object has no member null, and a text contains no null.
     if of.kind not in _LISTS and what.may_be_null:
         raise NotAnExpression
     return Part(found, "bool", unsure=of.may_be_null)
 
 
 def _known_options(t: Translator, right: ast.expr) -> list[Expression] | None:
-    """What stands there in brackets, or in a constant of this name."""
+    """Return the values in the brackets, or in a constant of this name."""
     if isinstance(right, ast.Tuple | ast.List | ast.Set):
         if any(isinstance(each, ast.Starred) for each in right.elts):
             raise NotAnExpression
@@ -431,7 +430,7 @@ def _known_options(t: Translator, right: ast.expr) -> list[Expression] | None:
     if not isinstance(found, tuple | frozenset | list | set):
         return None
     t.say(Difference.READ_ONCE, right)
-    # A set has no order of its own, and the proposal is to be the same in every run.
+    # A set has no order, and the suggestion must be the same in every run.
     options = sorted(found, key=repr) if isinstance(found, frozenset | set) else list(found)
     return [literal(each).expression for each in options]
 
@@ -468,7 +467,7 @@ def _found(t: Translator, what: Part, of: Part, left: ast.expr, right: ast.expr)
 
 
 def form_of(part: ast.FormattedValue) -> str:
-    """Give the form of what is filled into an f-string."""
+    """Return the format of a value in an f-string."""
     form = part.format_spec
     if part.conversion not in (-1, _AS_TEXT) or (form is not None and part.conversion == _AS_TEXT):
         raise NotAnExpression

@@ -1,6 +1,6 @@
-"""Where an expression is not the function that it stands for: said with it, or it is not proposed.
+"""Differences between a suggested expression and its function; without them it isn't suggested.
 
-Takes nothing, gives sentences. What holds for every expression is said once, in `docs/guide/doctor.md`.
+A table of sentences. Differences that hold for every expression are listed in `docs/guide/doctor.md`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import Enum
 
 
 class Difference(Enum):
-    """A corner in which the two differ. `{}`: what is meant."""
+    """A case in which both differ. `{}`: the part of the function."""
 
     NULL = "null or missing: where the function raises, the expression goes on with null"
     LEFT_OUT = "null or missing: the aggregation leaves it out, where the function raises or takes it in"
@@ -33,5 +33,5 @@ class Difference(Enum):
     )
 
     def about(self, what: str = "") -> str:
-        """Give the sentence."""
+        """Return the sentence about this part."""
         return self.value.format(what)

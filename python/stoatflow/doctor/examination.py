@@ -1,6 +1,6 @@
-"""All that is said about a topology, in its order.
+"""Runs all checks of a topology, in order.
 
-Takes a topology, gives findings. Owns what is looked at: every use of a function by a node, and the names of stores.
+Takes a topology, returns findings. Decides what is checked: every use of a function by a node, and the names of stores.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from stoatflow.doctor.mistakes import Mistake
     from stoatflow.topology import Topology
 
-# What is kept there is what these are called for.
+# These are called for their side effects, so they may keep state of their own.
 _EFFECTS = ("peek", "foreach", "foreach_batch")
 _STORE = re.compile(r"[- ]*(?:(?P<line>\S+): )?(?P<op>\w+)\(\) (?P<message>.*); (?P<next>add .*)")
 
 
 def examine(topology: Topology) -> list[Finding]:
-    """Give all findings, in the order of the topology."""
+    """Return all findings, in the order of the topology."""
     return list(_Examination(topology.nodes).findings())
 
 
@@ -45,7 +45,7 @@ class _Examination:
     def __init__(self, plan: Sequence[Node]) -> None:
         self.plan = plan
         self.known = sides(plan)
-        # Each use has a number of its own, and so the name of its own node.
+        # Without sharing, each use of a function has its own number, and so the name of its own node.
         encoded = encode(plan, shared=False)
         self.compiled = compile_plan(encoded)
         names = names_by_function(json.loads(self.compiled.physical_json))
@@ -72,7 +72,7 @@ class _Examination:
                 held = getattr(node, field.name)
                 if isinstance(held, TimestampFunction | LateFunction):
                     held = held.udf
-                # Of an initializer there is nothing to be said: it is called once for a key.
+                # An initializer is skipped: it is called only once per key.
                 if isinstance(held, Udf) and field.name != "initializer":
                     yield at, field.name, held
 
@@ -101,7 +101,7 @@ class _Examination:
             mistakes.changed_view(function, place(self.plan, self.known, at, field)),
         ]
         together = self.together.get(getattr(function.call, "__code__", None), [])  # type: ignore[arg-type]
-        # Said once for all of them.
+        # Reported once for all of them.
         if together and together[0] is function:
             found.append(mistakes.late_binding(together))
         yield from (each for each in found if each is not None)
@@ -128,7 +128,7 @@ def _of(udf: Udf) -> Written | None:
 
 
 def _of_names(error: TopologyError) -> Iterator[Finding]:
-    """One for each store."""
+    """Return a finding for each store."""
     _, _, several = error.message.partition(":\n")
     for text in several.splitlines() or [error.message]:
         told = _STORE.fullmatch(text)

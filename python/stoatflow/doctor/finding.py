@@ -1,6 +1,6 @@
-"""What the doctor says about one place of a topology.
+"""One finding of the doctor about a place of a topology.
 
-Takes facts, gives text and plain data. Owns the words of the report.
+Takes facts, returns text and plain data. Owns the wording of the report.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class Finding:
     line: str
     """File and line, as in errors."""
     node: str
-    """The node's name, as `describe()` has it; empty if it is about a store."""
+    """The node's name, as in `describe()`; empty if the finding is about a store."""
     op: str
     function: str
-    """What is written there."""
+    """The function's source."""
     message: str
     next_step: str
     expression: str = ""
@@ -59,16 +59,16 @@ class Finding:
 
     @classmethod
     def of_surroundings(cls, kind: Kind, message: str, next_step: str, *, op: str = "", node: str = "") -> Finding:
-        """Give one that is about no line of the topology; `op` and `node` may name a topic and what it is."""
+        """Return a finding that is not about a line of the topology; `op` and `node` may name a topic and its role."""
         return cls(kind=kind, line="", node=node, op=op, function="", message=message, next_step=next_step)
 
     def to_json(self) -> dict[str, object]:
-        """Give it as plain data."""
+        """Return the finding as plain data."""
         data = {name: getattr(self, name) for name in self.__slots__}
         return {**data, "differences": list(self.differences)}
 
     def __str__(self) -> str:
-        """Give it as the report shows it."""
+        """Return the finding as text of the report."""
         node = f" '{self.node}'" if self.node else ""
         where = self.line or _WHERE.get(self.kind, "the topology")
         what = f"{self.op}{node}".strip()

@@ -1,7 +1,7 @@
-"""Aggregators that are native aggregations: sums, counts, lists, and objects of these.
+"""Recognizes aggregators that are native aggregations: sums, counts, lists, and objects of these.
 
-Takes the functions of an `aggregate`, gives `sf.sum(...)` and its like, or nothing. Compares what is written with what
-each aggregation means, part by part: `a + x` from 0 on is a sum, and only that.
+Takes the functions of an `aggregate`, returns `sf.sum(...)` or another aggregation, or nothing. Compares the source
+with the definition of each aggregation, part by part: only `a + x` that starts at 0 is a sum.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EMPTY: tuple[Callable[[], Any], ...] = (int, list, dict)
 def aggregation(
     translator: Translator, adder: Written, initializer: Callable[..., Any], others: dict[str, Callable[..., Any]]
 ) -> Aggregation[Any] | None:
-    """Give what the functions are together; `others`: `subtractor` and `merger`, as far as there are such."""
+    """Return the aggregation that the functions implement; `others` holds `subtractor` and `merger`, if given."""
     start = _start(initializer)
     body = _result(adder)
     if start is None or body is None or len(adder.parameters) < 3:
@@ -41,7 +41,7 @@ def aggregation(
 
 
 def _start(initializer: Callable[..., Any]) -> ast.expr | None:
-    """What it begins with."""
+    """Return the initial value."""
     if initializer in _EMPTY:
         return ast.parse(repr(initializer()), mode="eval").body
     found = written(initializer) if isinstance(initializer, types.FunctionType) else None
@@ -49,7 +49,7 @@ def _start(initializer: Callable[..., Any]) -> ast.expr | None:
 
 
 def _result(function: Written) -> ast.expr | None:
-    """What it returns, if it does nothing else."""
+    """Return the returned expression, if the function does nothing else."""
     body = [each for each in function.body if not _is_text(each)]
     only = body[0] if len(body) == 1 else None
     return only.value if isinstance(only, ast.Return) else None
@@ -111,7 +111,7 @@ def _member(of: ast.expr, name: str) -> ast.expr:
 
 
 def _added(body: ast.expr, so_far: ast.expr) -> ast.expr | None:
-    """The `x` of `a + x` and `x + a`."""
+    """Return the `x` of `a + x` and `x + a`."""
     if not isinstance(body, ast.BinOp) or not isinstance(body.op, ast.Add):
         return None
     for one, other in ((body.left, body.right), (body.right, body.left)):
@@ -121,7 +121,7 @@ def _added(body: ast.expr, so_far: ast.expr) -> ast.expr | None:
 
 
 def _appended(body: ast.expr, so_far: ast.expr) -> ast.expr | None:
-    """The `x` of `a + [x]` and `[*a, x]`."""
+    """Return the `x` of `a + [x]` and `[*a, x]`."""
     if isinstance(body, ast.BinOp) and isinstance(body.op, ast.Add) and _same(body.left, so_far):
         right = body.right
         return right.elts[0] if isinstance(right, ast.List) and len(right.elts) == 1 else None
@@ -138,12 +138,12 @@ def _reads(node: ast.expr, so_far: ast.expr) -> bool:
 
 
 def _same(one: ast.AST, other: ast.AST) -> bool:
-    """Are they written alike, whatever is to be done with them?"""
+    """Whether both have the same source, apart from load and store context."""
     return ast.unparse(one) == ast.unparse(other)
 
 
 def _undoes(body: ast.expr, adder: Written, which: str, other: Callable[..., Any]) -> bool:
-    """Does the other function fit: take away what this one adds, or put two of its results together?"""
+    """Whether the other function fits: it subtracts what this one adds, or merges two of its results."""
     found = written(other)
     result = None if found is None else _result(found)
     if found is None or result is None or len(found.parameters) != len(adder.parameters):
@@ -168,9 +168,9 @@ def _is_sum_of(node: ast.expr, first: ast.expr, second: ast.expr) -> bool:
 
 
 class _Minus(ast.NodeTransformer):
-    """Sums as differences, not within what is added."""
+    """Turns sums into differences, but not within the added expressions."""
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:  # a name of `ast`
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:  # the name in `ast`
         return ast.BinOp(node.left, ast.Sub(), node.right) if isinstance(node.op, ast.Add) else node
 
 

@@ -1,7 +1,7 @@
-"""Once per run and function: what it has cost, and the expression that would need no interpreter.
+"""Logs, once per run and function, what the function has cost, and the expression that could replace it.
 
-Takes what the engine measures anyway, gives log lines. Owns one thread that sleeps, looks at counters now and then, and
-ends when there is nothing left to say. The source of a function is read when its hint is due, not before.
+Takes metrics of the engine, writes log lines. Owns one thread that sleeps, reads counters now and then, and ends when
+no hint is left. The source of a function is read only when its hint is due.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stoatflow.topology import Topology
 
 _OFTEN = 10_000
-"""Calls before a hint: less is not worth a line."""
+"""Calls before a hint is logged: fewer are not worth a line."""
 _EVERY_S = 5.0
 _PATIENCE_S = 2.0
 _log = logging.getLogger("stoatflow")
@@ -36,16 +36,16 @@ class Hints:
         self._thread = threading.Thread(target=self._watch, name="stoatflow-hints", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         if not all(map(self._is_awaited, self._topology.encoded.functions)):
             self._thread.start()
 
     def end(self) -> None:
-        """Look once more, then no more; returns at once."""
+        """Look once more, then stop; returns at once."""
         self._ended.set()
 
     def wait(self) -> None:
-        """Wait for the last look, if it was begun; not for long."""
+        """Wait a short time for the last look, if the thread was started."""
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(_PATIENCE_S)
 
@@ -54,11 +54,11 @@ class Hints:
             while not self._ended.wait(_EVERY_S) and self.look():
                 pass
             self.look()
-        except Exception:  # a hint is never worth an application
+        except Exception:  # a hint must never stop an application
             _log.debug("there are no more hints about functions", exc_info=True)
 
     def look(self) -> bool:
-        """Say what is due; is there more to come?"""
+        """Log the hints that are due; return whether more may follow."""
         uses = self._uses()
         for spent in json.loads(self._engine.metrics_json())["functions"]:
             use = spent["node"], spent["function"]
@@ -67,7 +67,7 @@ class Hints:
         return bool(uses)
 
     def _uses(self) -> dict[tuple[str, str], tuple[int, str]]:
-        """Where functions stand that nothing was said about: by node and name, as they are counted."""
+        """Functions without a hint so far, by node and name, as in the metrics."""
         if self._open is None:
             encoded, physical = self._topology.encoded, json.loads(self._topology.plan.physical_json)
             names = names_by_function(physical)

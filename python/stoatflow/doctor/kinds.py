@@ -1,7 +1,7 @@
-"""What kinds of keys and values a node gets, as far as serdes and operators tell.
+"""Kinds of keys and values at each node, as far as serdes and operators define them.
 
-Takes the nodes of a plan, gives a kind for the key and the value that each node gives. Never guesses: what is not known
-is anything that JSON holds.
+Takes the nodes of a plan, returns a kind for the key and the value that each node emits. Never guesses: an unknown kind
+is any JSON.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from stoatflow.serdes import AvroSerde, BuiltinSerde, JsonSchemaSerde, ProtobufS
 Kind: TypeAlias = Literal[
     "any", "bool", "number", "text", "list", "texts", "object", "made", "view", "record", "foreign", "bytes"
 ]
-"""`texts`: a list of texts. `view`: JSON that functions get as a view; `record`: the same of what has a schema.
-`made`: by a function, so of any Python type; `foreign`: read with a serde of the user, or windowed."""
+"""`texts`: a list of texts. `view`: JSON that functions get as a view; `record`: the same for a value with a schema.
+`made`: returned by a function, so of any Python type; `foreign`: read with a serde of the user, or windowed.
+"""
 
 _NAMES: dict[str, Kind] = {
     "string": "text", "int32": "number", "int64": "number", "double": "number", "bytes": "bytes", "json": "view",
@@ -34,7 +35,7 @@ _MADE: Side = ("made", "made")
 
 
 def sides(plan: Sequence[Node]) -> list[Side]:
-    """Give the kinds of key and value behind each node."""
+    """Return the kinds of key and value behind each node."""
     known: list[Side] = []
     for node in plan:
         known.append(_side(plan, known, node))
@@ -42,7 +43,7 @@ def sides(plan: Sequence[Node]) -> list[Side]:
 
 
 def of_serde(serde: Serde[object] | None, otherwise: Kind) -> Kind:
-    """Give the kind of what a serde reads."""
+    """Return the kind of the values that a serde reads."""
     if serde is None:
         return otherwise
     if isinstance(serde, AvroSerde | ProtobufSerde) and serde.decode == "lazy" and serde.has_members:
@@ -51,7 +52,7 @@ def of_serde(serde: Serde[object] | None, otherwise: Kind) -> Kind:
         return _NAMES["json"]
     if not isinstance(serde, BuiltinSerde):
         return "foreign"
-    # Plain dicts are JSON too, but functions may change them.
+    # Plain dicts are JSON too, but functions may modify them.
     return _NAMES.get(serde.name, "any")
 
 
@@ -82,7 +83,7 @@ def _side(plan: Sequence[Node], known: Sequence[Side], node: Node) -> Side:
 
 
 def _result(node: Node) -> Kind:
-    """Give the kind of what its function gives."""
+    """Return the kind of the function's result."""
     return "any" if isinstance(getattr(node, "function", None), Expression) else "made"
 
 
@@ -110,14 +111,14 @@ def _aggregated(plan: Sequence[Node], node: Node, key: Kind, value: Kind) -> Sid
 
 
 def kept(node: Node) -> Kind:
-    """Give the kind of an aggregate: it is read from its store, or as the function left it."""
+    """Return the kind of an aggregate, which is read from its store, or is still as the function returned it."""
     materialized = getattr(node, "materialized", None)
     serde = None if materialized is None else materialized.value
     return of_serde(serde, "made")
 
 
 def is_table(plan: Sequence[Node], at: int) -> bool:
-    """Does this node give a table?"""
+    """Whether this node's result is a table."""
     node = plan[at]
     if isinstance(node, nodes.Filter | nodes.FilterNot | nodes.MapValues):
         return is_table(plan, node.parent)

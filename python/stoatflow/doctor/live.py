@@ -1,6 +1,6 @@
-"""What an application will meet when it is started: its settings, this machine, and its broker.
+"""Checks what an application will meet when it is started: its settings, this machine, and its broker.
 
-Takes a topology and settings, gives a report. Decides which checks run, and in which order. Never starts the
+Takes a topology and settings, returns a report. Decides which checks run, and in which order. Never starts the
 application, and never changes a topic or a file.
 """
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from stoatflow.settings import Settings
     from stoatflow.topology import Topology
 
-# A start waits as long as broker.wait.timeout.ms says; who asks wants to know now.
+# A start waits for broker.wait.timeout.ms; the doctor must answer sooner.
 _WAIT_MS = 5_000
 NEVER_LOOKED_AT = ("permissions to write (stoatflow acls lists them)", "replicas and min.insync.replicas")
 
 
 @dataclass(slots=True)
 class Report:
-    """What was looked at: what there is to say, what is fine, and what could not be looked at."""
+    """Results of the checks: findings, what is fine, and what could not be checked."""
 
     findings: list[Finding] = field(default_factory=list)
     fine: list[str] = field(default_factory=list)
     not_looked_at: list[str] = field(default_factory=list)
 
     def look(self, what: str, ask: Callable[[], Iterable[Finding | None]]) -> None:
-        """Ask about one thing: findings, and None for what is fine. What the engine raises is a finding too."""
+        """Run one check; it yields findings, and `None` for what is fine. An error of the engine is a finding too."""
         found: list[Finding | None] = []
         try:
             found.extend(ask())
@@ -50,7 +50,7 @@ class Report:
 
 
 def examine_live(topology: Topology, settings: Settings) -> Report:
-    """Look at everything. Not for the application's own process (`machine` says why)."""
+    """Run all checks. Not for the application's own process (`machine` says why)."""
     report = Report()
     if not _settings(report, settings):
         report.not_looked_at += ["anything else, as it goes by the settings"]
@@ -62,7 +62,7 @@ def examine_live(topology: Topology, settings: Settings) -> Report:
 
 
 def of_error(error: StoatFlowError, op: str = "topic") -> Finding:
-    """Give what the engine raised as a finding; `op` is what a topic is that it names."""
+    """Return an error of the engine as a finding; `op` describes the topic that it names."""
     topic = str(error.coordinates.get("topic", ""))
     if isinstance(error, AuthorizationError):
         return refused(error, op if topic else "", topic)
@@ -71,7 +71,7 @@ def of_error(error: StoatFlowError, op: str = "topic") -> Finding:
 
 
 def _settings(report: Report, settings: Settings) -> bool:
-    """Are they valid? What is valid and has no effect, or a doubtful one, is said too."""
+    """Whether the settings are valid. Settings without effect, or with a doubtful one, are reported too."""
     try:
         settings.check()
     except ConfigError as error:
@@ -117,7 +117,7 @@ def _machine(report: Report, topology: Topology, settings: Settings) -> None:
 
 
 def _broker(report: Report, topology: Topology, settings: Settings) -> None:
-    # Generated names are said by the examination of the topology.
+    # Generated names are reported by the examination of the topology.
     settings = settings.with_values({"ensure.explicit.naming": False})
     try:
         held_back = open_transactions(topology, settings.with_values({"broker.wait.timeout.ms": _WAIT_MS}))

@@ -1,7 +1,7 @@
-"""What this machine gives an application: file handles, and a place for its local state.
+"""Checks what this machine offers an application: file handles, and a place for its local state.
 
-Takes a topology and settings, gives findings, and None for what is fine. Makes no directory and takes no lock. Not for
-the application's own process: closing a file there would let go of its locks on that file.
+Takes a topology and settings, returns findings, and `None` for what is fine. Creates no directory and takes no lock.
+Not for the application's own process: there, closing a file would release the process's locks on that file.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from stoatflow.settings import Settings
     from stoatflow.topology import Topology
 
-# RocksDB keeps up to 512 files open for all stores together; sockets, and what functions open, need theirs.
+# RocksDB keeps up to 512 files open for all stores together; sockets, and files that functions open, come on top.
 FILES_WITH_STORES = 1024
 FILES = 256
-# As of the doctor of a running application.
+# The same as in the doctor of a running application.
 _FREE_SHARE = 0.1
 _MOUNTS = Path("/proc/self/mountinfo")
 _IN_MEMORY = ("tmpfs", "ramfs")
 _FAR_AWAY = ("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "glusterfs", "lustre", "fuse.sshfs", "fuse.s3fs")
-# struct flock: names and types of its parts.
+# struct flock: names and types of its fields.
 _IS_MAC = sys.platform == "darwin"
 _FLOCK = (
     ("start", "length", "process", "type", "whence") if _IS_MAC else ("type", "whence", "start", "length", "process")
@@ -41,7 +41,7 @@ _LAYOUT = "qqihh" if _IS_MAC else "hhqqi"
 
 
 def open_files(topology: Topology, settings: Settings) -> Iterator[Finding | None]:
-    """Are there enough file handles?"""
+    """Check that there are enough file handles."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     on_disk = keeps_state_on_disk(topology, settings)
     needed = FILES_WITH_STORES if on_disk else FILES
@@ -58,13 +58,13 @@ def open_files(topology: Topology, settings: Settings) -> Iterator[Finding | Non
 
 
 def keeps_state_on_disk(topology: Topology, settings: Settings) -> bool:
-    """Does the topology have a store that RocksDB keeps?"""
+    """Whether the topology has a store that RocksDB keeps."""
     stores = json.loads(topology.plan.physical_json)["stores"]
     return settings.get("default.dsl.store") != "in_memory" and any(not store["in_memory"] for store in stores)
 
 
 def state_directory(folder: Path) -> Iterator[Finding | None]:
-    """Can local state be written below `state.dir`, is there room for it, and does it last?"""
+    """Check that local state can be written below `state.dir`, that there is space, and that it survives restarts."""
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         why = "this user may not write there" if there.is_dir() else f"{there} is a file"
@@ -103,19 +103,19 @@ def _room(folder: Path, there: Path) -> Iterator[Finding]:
 
 
 def file_system(place: Path, mounts: str) -> str:
-    """Give the type of the file system of a path, by the text of `mountinfo`; empty if that doesn't say it."""
+    """Return the type of a path's file system, from the text of `mountinfo`; empty if unknown."""
     found = (0, "")
     for line in mounts.splitlines():
         left, _, right = line.partition(" - ")
         at = Path(left.split()[4].encode("latin-1").decode("unicode_escape"))
-        # Of two at one place the later one covers the other.
+        # Of two mounts at one place the later one hides the other.
         if place.is_relative_to(at) and len(at.parts) >= found[0]:
             found = (len(at.parts), right.split()[0])
     return found[1]
 
 
 def instance(folder: Path) -> Iterator[Finding | None]:
-    """Does another process have the local state open?"""
+    """Check that no other process has the local state open."""
     lock = folder / "rocksdb" / "LOCK"
     try:
         holder = _holder(lock)
@@ -140,7 +140,7 @@ def instance(folder: Path) -> Iterator[Finding | None]:
 
 
 def _holder(lock: Path) -> int | None:
-    """Give the pid of the process that holds the lock: None if none does, 0 if it runs in another pid namespace."""
+    """Return the pid of the process that holds the lock: `None` if none does, 0 if it is in another pid namespace."""
     asked = dict.fromkeys(_FLOCK, 0) | {"type": fcntl.F_WRLCK, "whence": os.SEEK_SET}
     with lock.open("rb") as file:
         answer = fcntl.fcntl(file, fcntl.F_GETLK, struct.pack(_LAYOUT, *asked.values()))

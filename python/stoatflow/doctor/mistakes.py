@@ -1,7 +1,7 @@
-"""What is certain to hurt at run time and can be seen before: in the source of a function, or in the names of stores.
+"""Finds mistakes that are certain to cause trouble at run time: in the source of a function, or in store names.
 
-Takes functions as they were written, gives sentences: what is wrong, and what to do. Looks at the function itself only,
-not at what it calls. What may be right is not said.
+Takes the source of functions, returns sentences: what is wrong, and what to do. Examines only the function itself, not
+what it calls. Anything that may be correct is not reported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Mistake(NamedTuple):
 
 
 _HTTP = frozenset({"get", "post", "put", "patch", "delete", "head", "options", "request", "stream", "send"})
-# By the module in which they are defined; all of them wait for something outside of the process.
+# By the module in which they are defined; all of them wait for something outside the process.
 _BLOCKING: Mapping[str, frozenset[str]] = {
     "time": frozenset({"sleep"}),
     "requests": _HTTP,
@@ -45,7 +45,7 @@ _SHARED = (list, dict, set, deque, bytearray)
 
 
 def blocking(function: Written, *, is_async: bool) -> Mistake | None:
-    """A call that waits, where others have to wait with it."""
+    """Find a blocking call in a function on which others have to wait."""
     for node in _own(function.body):
         if isinstance(node, ast.Call) and _waits(function, node.func):
             shown = f"{ast.unparse(node.func)}(...)"
@@ -64,7 +64,7 @@ def blocking(function: Written, *, is_async: bool) -> Mistake | None:
 
 
 def own_state(function: Written) -> Mistake | None:
-    """State that no store knows."""
+    """Find state that is kept outside a store."""
     for node in _own(function.body):
         for name in _changed(node):
             if isinstance(function.resolve(name), _SHARED):
@@ -87,12 +87,12 @@ def _state(name: str) -> Mistake:
 
 
 def changed_view(function: Written, where: Place | None) -> Mistake | None:
-    """An argument that can't be changed."""
+    """Find an attempt to modify a read-only argument."""
     if where is None:
         return None
     pairs = zip(function.parameters, where.parameters, strict=False)
     views = {name for name, part in pairs if part.kind in ("view", "record")}
-    # One that is set stands for something else from there on.
+    # A name that is assigned refers to something else from there on.
     views -= {each.id for each in _own(function.body) if isinstance(each, ast.Name) and _is_set(each)}
     for node in _own(function.body):
         for name in _changed(node):
@@ -106,7 +106,7 @@ def changed_view(function: Written, where: Place | None) -> Mistake | None:
 
 
 def late_binding(functions: Sequence[Written]) -> Mistake | None:
-    """A name of a loop in functions that the loop has made (all of one place): they see its last value."""
+    """Find functions created in a loop (all at one place) that use the loop's variable: they see its last value."""
     first = functions[0]
     if len(functions) < 2:
         return None
@@ -123,11 +123,11 @@ def late_binding(functions: Sequence[Written]) -> Mistake | None:
     return None
 
 
-# Looking -----------------------------------------------------------------------------------------
+# Walking the syntax tree -------------------------------------------------------------------------
 
 
 def _own(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """Everything but functions and classes within."""
+    """Return all nodes, except those of nested functions and classes."""
     for node in body:
         yield node
         if not isinstance(node, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -144,7 +144,7 @@ def _is_set(name: ast.Name) -> bool:
 
 
 def _changed(node: ast.AST) -> Iterator[str]:
-    """Names whose content this changes."""
+    """Return the names whose content this node modifies."""
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
         owner: ast.AST | None = node.value
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
@@ -156,7 +156,7 @@ def _changed(node: ast.AST) -> Iterator[str]:
 
 
 def _waits(function: Written, called: ast.expr) -> bool:
-    """Is it one of the functions that wait, or a method of one of their clients?"""
+    """Whether this is one of the blocking functions, or a method of one of their clients."""
     names: list[str] = []
     while isinstance(called, ast.Attribute):
         names.insert(0, called.attr)
@@ -168,7 +168,7 @@ def _waits(function: Written, called: ast.expr) -> bool:
         found = getattr(found, names.pop(0), MISSING)
     if found is MISSING or len(names) > 1:
         return False
-    # Of a client it is the class that is defined in the module.
+    # For a client, the class is what the module defines.
     owner, name = (type(found), names[0]) if names else (found, getattr(found, "__name__", ""))
     if isinstance(found, type) or "Async" in type(found).__name__:
         return False

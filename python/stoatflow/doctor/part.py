@@ -1,6 +1,6 @@
-"""A part of a function while it becomes an expression, and the constants among them.
+"""A part of a function while it is translated to an expression, including constants.
 
-Takes expressions and Python constants, gives both with what is known of their values.
+Takes expressions and Python constants, returns both with what is known about their values.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from stoatflow.expressions import Expression, wrap
 _KINDS: dict[type, Kind] = {bool: "bool", int: "number", float: "number", str: "text", type(None): "any"}
 
 
-class NotAnExpression(Exception):  # noqa: N818  # nothing went wrong
-    """There is no expression for it, or none that is known to be the same."""
+class NotAnExpression(Exception):  # noqa: N818  # it is no error
+    """There is no expression for it, or none that is known to be equivalent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,23 +26,23 @@ class Part:
     expression: Expression
     kind: Kind = "any"
     none: bool = False
-    """May it be `None` in the function too?"""
+    """Whether it may be `None` in the function too."""
     unsure: bool = False
-    """May it be null where the function has raised?"""
+    """Whether it may be null where the function would have raised."""
 
     @property
     def may_be_null(self) -> bool:
-        """One or the other."""
+        """Whether either is true."""
         return self.none or self.unsure
 
     @property
     def literal(self) -> object:
-        """The constant that it is, else `MISSING`."""
+        """The constant, or `MISSING` if it is none."""
         return self.expression._fields["value"] if self.expression.is_literal else MISSING
 
 
 def literal(constant: object) -> Part:
-    """Give a constant; raise `NotAnExpression` for what can't be one."""
+    """Return a constant; raise `NotAnExpression` if an expression can't hold it."""
     kind = _KINDS.get(type(constant))
     if kind is None:
         raise NotAnExpression
@@ -53,7 +53,7 @@ def literal(constant: object) -> Part:
 
 
 def named(name: str, constant: object) -> Part:
-    """Give a constant that is shown by the name it was read from; `True`, `False` and `None` have no other."""
+    """Return a constant that is displayed as the name it was read from, except `True`, `False` and `None`."""
     part = literal(constant)
     kind = _SHOWN.get(type(constant))
     if kind is not None:
@@ -64,7 +64,7 @@ def named(name: str, constant: object) -> Part:
 
 
 class _Shown:
-    """Looks like the name it was read from."""
+    """Displayed as the name it was read from."""
 
     name: str
 

@@ -1,7 +1,7 @@
-"""What a function gets and gives where it stands in a plan.
+"""Inputs and result of a function, by its place in a plan.
 
-Takes a node and the field that holds the function, gives what its parameters are as expressions, and how its result is
-used. Never looks at the function.
+Takes a node and the field that holds the function, returns its parameters as expressions, and how its result is used.
+Never examines the function.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Use: TypeAlias = Literal["value", "condition", "pair", "list", "no expression"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a function stands."""
+    """The place of a function in a plan."""
 
     parameters: tuple[Part, ...]
     use: Use = "value"
 
 
 def place(plan: Sequence[Node], known: Sequence[Side], at: int, field: str) -> Place | None:
-    """Give it, if it is known what the function gets there."""
+    """Return the place, if the function's parameters are known there."""
     node = plan[at]
     parent = getattr(node, "parent", None)
     if not isinstance(parent, int):
@@ -45,7 +45,7 @@ def place(plan: Sequence[Node], known: Sequence[Side], at: int, field: str) -> P
 
 def _of_stateless(plan: Sequence[Node], node: Node, field: str, record: tuple[Part, Part]) -> Place | None:
     if field != "function":
-        # It gets a context too, of which expressions know nothing.
+        # It also gets a context, which expressions can't use.
         context = _leaf(expressions.lit(None), "foreign")
         return Place((*record, context)) if field == "topic_function" else None
     if isinstance(node, nodes.Peek | nodes.Foreach | nodes.FlatMap):
@@ -85,5 +85,5 @@ def _of_aggregate(node: Node, field: str, known: Sequence[Side], record: tuple[P
 
 
 def _leaf(expression: expressions.Expression, kind: Kind) -> Part:
-    # A key or a value may be null wherever it comes from.
+    # A key or a value may be null, wherever it is from.
     return Part(expression, kind, none=True)

@@ -1,7 +1,7 @@
-"""How far an application has come, and what it has left behind, as a broker and its disk tell it.
+"""Checks the committed positions of an application, and its leftovers on the broker and on disk.
 
-Takes a topology and settings, gives findings, and None for what is fine. Asks what `stoatflow reset --dry-run` asks,
-and changes nothing.
+Takes a topology and settings, returns findings, and `None` for what is fine. Reads what `stoatflow reset --dry-run`
+reads, and changes nothing.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from stoatflow.settings import Settings
     from stoatflow.topology import Topology
 
-# Clocks of machines that are kept by NTP differ by less.
+# Clocks that are synchronized by NTP differ by less.
 _APART_MS = 5_000
-# So many offsets at the end of the offsets topic: markers of transactions stand among the records.
+# Offsets to read at the end of the offsets topic: transaction markers take up offsets too.
 _LAST = 100
 
 
 def positions(topology: Topology, settings: Settings) -> Iterator[Finding | None]:
-    """Can it go on from where it was?"""
+    """Check that the application can continue from its committed positions."""
     told: dict[str, Any] = json.loads(bridge.reset(topology.plan, settings.pairs(), "earliest", 0, []))
     if told["begun"]:
         yield Finding.of_surroundings(
@@ -51,7 +51,7 @@ def positions(topology: Topology, settings: Settings) -> Iterator[Finding | None
 
 
 def orphans(topology: Topology, settings: Settings) -> Iterator[Finding | None]:
-    """Has it changelogs or rows of stores that it no longer has?"""
+    """Check for changelogs or rows of stores that the topology no longer has."""
     told: dict[str, Any] = json.loads(bridge.remove_orphans(topology.plan, settings.pairs(), []))
     topics = [f"the topic {one['topic']}" for one in told["changelogs"]]
     left = [*topics, *(f"rows of '{store}' in {told['state']}" for store in told["stores"])]
@@ -66,7 +66,7 @@ def orphans(topology: Topology, settings: Settings) -> Iterator[Finding | None]:
 
 
 def clock(client: bridge.TopicsClient, application: str, now_ms: float | None = None) -> Iterator[Finding | None]:
-    """Is this machine's clock behind that of the broker, which stamps the rows of the offsets topic?"""
+    """Check that this machine's clock is not behind the broker's, which stamps the rows of the offsets topic."""
     topic = f"{application}-offsets"
     if client.topic(topic) is None:
         return

@@ -1,8 +1,8 @@
-"""The source of a function that a topology calls, found again.
+"""Finds the source of a function that a topology calls.
 
-Takes a callable, gives its parameters and its body as a syntax tree, or nothing: for what is not written in Python, and
-where the file is not what runs any more. A lambda is told from others of its line by its place there (Python 3.11), and
-what was found is compiled again and compared with what runs. Never calls the function, never imports anything.
+Takes a callable, returns its parameters and its body as a syntax tree, or nothing if it isn't written in Python, or its
+file has changed since. Lambdas on one line are distinguished by their columns (Python 3.11), and the source found is
+compiled again and compared with the running code. Never calls the function, never imports anything.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from typing import Any, TypeAlias
 Definition: TypeAlias = "ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef"
 
 SILENT = "# doctor: ok"
-"""In a line of a function: nothing is said about it."""
+"""A comment in a function's source that turns findings about it off."""
 MISSING: Any = object()
-"""What a name stands for that stands for nothing."""
+"""Result for a name that refers to nothing."""
 
 _BUILTINS = (str, int, float, bool, len, abs, round)
 _FUTURE = sum(getattr(__future__, name).compiler_flag for name in ("annotations", "barry_as_FLUFL"))
-"""The flags of a code object that say which `from __future__` it was compiled with, as far as they still matter."""
+"""Flags of a code object that say which `from __future__` imports it was compiled with, as far as they still matter."""
 _AROUND = "_stoatflow_around"
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A function as it was written."""
+    """A function's source."""
 
     call: Callable[..., Any]
     line: int
@@ -43,12 +43,12 @@ class Written:
     defaults: Mapping[str, object]
     body: list[ast.stmt]
     loops: frozenset[str] = frozenset()
-    """Names that loops around it, in the function that it stands in, set again and again."""
+    """Variables of loops around the function, in the function that defines it."""
     silent: bool = False
-    """Has the user said that nothing is to be said about it?"""
+    """Whether the user has turned findings about it off."""
 
     def resolve(self, name: str) -> object:
-        """Give what a name stands for now that is neither a parameter nor set within: `MISSING` for nothing."""
+        """Return the current value of a name that is neither a parameter nor local; `MISSING` if it has none."""
         if isinstance(self.call, types.FunctionType):
             code = self.call.__code__
             if name in (*code.co_varnames, *code.co_cellvars):
@@ -57,7 +57,7 @@ class Written:
                 cell = (self.call.__closure__ or ())[code.co_freevars.index(name)]
                 try:
                     return cell.cell_contents
-                except ValueError:  # it is not set yet
+                except ValueError:  # not assigned yet
                     return MISSING
             if name in self.call.__globals__:
                 return self.call.__globals__[name]
@@ -65,9 +65,9 @@ class Written:
 
 
 def written(call: Callable[..., Any]) -> Written | None:
-    """Give the source of a function, if it can be told."""
+    """Return the source of a function, if it can be found."""
     if isinstance(call, types.FunctionType):
-        # What `functools.wraps` was put on calls another one, in its own way.
+        # A function wrapped with `functools.wraps` calls the other one in its own way.
         return None if hasattr(call, "__wrapped__") else _of_function(call)
     text = _builtin(call)
     return None if text is None else _of_text(call, text)
@@ -123,7 +123,7 @@ def _defaults(call: types.FunctionType) -> dict[str, object]:
     return {**dict(zip(names[len(names) - len(given) :], given, strict=True)), **(call.__kwdefaults__ or {})}
 
 
-# Where functions are defined ---------------------------------------------------------------------
+# Finding definitions -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +137,12 @@ class _Place:
 class _File:
     places: tuple[_Place, ...] = ()
     imports: tuple[ast.stmt, ...] = ()
-    """Those of the module: methods of what is imported are called in another way."""
+    """Imports of the module: methods of imported objects are called differently."""
 
 
 @functools.lru_cache(maxsize=8)
 def _parsed(source: str, file: str) -> _File:
-    """All functions of a file."""
+    """Return all functions of a file."""
     try:
         tree = ast.parse(source, file)
     except (SyntaxError, ValueError):
@@ -174,7 +174,7 @@ def _within(node: ast.AST, loops: frozenset[str]) -> Iterator[_Place]:
 
 
 def _targets(node: ast.AST) -> frozenset[str]:
-    """The names that a loop sets."""
+    """The variables of a loop."""
     loops: list[ast.AST] = []
     if isinstance(node, ast.For | ast.AsyncFor):
         loops = [node.target]
@@ -183,11 +183,11 @@ def _targets(node: ast.AST) -> frozenset[str]:
     return frozenset(each.id for loop in loops for each in ast.walk(loop) if isinstance(each, ast.Name))
 
 
-# Is it this one? -----------------------------------------------------------------------------------
+# Matching source and code --------------------------------------------------------------------------
 
 
 def _is_at(node: Definition, code: types.CodeType) -> bool:
-    """Does its code come from the columns of this one? Python 3.10 does not say."""
+    """Whether the code has the columns of this definition. Python 3.10 doesn't record them."""
     if not isinstance(node, ast.Lambda) or not hasattr(code, "co_positions"):
         return False
     body = node.body
@@ -196,13 +196,13 @@ def _is_at(node: Definition, code: types.CodeType) -> bool:
 
 
 def _is_same(node: Definition, code: types.CodeType, imports: tuple[ast.stmt, ...]) -> bool:
-    """Does it give the same instructions when it is compiled again?"""
+    """Whether the definition compiles to the same instructions."""
     fresh = _compiled(node, code, imports)
     return fresh is not None and _content(fresh) == _content(code)
 
 
 def _compiled(node: Definition, code: types.CodeType, imports: tuple[ast.stmt, ...]) -> types.CodeType | None:
-    # A function around it, whose own its free variables are.
+    # An outer function that has the free variables as locals.
     around = ast.parse(f"def {_AROUND}():\n    " + ("; ".join(f"{name} = 0" for name in code.co_freevars) or "pass"))
     (function,) = around.body
     assert isinstance(function, ast.FunctionDef)  # noqa: S101  # written above
@@ -224,7 +224,7 @@ def _compiled(node: Definition, code: types.CodeType, imports: tuple[ast.stmt, .
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """All within it, from the outside to the inside."""
+    """All code objects within, from the outside to the inside."""
     inner = [each for each in code.co_consts if isinstance(each, types.CodeType)]
     yield from inner
     for each in inner:
@@ -233,7 +233,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def _content(code: types.CodeType) -> tuple[object, ...]:
     constants = tuple(_constant(each) for each in code.co_consts)
-    # Whether it stands in another function is seen by its free variables.
+    # Free variables show whether it is in another function.
     flags = code.co_flags & ~inspect.CO_NESTED
     return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars, code.co_argcount, flags
 
@@ -242,7 +242,7 @@ def _constant(constant: object) -> object:
     if isinstance(constant, types.CodeType):
         return _content(constant)
     if isinstance(constant, frozenset):
-        # From a file of compiled code it may come in another order than from the source.
+        # From a compiled file the order may differ from that of the source.
         return frozenset(_constant(each) for each in constant)
-    # Python 3.10 keeps the whole names of functions within.
+    # Python 3.10 keeps the qualified names of inner functions.
     return type(constant), repr(constant).rpartition(".<locals>.")[2]

@@ -1,7 +1,7 @@
-"""The expression that may stand in the place of a function of a plan.
+"""Suggests an expression that can replace a function of a plan.
 
-Takes the nodes of a plan and one of its functions, gives the text of the expression with what differs, or nothing. What
-is proposed was tried: the plan compiles with it. Never changes the plan.
+Takes the nodes of a plan and one of its functions, returns the text of the expression and the differences, or nothing.
+A suggestion is tested: the plan compiles with it. Never changes the plan.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _LEAVES = (
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What to write."""
+    """The suggested source."""
 
     text: str
     """The expression."""
     instead: str
-    """Of what, if not of the function alone."""
+    """What it replaces, if not the function alone."""
     differences: tuple[str, ...]
     native: Expression | Aggregation[Any]
 
 
 def suggest(plan: Sequence[Node], known: Sequence[Side], at: int, field: str) -> Suggestion | None:
-    """Give the expression for a function, if there is one. `known`: the kinds behind each node."""
+    """Return the expression for a function, if there is one. `known` holds the kinds behind each node."""
     udf = getattr(plan[at], field)
     where = place(plan, known, at, field)
     function = written(udf.call) if isinstance(udf, Udf) else None
@@ -75,7 +75,7 @@ def _suggestion(node: Node, field: str, where: Place, function: Written) -> Sugg
 
 
 def _leaves(where: Place, function: Written) -> dict[str, Part]:
-    """What the parameters are: parts of a record, and constants for those with a default."""
+    """Return the parameters: parts of a record, and constants for those with a default."""
     names, count = function.parameters, len(where.parameters)
     if len(names) < count or any(name not in function.defaults for name in names[count:]):
         raise NotAnExpression
@@ -105,12 +105,12 @@ def _made(translator: Translator, where: Place, function: Written) -> Part:
 
 
 def _reads(expression: Expression) -> bool:
-    """Does it depend on the record at all?"""
+    """Whether the expression reads the record at all."""
     return any(expression.reads(leaf) for leaf in _LEAVES)
 
 
 def _tried(plan: Sequence[Node], at: int, field: str, suggestion: Suggestion) -> Suggestion | None:
-    """Give the suggestion if the plan compiles with it: types fit, and an expression may stand there."""
+    """Return the suggestion if the plan compiles with it: types fit, and an expression is allowed there."""
     from stoatflow._runtime.bridge import compile_plan  # translating alone needs no engine
 
     node = plan[at]

@@ -1,7 +1,7 @@
-"""What a broker says of the topics of an application: those that it reads and writes, and its changelogs.
+"""Checks the topics of an application on the broker: sources, sinks, and changelogs.
 
-Takes a client, a topology and settings, gives findings, and None for each that is fine. Reads a record of each source,
-and writes nothing.
+Takes a client, a topology and settings, returns findings, and `None` for each topic that is fine. Reads a record of
+each source, and writes nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Topics:
     """The topics of one application on one broker."""
 
     def __init__(self, client: bridge.TopicsClient, topology: Topology, settings: Settings) -> None:
-        """Ask nothing yet."""
+        """Send no request yet."""
         self._client = client
         self._plan: dict[str, Any] = json.loads(topology.plan.physical_json)
         application = str(settings.get("application.id"))
@@ -34,12 +34,12 @@ class Topics:
         self._logged = {f"{application}-{store['name']}-changelog": store for store in logged}
 
     def read(self) -> Iterator[Finding | None]:
-        """May each source be read? Asked of those that have a record."""
+        """Check that each source may be read, if it has a record."""
         for topic in sorted({topic for source in self._plan["sources"] for topic in source["topics"]}):
             yield from self._unless_refused("source", topic, self._unreadable)
 
     def written(self) -> Iterator[Finding | None]:
-        """Is each topic there that is written?"""
+        """Check that each output topic exists."""
         sinks = {sink["topic"] for sink in self._plan["sinks"] if sink["topic"]}
         for op, topics in (("sink", sorted(sinks)), ("dead letters", self._dead_letters)):
             for topic in topics:
@@ -54,7 +54,7 @@ class Topics:
             yield refused(error, op, topic)
 
     def _unreadable(self, _op: str, topic: str) -> Iterator[Finding | None]:
-        """Read the first record, which raises where that is not allowed."""
+        """Read the first record, which raises if reading is not allowed."""
         found = self._client.topic(topic)
         ranges = self._client.ranges(topic, found[0]) if found else []
         for partition, (begin, end) in enumerate(ranges):
@@ -76,7 +76,7 @@ class Topics:
             )
 
     def tables(self) -> Iterator[Finding | None]:
-        """Does each topic that is read as a table keep the last record of a key?"""
+        """Check that each topic that is read as a table is compacted."""
         read = {store["source_changelog"] for store in self._plan["stores"] if store["source_changelog"]}
         for topic in sorted(read):
             yield from self._unless_refused("source", topic, self._forgetful_table)
@@ -90,7 +90,7 @@ class Topics:
         )
 
     def changelogs(self) -> Iterator[Finding | None]:
-        """Does each changelog that is there keep the last record of a key?"""
+        """Check that each existing changelog is compacted."""
         for topic in self._logged:
             yield from self._unless_refused("changelog", topic, self._forgetful_changelog)
 
@@ -105,7 +105,7 @@ class Topics:
         )
 
     def _forgetful(self, kind: Kind, message: str, of: tuple[str, str, str]) -> Iterator[Finding | None]:
-        """Look at a topic that must be compacted, if it is there; `of`: what it is, its name, the policy it needs."""
+        """Check a topic that must be compacted, if it exists; `of`: its role, its name, the policy that it needs."""
         op, topic, policy = of
         if self._client.topic(topic) is None:
             return
@@ -120,5 +120,5 @@ class Topics:
 
 
 def refused(error: AuthorizationError, op: str = "", node: str = "") -> Finding:
-    """Give the finding for what this user may not do."""
+    """Return the finding about a missing permission."""
     return Finding.of_surroundings("permission", error.message, error.next_step, op=op, node=node)

@@ -1,9 +1,9 @@
-"""From the syntax tree of a function to the expression that gives the same.
+"""Translates the syntax tree of a function to an equivalent expression.
 
-Takes a body and what its parameters are, gives an expression with the corners in which it differs, or raises
-`NotAnExpression`. Owns the rule: for every record of which the function gives a result the expression gives the same,
-unless a difference is said. Where the function raises, the expression may go on with null, and that is said too. What
-is not proven here is not proposed. Calls of methods and builtins are in `calls`.
+Takes a body and its parameters as expressions, returns an expression and the differences, or raises `NotAnExpression`.
+The rule: for every record for which the function returns a result, the expression returns the same, unless a difference
+is noted. Where the function raises, the expression may continue with null, and that is noted too. Nothing is suggested
+unless this rule is known to hold. Calls of methods and builtins are in `calls`.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from stoatflow.expressions.building import _texts
 
 _LISTS = ("list", "texts")
 _LONGEST = 400
-"""Beyond so many characters a function is easier to read than an expression."""
+"""A function that needs a longer expression is easier to read as it is."""
 
 
 Result: TypeAlias = "Callable[[ast.expr], Part]"
 
 
 class Translator:
-    """One function on its way; collects what has to be said."""
+    """Translates one function; collects the differences."""
 
     def __init__(self, leaves: Mapping[str, Part], resolve: Callable[[str], object]) -> None:
-        """`leaves`: the parameters. `resolve` gives what any other name stands for."""
+        """`leaves` are the parameters. `resolve` returns what any other name refers to."""
         self.leaves: Mapping[str, Part] = leaves
         self.resolve = resolve
         self.said: dict[str, None] = {}
@@ -41,22 +41,22 @@ class Translator:
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """What has to be said, in its order."""
+        """The differences, in order."""
         return tuple(self.said)
 
     def say(self, difference: Difference, node: ast.AST | None = None) -> None:
-        """Note a difference, and of which part."""
+        """Note a difference, and the part that it is about."""
         self.said[difference.about("" if node is None else ast.unparse(node))] = None
 
     def function(self, body: list[ast.stmt], *, condition: bool) -> Part:
-        """Give the whole of it; a condition is asked for its truth only."""
+        """Translate the whole function; of a condition only the truth matters."""
         self.texts = _occurrences(body)
         return self.block(body, self.truth if condition else self.value, self.leaves)
 
     # Statements --------------------------------------------------------------------------------
 
     def block(self, statements: list[ast.stmt], result: Result, names: Mapping[str, Part]) -> Part:
-        """Give what is returned; names that are set on the way stand for what they were set to."""
+        """Translate statements to the returned value; assigned names stand for their values."""
         self.leaves = names
         if not statements:
             return result(ast.Constant(None))
@@ -70,7 +70,7 @@ class Translator:
         return self.block(rest, result, {**names, **self._set(first)})
 
     def _set(self, statement: ast.stmt) -> dict[str, Part]:
-        """Give the name that a statement sets, if it does anything."""
+        """Translate an assignment to a name; `{}` for a statement without effect."""
         is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         if isinstance(statement, ast.Pass) or is_text:
             return {}
@@ -86,7 +86,7 @@ class Translator:
 
     @staticmethod
     def short(part: Part) -> Part:
-        """Refuse what is too long to be read."""
+        """Refuse an expression that is too long to be readable."""
         if len(repr(part.expression)) > _LONGEST:
             raise NotAnExpression
         return part
@@ -110,25 +110,25 @@ class Translator:
     # Values ------------------------------------------------------------------------------------
 
     def value(self, node: ast.expr) -> Part:
-        """Give an expression of the same value."""
+        """Return an expression of the same value."""
         made = _VALUES.get(type(node))
         if made is None:
             raise NotAnExpression
         return made(self, node)
 
     def needed(self, *parts: Part) -> bool:
-        """Note that nulls among these make the function raise; is there one?"""
+        """Note that a null among these makes the function raise; return whether one may be null."""
         if any(part.may_be_null for part in parts):
             self.say(Difference.NULL)
             return True
         return False
 
     def constant(self, node: ast.Constant) -> Part:
-        """A constant."""
+        """Translate a constant."""
         return literal(node.value)
 
     def name(self, node: ast.Name) -> Part:
-        """A parameter, a name that was set, or a constant from outside."""
+        """Translate a parameter, an assigned name, or a constant from outside."""
         if node.id in self.leaves:
             part = self.leaves[node.id]
             if part.kind in ("foreign", "bytes"):
@@ -144,7 +144,7 @@ class Translator:
         return named(node.id, found)
 
     def subscript(self, node: ast.Subscript) -> Part:
-        """A member, an element, or a part."""
+        """Translate a member, an element, or a slice."""
         base = self.value(calls.without_default(node.value))
         if isinstance(node.slice, ast.Slice):
             return self._cut(node.slice, base)
@@ -174,7 +174,7 @@ class Translator:
         return Part(base.expression[slice(*bounds)], base.kind, unsure=missing)
 
     def text(self, node: ast.JoinedStr) -> Part:
-        """An f-string."""
+        """Translate an f-string."""
         parts: list[Expression] = []
         unsure = False
         for each in node.values:
@@ -197,12 +197,12 @@ class Translator:
         return Part(_texts(parts), "text", unsure=unsure)
 
     def spelt(self, part: Part, node: ast.AST) -> None:
-        """Note what becomes of what is no scalar in a text."""
+        """Note how a list or an object appears in a text."""
         if part.may_be_null or part.kind not in ("text", "number", "bool"):
             self.say(Difference.SPELT, node)
 
     def listed(self, node: ast.List | ast.Tuple) -> Part:
-        """A list; as a result, a tuple is one."""
+        """Translate a list; as a result, a tuple is a list too."""
         if any(isinstance(each, ast.Starred) for each in node.elts):
             raise NotAnExpression
         parts = [self.value(each) for each in node.elts]
@@ -210,7 +210,7 @@ class Translator:
         return Part(array(*(part.expression for part in parts)), kind)
 
     def mapped(self, node: ast.Dict) -> Part:
-        """An object, or `{**v, ...}`, or `{**v, **w, ...}`."""
+        """Translate an object, or `{**v, ...}`, or `{**v, **w, ...}`."""
         base: Part | None = None
         keys, values = list(node.keys), list(node.values)
         while keys and keys[0] is None:
@@ -222,7 +222,7 @@ class Translator:
         return self.object(base, members)
 
     def spread(self, base: Part | None, more: Part) -> Part:
-        """All members of one, or of another one in addition."""
+        """Copy all members of one object, or merge them with those of another."""
         if more.kind not in ("any", "object"):
             raise NotAnExpression
         if base is None:
@@ -233,11 +233,11 @@ class Translator:
         return Part(base.expression.merge(more.expression), "object", unsure=missing)
 
     def is_record(self, part: Part) -> bool:
-        """Is it a whole record of a format, which an expression makes JSON of, and a function copies?"""
+        """Whether this is a whole record with a schema, which an expression turns into JSON, and a function copies."""
         return any(leaf.kind == "record" and leaf.expression is part.expression for leaf in self.leaves.values())
 
     def object(self, base: Part | None, members: Mapping[str, Expression]) -> Part:
-        """Members alone, or in place of some of a base."""
+        """Return an object of these members, or a base with some members replaced."""
         if base is None:
             return Part(obj(members), "object")
         if self.is_record(base):
@@ -255,7 +255,7 @@ class Translator:
     # Operators ---------------------------------------------------------------------------------
 
     def unary(self, node: ast.UnaryOp) -> Part:
-        """`not`, `-`."""
+        """Translate `not` and `-`."""
         if isinstance(node.op, ast.Not):
             return self.negated(self.truth(node.operand))
         operand = self.value(node.operand)
@@ -267,12 +267,12 @@ class Translator:
         return Part(-operand.expression, "number", unsure=self.needed(operand))
 
     def negated(self, part: Part) -> Part:
-        """Give `not`: of null, true."""
+        """Return `not`; for null, true."""
         sure = part.expression.fill_null(False) if part.none else part.expression
         return Part(~sure, "bool", unsure=part.unsure)
 
     def binary(self, node: ast.BinOp) -> Part:
-        """Arithmetic, texts put together, `v | {...}`."""
+        """Translate arithmetic, concatenation of texts, `v | {...}`."""
         if isinstance(node.op, ast.BitOr) and isinstance(node.right, ast.Dict) and None not in node.right.keys:
             base = self.value(node.left)
             if base.kind not in ("any", "object"):
@@ -304,7 +304,7 @@ class Translator:
             return "text" if "text" in kinds else "number"
         if "text" in kinds:
             raise NotAnExpression
-        # A text times a number is a text, and a text % anything is a text that is filled in.
+        # A text times a number repeats it, and a text % anything is formatting.
         if isinstance(node.op, ast.Mult | ast.Mod) and not numbers:
             other = [part.literal for part in (left, right) if part.kind != "any"]
             if isinstance(node.op, ast.Mod) or not (other and isinstance(other[0], float)):
@@ -312,7 +312,7 @@ class Translator:
         return "number"
 
     def compared(self, node: ast.Compare) -> Part:
-        """Comparisons, also several in a row, `in`, and `is None`."""
+        """Translate comparisons, also chained ones, `in`, and `is None`."""
         made: Part | None = None
         left = node.left
         for op, right in zip(node.ops, node.comparators, strict=True):
@@ -327,7 +327,7 @@ class Translator:
         return made
 
     def pair(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Part:
-        """One comparison."""
+        """Translate one comparison."""
         if isinstance(op, ast.In | ast.NotIn):
             found = calls.contains(self, left, right)
             return found if isinstance(op, ast.In) else self.negated(found)
@@ -350,12 +350,12 @@ class Translator:
         return Part(made, "bool", unsure=self.needed(one, other))
 
     def chosen(self, node: ast.IfExp) -> Part:
-        """`a if c else b`."""
+        """Translate `a if c else b`."""
         test = self.truth(node.test, exactly=True)
         return self._choice(test, lambda: self.value(node.body), lambda: self.value(node.orelse))
 
     def either(self, node: ast.BoolOp) -> Part:
-        """`and`, `or`, whose result is one of the operands."""
+        """Translate `and` and `or` whose result is one of the operands."""
         try:
             parts = [self.value(each) for each in node.values]
         except NotAnExpression:
@@ -378,7 +378,7 @@ class Translator:
     # Truth -------------------------------------------------------------------------------------
 
     def truth(self, node: ast.expr, *, exactly: bool = False) -> Part:
-        """Give a condition that holds where Python would say so."""
+        """Return a condition that holds where the value is true in Python."""
         if isinstance(node, ast.BoolOp):
             return self.all_or_any(node, exactly=exactly)
         if isinstance(node, ast.IfExp):
@@ -398,12 +398,12 @@ class Translator:
         return Part(part.expression, "bool", part.none, part.unsure)
 
     def all_or_any(self, node: ast.BoolOp, *, exactly: bool = False) -> Part:
-        """`and`, `or` of conditions."""
+        """Translate `and` and `or` of conditions."""
         parts = [self.truth(each, exactly=exactly) for each in node.values]
         tag = "and" if isinstance(node.op, ast.And) else "or"
         made = parts[0]
         for part in parts[1:]:
-            # Null does not decide, so that the right side would be looked at where Python doesn't.
+            # Null doesn't decide, so the right side would be evaluated where Python doesn't evaluate it.
             first = made.expression.fill_null(False) if made.none and tag == "and" else made.expression
             none = part.none or (made.none and tag == "or")
             made = Part(Expression(tag, first, part.expression), "bool", none, made.unsure or part.unsure)
@@ -442,7 +442,7 @@ def _folded(calculate: Callable[[Any, Any], Any], left: Part, right: Part) -> Pa
 
 
 def _occurrences(body: list[ast.stmt]) -> dict[str, int]:
-    """How often each part stands there."""
+    """Count how often each part occurs."""
     count: dict[str, int] = {}
     for statement in body:
         for node in ast.walk(statement):

@@ -1,7 +1,7 @@
-"""Of each kind of error: what usually causes it, where to see more, and the page that tells all of it.
+"""Usual causes of each kind of error, where to see more, and its page in the docs.
 
-Takes nothing, gives a table. What happened and what to do stand with the classes (`errors.py`); the page of errors and
-`stoatflow explain` are made from both.
+What happened and what to do is in the classes (`errors.py`); the page of errors and `stoatflow explain` are made from
+both.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ __all__ = ["CAUSES", "Causes"]
 
 
 class Causes(NamedTuple):
-    """What is known of a kind of error beside its class."""
+    """What is known about a kind of error besides its class."""
 
     usual: tuple[str, ...]
-    """What causes it, the most frequent first."""
+    """Causes, the most frequent first."""
     see: tuple[str, ...]
     """Where to see more."""
     page: str

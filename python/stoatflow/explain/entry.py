@@ -1,4 +1,4 @@
-"""One thing that is explained. Pure."""
+"""An entry of `stoatflow explain`. Pure."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ Sort: TypeAlias = Literal["error", "setting", "metric", "drop", "Kafka Streams"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What a name means."""
+    """The meaning of a name."""
 
     sort: Sort
     name: str
     meaning: str
     page: str
-    """Where more of it stands, below docs/."""
+    """Page with more, below docs/."""
     other_names: tuple[str, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
-    """Short ones, such as the default of a setting."""
+    """Short facts, such as the default of a setting."""
     causes: tuple[str, ...] = ()
     next_step: str = ""
     see: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names that it is found by."""
+        """All names by which it is found."""
         return (self.name, *self.other_names)
 
     def to_json(self) -> dict[str, object]:
-        """Give it as plain data."""
+        """Return it as plain data."""
         return {
             "sort": self.sort,
             "name": self.name,

@@ -1,7 +1,7 @@
-"""Everything that is explained, from the engine's tables, and what a name finds.
+"""All entries, from the engine's tables, and how they are found by name.
 
-Takes the tables of the native module, the classes of errors and `measured.json`. Gives entries. Never: asks a network,
-or knows a meaning itself.
+Takes the tables of the native module, the classes of errors and `measured.json`, returns entries. Never uses the
+network, and defines no meaning itself.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _ROW = re.compile(r"^\| `([^`]+)` \| (.+) \|$", re.MULTILINE)
 
 
 def entries() -> list[Entry]:
-    """Give everything, by sort and in the order of the tables."""
+    """Return all entries, by sort and in the order of the tables."""
     return [*_errors(), *_settings(), *_drops(), *_metrics(), *_kafka_streams()]
 
 
 def find(name: str, among: Sequence[Entry]) -> list[Entry]:
-    """Give what has this name; case, and what joins its words, don't matter."""
+    """Return the entries with this name; case and punctuation are ignored."""
     wanted = _plain(name)
     return [entry for entry in among if wanted in map(_plain, entry.names)]
 
 
 def nearest(name: str, among: Sequence[Entry]) -> list[str]:
-    """Give the names that are most like this one, the nearest first."""
+    """Return the names most similar to this one, the nearest first."""
     shown = {_plain(each): entry.name for entry in among for each in entry.names}
     alike = difflib.get_close_matches(_plain(name), shown, n=5, cutoff=0.6)
     within = [plain for plain in shown if len(name) > 2 and _plain(name) in plain]

@@ -1,4 +1,4 @@
-"""Entries in words. Pure."""
+"""Formats entries as text. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TITLES: dict[Sort, str] = {
 
 
 def shown(entry: Entry) -> str:
-    """Give all of an entry."""
+    """Return the full text of an entry."""
     return "\n".join(_lines(entry))
 
 
@@ -44,7 +44,7 @@ def _points(title: str, points: Sequence[str]) -> Iterator[str]:
 
 
 def _wrapped(text: str, indent: str, further: str = "") -> list[str]:
-    # Names are not torn apart: they are copied.
+    # Names are not broken at hyphens, so that they can be copied.
     return textwrap.wrap(
         text,
         _WIDTH,
@@ -56,7 +56,7 @@ def _wrapped(text: str, indent: str, further: str = "") -> list[str]:
 
 
 def listed(entries: Sequence[Entry]) -> str:
-    """Give the names of all entries, by sort."""
+    """Return the names of all entries, by sort."""
     blocks = []
     for sort, title in _TITLES.items():
         names = [

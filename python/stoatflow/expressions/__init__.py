@@ -1,9 +1,9 @@
 """Native expressions: functions of a record that run in Rust, without the interpreter.
 
-Takes operators and methods on `sf.key`, `sf.value` and `sf.timestamp`, gives an immutable tree and its JSON (the shapes
-of `plan/src/expression.rs`). Never evaluates anything: the engine does, and so there is one meaning of every operator.
+Takes operators and methods on `sf.key`, `sf.value` and `sf.timestamp`, returns an immutable tree and its JSON (the
+shapes of `plan/src/expression.rs`). Never evaluates anything: the engine does, so every operator has one meaning.
 `expression` holds the tree and its operators, `text`, `lists` and `times` the methods by type, `building` the functions
-that begin one, `show` the text of one, `place` the line at which it was written.
+that start an expression, `show` its text, `place` the line where it was written.
 """
 
 from stoatflow.expressions.building import (

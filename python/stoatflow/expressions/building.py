@@ -1,6 +1,6 @@
-"""Where an expression begins: the parts of a record, constants, and functions of several expressions.
+"""Starting points of expressions: the parts of a record, constants, and functions of several expressions.
 
-Takes constants and expressions, gives expressions.
+Takes constants and expressions, returns expressions.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ value: Expression = Expression("value")
 timestamp: Expression = Expression("timestamp")
 """The record's timestamp, in milliseconds."""
 left: Expression = Expression("left")
-"""Of a joiner: the left value. Of a merger: the earlier session's aggregate."""
+"""In a joiner: the left value. In a merger: the earlier session's aggregate."""
 right: Expression = Expression("right")
-"""Of a joiner: the right value, null if there is none. Of a merger: the later session's aggregate."""
+"""In a joiner: the right value, null if there is none. In a merger: the later session's aggregate."""
 old: Expression = Expression("old")
-"""Of a reducer or an aggregator: the aggregate so far."""
+"""In a reducer or an aggregator: the aggregate so far."""
 new: Expression = Expression("new")
-"""Of a reducer: the value that comes in."""
+"""In a reducer: the incoming value."""
 
 
 class When:
@@ -36,40 +36,40 @@ class When:
     __slots__ = ("_before", "_condition")
 
     def __init__(self, condition: Expression, before: Then | None = None) -> None:
-        """Made by `sf.when`."""
+        """Created by `sf.when`."""
         if not isinstance(condition, Expression):
             raise TypeError(f"sf.when takes an expression, not {type(condition).__name__}: write sf.when(sf.value > 0)")
         self._condition = condition
         self._before = before
 
     def then(self, result: Operand) -> Then:
-        """Give the result where the condition holds."""
+        """Return the result if the condition holds."""
         return Then(self._condition, wrap(result), self._before)
 
 
 class Then:
-    """The second part of a choice; go on with `.when(...)`, end with `.otherwise(...)`."""
+    """The second part of a choice; continue with `.when(...)`, end with `.otherwise(...)`."""
 
     __slots__ = ("_before", "_condition", "_result")
 
     def __init__(self, condition: Expression, result: Expression, before: Then | None) -> None:
-        """Made by `When.then`."""
+        """Created by `When.then`."""
         self._condition = condition
         self._result = result
         self._before = before
 
     def when(self, condition: Expression) -> When:
-        """Choose further where no condition before held."""
+        """Add a condition, checked if no earlier one holds."""
         return When(condition, self)
 
     def otherwise(self, result: Operand) -> Expression:
-        """Give the result where no condition holds (or it is null)."""
+        """Return the result if no condition holds, or conditions are null."""
         made = Expression("when", self._condition, self._result, wrap(result))
         return made if self._before is None else self._before.otherwise(made)
 
 
 def lit(constant: Operand) -> Expression:
-    """Give a constant; of an aware `datetime` and a `timedelta`, its milliseconds.
+    """Return a constant; an aware `datetime` or a `timedelta` becomes milliseconds.
 
     >>> sf.lit(5).evaluate()
     5
@@ -78,7 +78,7 @@ def lit(constant: Operand) -> Expression:
 
 
 def duration(length: Duration) -> Expression:
-    """Give the milliseconds of a duration: `sf.timestamp + sf.duration("5m")`.
+    """Return a duration in milliseconds: `sf.timestamp + sf.duration("5m")`.
 
     >>> (sf.timestamp + sf.duration("5m")).evaluate(timestamp=1000)
     301000
@@ -87,7 +87,7 @@ def duration(length: Duration) -> Expression:
 
 
 def when(condition: Expression) -> When:
-    """Choose: `sf.when(sf.value["n"] > 9).then("many").otherwise("few")`.
+    """Choose by condition: `sf.when(sf.value["n"] > 9).then("many").otherwise("few")`.
 
     >>> sf.when(sf.value > 9).then("many").when(sf.value > 0).then("few").otherwise("none").evaluate(5)
     'few'
@@ -96,7 +96,7 @@ def when(condition: Expression) -> When:
 
 
 def coalesce(*options: Operand) -> Expression:
-    """Give the first that is not null.
+    """Return the first value that is not null.
 
     >>> sf.coalesce(sf.value["nick"], sf.value["name"], "?").evaluate({"name": "Ann"})
     'Ann'
@@ -107,7 +107,7 @@ def coalesce(*options: Operand) -> Expression:
 
 
 def least(*options: Operand) -> Expression:
-    """Give the smallest that is not null.
+    """Return the smallest value that is not null.
 
     >>> sf.least(sf.value["a"], sf.value["b"], 9).evaluate({"a": 3, "b": None})
     3
@@ -118,7 +118,7 @@ def least(*options: Operand) -> Expression:
 
 
 def greatest(*options: Operand) -> Expression:
-    """Give the largest that is not null.
+    """Return the largest value that is not null.
 
     >>> sf.greatest(sf.value["a"], sf.value["b"], 0).evaluate({"a": 3, "b": None})
     3
@@ -148,7 +148,7 @@ def obj(members: Mapping[str, Operand] | None = None, /, **fields: Operand) -> E
 
 
 def concat(*parts: Operand) -> Expression:
-    """Put the texts of all parts together; null if one is null.
+    """Join the texts of all parts; null if a part is null.
 
     >>> sf.concat(sf.key, "-", sf.value["n"]).evaluate({"n": 2}, key="a")
     'a-2'
@@ -159,7 +159,7 @@ def concat(*parts: Operand) -> Expression:
 def format(template: _Text, /, *args: Operand, **fields: Operand) -> Expression:  # noqa: A001
     """Fill a template, as `str.format`: `sf.format("{}-{total:.2f}", sf.key, total=sf.value["sum"])`.
 
-    Numbers take the forms `.2f`, `08.2f`, `5d` and `05d`. Null if one part is null.
+    Numbers accept the formats `.2f`, `08.2f`, `5d` and `05d`. The result is null if a part is null.
 
     >>> sf.format("{}: {total:.2f}", sf.key, total=sf.value["sum"]).evaluate({"sum": 2.5}, key="a")
     'a: 2.50'

@@ -1,6 +1,7 @@
 """The tree of an expression, and its operators.
 
-Takes operators and methods, gives new immutable trees and their JSON. Each part knows the line at which it was written.
+Takes operators and methods, returns new immutable trees and their JSON. Each part records the line where it was
+written.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from stoatflow.expressions.text import TextMethods, text
 from stoatflow.expressions.times import TimeMethods
 
 Literal: TypeAlias = "bool | int | float | str | None"
-"""What a constant may be."""
+"""Types of constants."""
 Operand: TypeAlias = "Expression | Literal | datetime | timedelta"
-"""What an expression may be put together with. Times become their milliseconds."""
+"""What an expression can be combined with. Times become their milliseconds."""
 
 _CASTS = {int: "int", float: "float", str: "str", bool: "bool"}
 _CAST_NAMES = ("int", "float", "str", "bool", "json")
 _HASHES = ("xxh3", "murmur2")
 _DEEPEST = 100
-"""Operations within each other. What walks over a tree calls itself, and Python's stack has an end."""
+"""Maximum nesting of operations: functions that walk a tree are recursive, and Python's stack is limited."""
 
 
 class Expression:
@@ -41,7 +42,7 @@ class Expression:
     __slots__ = ("_args", "_depth", "_fields", "_op", "_place")
 
     def __init__(self, op: str, *args: Expression, **fields: object) -> None:
-        """Made by operators; not for direct use."""
+        """Created by operators; not for direct use."""
         self._op = op
         self._args = args
         self._fields = fields
@@ -56,11 +57,11 @@ class Expression:
             )
 
     def _made(self, op: str, **fields: object) -> Expression:
-        """Give a shape of the engine with this as its argument."""
+        """Return an operation of the engine with this expression as its argument."""
         return Expression(op, self, **fields)
 
     def _call(self, function: str, *args: Operand) -> Expression:
-        """Give a function of the engine's table."""
+        """Return a call of a function of the engine's table."""
         return Expression("call", self, *(wrap(arg) for arg in args), function=function)
 
     def to_json(self) -> dict[str, object]:
@@ -75,7 +76,7 @@ class Expression:
         return data | self._fields
 
     def to_plan(self, above: Place | None = None) -> dict[str, object]:
-        """The form in which it crosses the border; `above`: the line of what it is a part of."""
+        """Return the expression as plan data; `above` is the line of the expression that contains it."""
         if not self._args:
             return self.to_json()
         args = [arg.to_plan(self._place) for arg in self._args]
@@ -83,7 +84,7 @@ class Expression:
         return data if self._place == above else {"op": "located", "args": [data], "line": shown(self._place)}
 
     def reads(self, leaf: Expression) -> bool:
-        """Does it read this: `sf.key`, `sf.left`?
+        """Whether it reads this part of the record, such as `sf.key` or `sf.left`.
 
         >>> (sf.value["n"] + sf.timestamp).reads(sf.key)
         False
@@ -91,7 +92,7 @@ class Expression:
         return self._op == leaf._op or any(arg.reads(leaf) for arg in self._args)
 
     def evaluate(self, value: object = None, *, key: object = None, timestamp: int = 0) -> Any:
-        """Have the engine try it on one record: `(sf.value["n"] + 1).evaluate({"n": 2})` is 3.
+        """Evaluate it on one record, in the engine: `(sf.value["n"] + 1).evaluate({"n": 2})` is 3.
 
         >>> (sf.value["n"] + sf.key).evaluate({"n": 2}, key=1)
         3
@@ -104,7 +105,7 @@ class Expression:
 
     @property
     def is_literal(self) -> bool:
-        """Is it a constant?
+        """Whether it is a constant.
 
         >>> sf.lit(5).is_literal
         True
@@ -113,7 +114,7 @@ class Expression:
 
     @property
     def is_pair(self) -> bool:
-        """Is it a list of two (`sf.array(key, value)`)?
+        """Whether it is a list of two elements (`sf.array(key, value)`).
 
         >>> sf.array(sf.key, sf.value).is_pair
         True
@@ -123,7 +124,7 @@ class Expression:
     # Members ---------------------------------------------------------------------------------
 
     def __getitem__(self, item: str | int | slice | Expression) -> Expression:
-        """Give a member of an object by name, an element of a list by index (null if missing), or a part `[a:b]`."""
+        """Return a member of an object by name, an element of a list by index (null if missing), or a slice `[a:b]`."""
         if isinstance(item, str):
             return Expression("get", self, name=item)
         if isinstance(item, int) and not isinstance(item, bool):
@@ -136,10 +137,10 @@ class Expression:
             return self._call("item", item)
         raise TypeError(f"{self!r}[...] takes a member's name or an element's index, not {type(item).__name__}")
 
-    if not TYPE_CHECKING:  # a type checker would take every misspelt method for one
+    if not TYPE_CHECKING:  # otherwise a type checker would accept every misspelt method
 
         def __getattr__(self, name):
-            """Refuse: members are taken with brackets."""
+            """Raise an error: members are accessed with brackets."""
             if name.startswith("_"):
                 raise AttributeError(name)
             raise AttributeError(
@@ -176,7 +177,7 @@ class Expression:
         return Expression("ge", self, wrap(other))
 
     def is_null(self) -> Expression:
-        """Is it null?
+        """Whether it is null.
 
         >>> sf.value["n"].is_null().evaluate({})
         True
@@ -184,7 +185,7 @@ class Expression:
         return Expression("is_null", self)
 
     def is_not_null(self) -> Expression:
-        """Is it anything but null?
+        """Whether it is not null.
 
         >>> sf.value["n"].is_not_null().evaluate({})
         False
@@ -192,7 +193,7 @@ class Expression:
         return ~self.is_null()
 
     def fill_null(self, other: Operand) -> Expression:
-        """Give this, or the other where it is null.
+        """Replace null by another value.
 
         >>> sf.value["n"].fill_null(0).evaluate({})
         0
@@ -200,7 +201,7 @@ class Expression:
         return Expression("coalesce", self, wrap(other))
 
     def is_in(self, options: Iterable[Operand]) -> Expression:
-        """Does it equal one of these? Null equals null.
+        """Whether it equals one of these; null equals null.
 
         >>> sf.value.is_in(["open", "paid"]).evaluate("paid")
         True
@@ -210,7 +211,7 @@ class Expression:
         return self._call("is_in", *options)
 
     def between(self, low: Operand, high: Operand) -> Expression:
-        """Is it from `low` to `high`, both included? Null if one of the three is null.
+        """Whether it is between `low` and `high`, both included; null if one of the three is null.
 
         >>> sf.value.between(1, 10).evaluate(10)
         True
@@ -220,15 +221,15 @@ class Expression:
     # Logic -----------------------------------------------------------------------------------
 
     def __and__(self, other: Expression | Literal) -> Expression:
-        """Both, in three-valued logic."""
+        """Logical and, in three-valued logic."""
         return Expression("and", self, wrap(other))
 
     def __rand__(self, other: Literal) -> Expression:
-        """Both, in three-valued logic."""
+        """Logical and, in three-valued logic."""
         return Expression("and", wrap(other), self)
 
     def __or__(self, other: Expression | Literal | Mapping[str, Operand]) -> Expression:
-        """Either, in three-valued logic; with an object, other values for its members, as `dict | dict`."""
+        """Logical or, in three-valued logic; with an object, replace its members, like `dict | dict`."""
         if isinstance(other, Mapping):
             return self.with_fields(other)
         if isinstance(other, Expression) and other._op == "object":
@@ -237,7 +238,7 @@ class Expression:
         return Expression("or", self, wrap(other))
 
     def __ror__(self, other: Literal) -> Expression:
-        """Either, in three-valued logic."""
+        """Logical or, in three-valued logic."""
         if isinstance(other, Mapping):
             raise TypeError("{...} | expression is not known here: write sf.obj(...) with the members that are wanted")
         return Expression("or", wrap(other), self)
@@ -247,7 +248,7 @@ class Expression:
         return Expression("not", self)
 
     def __bool__(self) -> NoReturn:
-        """Refuse: there is no record yet whose truth could be told."""
+        """Raise an error: without a record an expression has no truth value."""
         raise TypeError(
             f"the expression {self!r} has no truth value: it is a function of records that come later. "
             "Write (a) & (b) for `a and b`, (a) | (b) for `a or b`, ~(a) for `not a`, "
@@ -255,11 +256,11 @@ class Expression:
         )
 
     def __iter__(self) -> NoReturn:
-        """Refuse: the length is not known yet."""
+        """Raise an error: the length is not known yet."""
         raise TypeError(f"the expression {self!r} can't be iterated: use .len() and [index], or a Python function")
 
     def __contains__(self, item: object) -> NoReturn:
-        """Refuse: `in` would need a truth value."""
+        """Raise an error: `in` needs a truth value."""
         raise TypeError(
             f"write ({self!r}).str.contains({item!r}), .list.contains({item!r}) or .has({item!r}) instead of `in`"
         )
@@ -267,11 +268,11 @@ class Expression:
     # Arithmetic ------------------------------------------------------------------------------
 
     def __add__(self, other: Expression | Literal) -> Expression:
-        """Add numbers or join texts."""
+        """Add numbers, or join texts."""
         return Expression("add", self, wrap(other))
 
     def __radd__(self, other: Literal) -> Expression:
-        """Add numbers or join texts."""
+        """Add numbers, or join texts."""
         return Expression("add", wrap(other), self)
 
     def __sub__(self, other: Expression | Literal) -> Expression:
@@ -291,11 +292,11 @@ class Expression:
         return Expression("mul", wrap(other), self)
 
     def __truediv__(self, other: Expression | Literal) -> Expression:
-        """Divide; always gives a float, as in Python."""
+        """Divide; the result is always a float, as in Python."""
         return Expression("div", self, wrap(other))
 
     def __rtruediv__(self, other: Literal) -> Expression:
-        """Divide; always gives a float, as in Python."""
+        """Divide; the result is always a float, as in Python."""
         return Expression("div", wrap(other), self)
 
     def __floordiv__(self, other: Expression | Literal) -> Expression:
@@ -307,11 +308,11 @@ class Expression:
         return Expression("floor_div", wrap(other), self)
 
     def __mod__(self, other: Expression | Literal) -> Expression:
-        """Give the remainder, with the divisor's sign, as in Python."""
+        """Return the remainder, with the divisor's sign, as in Python."""
         return Expression("mod", self, wrap(other))
 
     def __rmod__(self, other: Literal) -> Expression:
-        """Give the remainder, with the divisor's sign, as in Python."""
+        """Return the remainder, with the divisor's sign, as in Python."""
         return Expression("mod", wrap(other), self)
 
     def __neg__(self) -> Expression:
@@ -319,7 +320,7 @@ class Expression:
         return self._call("neg")
 
     def __pow__(self, other: Expression | Literal) -> Expression:
-        """Raise to a power, as in Python: whole numbers stay whole but for negative exponents."""
+        """Raise to a power, as in Python: integers stay integers, except for negative exponents."""
         return self._call("pow", other)
 
     def __rpow__(self, other: Literal) -> Expression:
@@ -335,7 +336,7 @@ class Expression:
         return self**exponent
 
     def abs(self) -> Expression:
-        """Give it without its sign.
+        """Return the absolute value.
 
         >>> sf.value.abs().evaluate(-3)
         3
@@ -345,7 +346,7 @@ class Expression:
     __abs__ = abs  # noqa: A003  # Python's own names are the best known
 
     def round(self, digits: int | None = None) -> Expression:
-        """Round as Python does, halves to the even neighbour; without digits it gives a whole number.
+        """Round as Python does, halves to even; without `digits` the result is an integer.
 
         >>> sf.value.round(1).evaluate(2.345)
         2.3
@@ -355,7 +356,7 @@ class Expression:
     __round__ = round  # noqa: A003
 
     def floor(self) -> Expression:
-        """Give the whole number below.
+        """Return the largest integer that is not larger.
 
         >>> sf.value.floor().evaluate(2.7)
         2
@@ -365,7 +366,7 @@ class Expression:
     __floor__ = floor
 
     def ceil(self) -> Expression:
-        """Give the whole number above.
+        """Return the smallest integer that is not smaller.
 
         >>> sf.value.ceil().evaluate(2.1)
         3
@@ -375,7 +376,7 @@ class Expression:
     __ceil__ = ceil
 
     def sqrt(self) -> Expression:
-        """Give the square root.
+        """Return the square root.
 
         >>> sf.value.sqrt().evaluate(9)
         3.0
@@ -383,7 +384,7 @@ class Expression:
         return self._call("sqrt")
 
     def clip(self, low: Operand = None, high: Operand = None) -> Expression:
-        """Give it, or the bound that it is beyond.
+        """Limit the value to the bounds.
 
         >>> sf.value.clip(0, 100).evaluate(250)
         100
@@ -394,7 +395,7 @@ class Expression:
 
     @property
     def str(self) -> TextMethods:
-        """Methods for texts.
+        """Methods of texts.
 
         >>> sf.value.str.lower().str.split(",").evaluate("A,B")
         ['a', 'b']
@@ -403,7 +404,7 @@ class Expression:
 
     @property
     def list(self) -> ListMethods:
-        """Methods for lists.
+        """Methods of lists.
 
         >>> sf.value["prices"].list.sum().evaluate({"prices": [1, 2]})
         3
@@ -412,7 +413,7 @@ class Expression:
 
     @property
     def dt(self) -> TimeMethods:
-        """Methods for times: milliseconds since 1970.
+        """Methods of times: milliseconds since 1970.
 
         >>> sf.timestamp.dt.hour().evaluate(timestamp=3_600_000)
         1
@@ -420,7 +421,7 @@ class Expression:
         return TimeMethods(self)
 
     def len(self) -> Expression:
-        """Give the number of characters of a text, or of elements of a list.
+        """Return the number of characters of a text, or of elements of a list.
 
         >>> sf.value.len().evaluate("stoat")
         5
@@ -430,7 +431,7 @@ class Expression:
     def cast(self, to: _CastTarget, *, strict: bool = True) -> Expression:
         """Convert to "int", "float", "str", "bool" or "json" (or the Python type of that name).
 
-        What can't be converted is an error; not strict, it is null.
+        A value that can't be converted is an error; with `strict=False` it becomes null.
 
         >>> sf.value["n"].cast(int).evaluate({"n": "12"})
         12
@@ -441,10 +442,10 @@ class Expression:
         return Expression("cast", self, to=name, **({} if strict else {"strict": False}))
 
     def hash(self, method: _Text = "xxh3") -> Expression:
-        """Give a whole number that depends on nothing but the value.
+        """Return an integer that depends only on the value.
 
-        `"xxh3"` takes everything. `"murmur2"` is what Kafka's producers take the partition of a key from, modulo the
-        number of partitions.
+        `"xxh3"` accepts any value. `"murmur2"`, modulo the number of partitions, is the partition that Kafka's
+        producers choose for a key.
 
         >>> (sf.key.hash("murmur2") % 8).evaluate(key="ann")
         2
@@ -456,7 +457,7 @@ class Expression:
     # Objects ---------------------------------------------------------------------------------
 
     def with_fields(self, members: Mapping[_Text, Operand] | None = None, /, **fields: Operand) -> Expression:
-        """Give the object with other values for these members; those it doesn't have come last.
+        """Return the object with these members replaced; new members are appended.
 
         >>> sf.value.with_fields(total=sf.value["n"] * 2).evaluate({"n": 2})
         {'n': 2, 'total': 4}
@@ -466,10 +467,10 @@ class Expression:
         return self._call("with_fields", *pairs)
 
     def merge(self, other: Expression) -> Expression:
-        """Give the object with all members of another one, as `dict | dict`: `sf.left.merge(sf.right)`.
+        """Return the object with all members of another one, as `dict | dict`: `sf.left.merge(sf.right)`.
 
-        Null is an object without members, so that a side of an outer join without a partner changes nothing; of two
-        nulls the result is null.
+        Null counts as an object without members, so the missing side of an outer join changes nothing; two nulls give
+        null.
 
         >>> sf.value["a"].merge(sf.value["b"]).evaluate({"a": {"x": 1}, "b": {"y": 2}})
         {'x': 1, 'y': 2}
@@ -481,7 +482,7 @@ class Expression:
         return self._call("merge", other)
 
     def drop(self, *names: _Text) -> Expression:
-        """Give the object without these members.
+        """Return the object without these members.
 
         >>> sf.value.drop("secret").evaluate({"n": 1, "secret": "s"})
         {'n': 1}
@@ -489,7 +490,7 @@ class Expression:
         return self._call("drop", *(text("drop", name) for name in names))
 
     def keys(self) -> Expression:
-        """Give the names of the members, as a list.
+        """Return the names of the members, as a list.
 
         >>> sf.value.keys().evaluate({"a": 1, "b": 2})
         ['a', 'b']
@@ -497,7 +498,7 @@ class Expression:
         return self._call("keys")
 
     def values(self) -> Expression:
-        """Give the values of the members, as a list.
+        """Return the values of the members, as a list.
 
         >>> sf.value.values().evaluate({"a": 1, "b": 2})
         [1, 2]
@@ -505,7 +506,7 @@ class Expression:
         return self._call("values")
 
     def has(self, name: Expression | _Text) -> Expression:
-        """Does the object have this member (null or not)?
+        """Whether the object has this member (null or not).
 
         >>> sf.value.has("n").evaluate({"n": None})
         True
@@ -513,11 +514,11 @@ class Expression:
         return self._call("has", name)
 
     def __repr__(self) -> _Text:
-        """Show it as it would be written."""
+        """Show the source text that creates it."""
         return show(self)
 
     def __format__(self, form: _Text) -> _Text:
-        """Refuse: there is no record yet whose value could be filled in."""
+        """Raise an error: without a record there is no value to format."""
         raise TypeError(
             f"the expression {self!r} can't be filled into a text now: it is a function of records that come later. "
             'Write sf.format("...{}...", expression) instead of f"...{expression}..."'
@@ -531,13 +532,13 @@ _CastTarget: TypeAlias = str | type
 def named(
     method: str, members: Mapping[str, Operand] | None, fields: Mapping[str, Operand]
 ) -> tuple[list[str], list[Expression]]:
-    """Give names and expressions of members."""
+    """Return names and expressions of members."""
     together = {**(members or {}), **fields}
     return [text(method, name) for name in together], [wrap(content) for content in together.values()]
 
 
 def wrap(operand: object) -> Expression:
-    """Give an expression as it is, and a constant as an expression."""
+    """Return an expression unchanged, and a constant as an expression."""
     if isinstance(operand, Expression):
         return operand
     if isinstance(operand, int) and not isinstance(operand, bool):

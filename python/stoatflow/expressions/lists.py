@@ -1,7 +1,7 @@
-"""What can be done with lists: `sf.value.list`.
+"""Methods of lists: `sf.value.list`.
 
-Takes an expression that gives a list, gives further ones. Null gives null; nulls inside are left out of sums, means and
-extremes.
+Takes an expression whose value is a list, returns further expressions. For null the result is null; sums, means and
+extremes skip null elements.
 """
 
 from __future__ import annotations
@@ -13,66 +13,66 @@ if TYPE_CHECKING:
 
 
 class ListMethods:
-    """What can be done with a list: `sf.value.list`."""
+    """Methods of a list: `sf.value.list`."""
 
     __slots__ = ("_of",)
 
     def __init__(self, of: Expression) -> None:
-        """Made by `Expression.list`."""
+        """Created by `Expression.list`."""
         self._of = of
 
     def len(self) -> Expression:
-        """Give the number of elements."""
+        """Return the number of elements."""
         return self._of.len()
 
     def get(self, index: Expression | int) -> Expression:
-        """Give an element; null if there is none."""
+        """Return an element by index; null if there is none."""
         return self._of[index]
 
     def first(self) -> Expression:
-        """Give the first element; null if there is none."""
+        """Return the first element; null if there is none."""
         return self._of[0]
 
     def last(self) -> Expression:
-        """Give the last element; null if there is none."""
+        """Return the last element; null if there is none."""
         return self._of[-1]
 
     def slice(self, start: Expression | int | None = None, stop: Expression | int | None = None) -> Expression:
-        """Give the elements from `start` to before `stop`: `sf.value[start:stop]`."""
+        """Return the elements from `start` to before `stop`: `sf.value[start:stop]`."""
         return self._of._call("slice", start, stop)
 
     def contains(self, item: Operand) -> Expression:
-        """Does an element equal this?"""
+        """Whether an element equals this."""
         return self._of._call("list_contains", item)
 
     def sum(self) -> Expression:
-        """Give the sum; 0 if there is nothing to add."""
+        """Return the sum; 0 if there is nothing to add."""
         return self._of._call("list_sum")
 
     def mean(self) -> Expression:
-        """Give the mean; null if there is nothing to add."""
+        """Return the mean; null if there is nothing to add."""
         return self._of._call("list_mean")
 
     def min(self) -> Expression:
-        """Give the smallest element; null if there is none."""
+        """Return the smallest element; null if there is none."""
         return self._of._call("list_min")
 
     def max(self) -> Expression:
-        """Give the largest element; null if there is none."""
+        """Return the largest element; null if there is none."""
         return self._of._call("list_max")
 
     def join(self, between: Expression | str) -> Expression:
-        """Put texts together, with this in between."""
+        """Join texts with this separator."""
         return self._of._call("list_join", between)
 
     def sort(self, *, descending: bool = False) -> Expression:
-        """Put numbers or texts in order; nulls come first."""
+        """Sort numbers or texts; nulls come first."""
         return self._of._call("list_sort", descending)
 
     def unique(self) -> Expression:
-        """Give each element once, in the order of their first places."""
+        """Return each distinct element once, in order of first occurrence."""
         return self._of._call("list_unique")
 
     def reverse(self) -> Expression:
-        """Give the elements from the last to the first."""
+        """Return the elements in reverse order."""
         return self._of._call("list_reverse")

@@ -1,7 +1,7 @@
-"""Where a user wrote an expression.
+"""Where a user wrote an expression: file and line.
 
-Takes the stack at the time an operator runs, gives a file and a line. Costs a walk over a few frames, once, while a
-topology is built. Never reads a file.
+Takes the stack when an operator runs, returns file and line. Costs a walk over a few frames, once, while a topology is
+built. Never reads a file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def here() -> Place:
-    """Give the nearest line outside of the package."""
+    """Return the nearest line outside the package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
@@ -24,7 +24,7 @@ def here() -> Place:
 
 
 def shown(place: Place) -> str:
-    """Give `app.py:12`, the same on every machine."""
+    """Return `app.py:12`, the same on every machine."""
     from stoatflow.plan.functions import _short
 
     return f"{_short(place[0])}:{place[1]}"

@@ -1,6 +1,7 @@
-"""The text of an expression, as it would be written.
+"""The source text of an expression.
 
-Takes a tree, gives text that evaluates to it again (`from stoatflow import ...` aside). Never parsed by anything.
+Takes a tree, returns text that evaluates to it again (apart from `from stoatflow import ...`). Nothing parses this
+text.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SPACES = ("str", "list", "dt")
 
 
 def show(expression: Expression) -> str:
-    """Give it."""
+    """Return the source text of an expression."""
     op, args, fields = expression._op, expression._args, expression._fields
     if op == "lit":
         return repr(fields["value"])
@@ -40,7 +41,7 @@ def show(expression: Expression) -> str:
 
 
 def _is_open(arg: Expression) -> bool:
-    """Does it need parentheses where it is a part of something?"""
+    """Whether it needs parentheses as a part of another expression."""
     negative = arg._op == "lit" and str(arg._fields["value"]).startswith("-")
     return arg._op in INFIX or arg._op == "not" or arg._fields.get("function") in ("pow", "neg") or negative
 
@@ -97,7 +98,7 @@ def _sort(_: dict[str, object], plain: list[str], inner: list[str]) -> str:
 
 
 def _parsed(method: str, usual: str) -> Callable[[dict[str, object], list[str], list[str]], str]:
-    """A method of texts with one argument, and `strict=` behind it."""
+    """Format a method of texts with one argument and `strict=`."""
 
     def shown(_: dict[str, object], plain: list[str], inner: list[str]) -> str:
         given = [] if plain[1] == usual else [plain[1]]

@@ -1,7 +1,7 @@
-"""What can be done with texts: `sf.value.str`.
+"""Methods of texts: `sf.value.str`.
 
-Takes an expression that gives a text, gives further ones. Names and meanings are those of Python's `str`, and `re` for
-patterns; null gives null.
+Takes an expression whose value is a text, returns further expressions. Names and meanings are those of Python's `str`,
+and `re` for patterns; for null the result is null.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ if TYPE_CHECKING:
 
 
 class TextMethods:
-    """What can be done with a text: `sf.value.str`."""
+    """Methods of a text: `sf.value.str`."""
 
     __slots__ = ("_of",)
 
     def __init__(self, of: Expression) -> None:
-        """Made by `Expression.str`."""
+        """Created by `Expression.str`."""
         self._of = of
 
     def lower(self) -> Expression:
-        """Lower case."""
+        """Convert to lower case."""
         return self._of._made("str_lower")
 
     def upper(self) -> Expression:
-        """Upper case."""
+        """Convert to upper case."""
         return self._of._made("str_upper")
 
     def len(self) -> Expression:
-        """Give the number of characters."""
+        """Return the number of characters."""
         return self._of.len()
 
     def strip(self, chars: Expression | str | None = None) -> Expression:
-        """Without these characters at both ends; without any named, without white space."""
+        """Remove these characters at both ends; by default whitespace."""
         return self._of._made("str_strip") if chars is None else self._of._call("str_strip_chars", chars)
 
     def lstrip(self, chars: Expression | str | None = None) -> Expression:
-        """Without these characters (white space) at the start."""
+        """Remove these characters (by default whitespace) at the start."""
         return self._of._call("str_lstrip", *(() if chars is None else (chars,)))
 
     def rstrip(self, chars: Expression | str | None = None) -> Expression:
-        """Without these characters (white space) at the end."""
+        """Remove these characters (by default whitespace) at the end."""
         return self._of._call("str_rstrip", *(() if chars is None else (chars,)))
 
     def split(self, by: str | None = None, n: int = -1) -> Expression:
-        """Give the parts between separators; without one, between runs of white space. At most `n` cuts."""
+        """Split at a separator, or at runs of whitespace without one; at most `n` splits."""
         if by == "":
             raise ValueError("split(''): an empty separator; leave it out to split at white space")
         checked = None if by is None else text("split", by)
@@ -55,80 +55,80 @@ class TextMethods:
         return self._of._call("str_split_n", checked, n)
 
     def contains(self, text_: Expression | str) -> Expression:
-        """Does it contain this?"""
+        """Whether it contains this text."""
         return self._of._made("str_contains", text=text("contains", text_))
 
     def startswith(self, text_: Expression | str) -> Expression:
-        """Does it start with this?"""
+        """Whether it starts with this text."""
         return self._of._made("str_starts_with", text=text("startswith", text_))
 
     def endswith(self, text_: Expression | str) -> Expression:
-        """Does it end with this?"""
+        """Whether it ends with this text."""
         return self._of._made("str_ends_with", text=text("endswith", text_))
 
     def slice(self, start: Expression | int | None = None, stop: Expression | int | None = None) -> Expression:
-        """Give the characters from `start` to before `stop`: `sf.value[start:stop]`."""
+        """Return the characters from `start` to before `stop`: `sf.value[start:stop]`."""
         return self._of._call("slice", start, stop)
 
     def replace(self, old: Expression | str, new: Expression | str, count: Expression | int = -1) -> Expression:
-        """Put another text in place of each occurrence, or of the first `count`."""
+        """Replace each occurrence of a text, or the first `count`."""
         return self._of._call("str_replace", old, new, count)
 
     def removeprefix(self, prefix: Expression | str) -> Expression:
-        """Without this beginning, if it has it."""
+        """Remove this prefix, if present."""
         return self._of._call("str_removeprefix", prefix)
 
     def removesuffix(self, suffix: Expression | str) -> Expression:
-        """Without this end, if it has it."""
+        """Remove this suffix, if present."""
         return self._of._call("str_removesuffix", suffix)
 
     def zfill(self, width: Expression | int) -> Expression:
-        """Fill it with zeros behind the sign."""
+        """Pad with zeros after the sign."""
         return self._of._call("str_zfill", width)
 
     def ljust(self, width: Expression | int, fill: str = " ") -> Expression:
-        """Fill it at the end."""
+        """Pad at the end."""
         return self._of._call("str_ljust", width, _one(fill))
 
     def rjust(self, width: Expression | int, fill: str = " ") -> Expression:
-        """Fill it at the start."""
+        """Pad at the start."""
         return self._of._call("str_rjust", width, _one(fill))
 
     def find(self, what: Expression | str) -> Expression:
-        """Give the place of the first occurrence, or -1."""
+        """Return the index of the first occurrence, or -1."""
         return self._of._call("str_find", what)
 
     def count(self, what: Expression | str) -> Expression:
-        """Give the number of occurrences, without overlaps."""
+        """Return the number of non-overlapping occurrences."""
         return self._of._call("str_count", what)
 
     def matches(self, pattern: str) -> Expression:
-        """Does the pattern occur in it? Write `^...$` for all of it."""
+        """Whether the pattern occurs in it. Write `^...$` to match the whole text."""
         return self._of._call("str_matches", text("matches", pattern))
 
     def extract(self, pattern: str, group: int | str = 1) -> Expression:
-        """Give a group of the first place where the pattern occurs (0: all of it), or null."""
+        """Return a group of the first match of the pattern (0: all of the match), or null."""
         return self._of._call("str_extract", text("extract", pattern), group)
 
     def extract_all(self, pattern: str, group: int | str = 0) -> Expression:
-        """Give everything that the pattern finds, as a list."""
+        """Return all matches of the pattern, as a list."""
         return self._of._call("str_extract_all", text("extract_all", pattern), group)
 
     def replace_regex(self, pattern: str, replacement: str) -> Expression:
-        r"""Put another text in place of what the pattern finds: `\1` and `\g<name>` are its groups."""
+        r"""Replace all matches of the pattern: `\1` and `\g<name>` in the replacement are its groups."""
         return self._of._call("str_replace_regex", text("replace_regex", pattern), text("replace_regex", replacement))
 
     def to_int(self, base: int = 10, *, strict: bool = True) -> Expression:
-        """Give the whole number, as `int(text, base)`; not strict: null for a text that is none."""
+        """Convert to an integer like `int(text, base)`; with `strict=False` null if it isn't one."""
         return self._of._call("str_to_int", base, strict)
 
     def to_timestamp(self, tz: str | None = None, *, strict: bool = True) -> Expression:
-        """Give milliseconds since 1970 of a text in ISO 8601; one without an offset is in `tz` (UTC)."""
+        """Parse ISO 8601 to milliseconds since 1970; a time without an offset is in `tz` (UTC)."""
         return self._of._call("str_to_timestamp", tz or "UTC", strict)
 
 
 def text(method: str, given: Expression | Literal) -> str:
-    """Give it if it is a text; what is prepared once can't be an expression."""
+    """Return a text unchanged; refuse an expression where the engine needs the text in advance."""
     if not isinstance(given, str):
         raise TypeError(f"{method} takes a text, not {type(given).__name__}: it is not evaluated for each record")
     return given

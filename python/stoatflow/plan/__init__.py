@@ -1,6 +1,6 @@
-"""What the user wrote, as frozen data: nodes, the functions they hold, and their JSON.
+"""The user's topology as frozen data: nodes, their functions, and their JSON.
 
-Takes DSL calls, gives the plan that crosses the border once. Never checks what the engine checks.
+Takes DSL calls, returns the plan that is passed to the engine once. Doesn't repeat checks of the engine.
 """
 
 from stoatflow.plan.builder import Handle, PlanBuilder

@@ -1,7 +1,7 @@
-"""What the return annotation of a function says of its results, in the form of the plan.
+"""Derives serdes from the return annotation of a function, as plan data.
 
-Takes a function; gives the name of a built-in serde, `{"pair": [key, value]}`, `{"list": element}`, or `None` where
-nothing is annotated, or nothing that a serde is known for. Never calls the function, and never fails.
+Takes a function; returns the name of a built-in serde, `{"pair": [key, value]}`, `{"list": element}`, or `None` if
+there is no annotation, or none with a known serde. Never calls the function, and never fails.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _MANY = (
 
 
 def returned(function: object) -> Returned:
-    """Give what its results are."""
+    """Return the types of the function's results."""
     while isinstance(function, functools.partial | Awaiting):
         function = function.func if isinstance(function, functools.partial) else function.function
-    # A type is a function too: `map_values(str)`.
+    # A type is also callable: `map_values(str)`.
     return _form(function if isinstance(function, type) else _annotation(function))
 
 
@@ -47,11 +47,11 @@ def _annotation(function: Any) -> object:
     annotation = getattr(function, "__annotations__", {}).get("return")
     if not isinstance(annotation, str):
         return annotation
-    # Of this annotation alone: those of parameters may name what is imported for type checkers only.
+    # Only this annotation is evaluated: those of parameters may name imports for type checkers.
     alone = type("_Alone", (), {"__annotations__": {"return": annotation}})
     try:
         return typing.get_type_hints(alone, {**vars(typing), **getattr(function, "__globals__", {})})["return"]
-    except Exception:  # whatever evaluating it meets: it says nothing then
+    except Exception:  # an annotation that can't be evaluated says nothing
         return None
 
 

@@ -1,7 +1,7 @@
-"""What sources, stores and sinks get that don't say their serdes or their time.
+"""Default serdes and timestamp extractors of sources, stores and sinks.
 
-Takes settings (`default.key.serde`, `default.value.serde`, `default.timestamp.extractor`), gives serdes and a word for
-the plan. A node that says nothing holds one of the two marks below until the plan is encoded.
+Takes settings (`default.key.serde`, `default.value.serde`, `default.timestamp.extractor`), returns serdes and the name
+of an extractor. A node without a serde holds one of the two markers below until the plan is encoded.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from stoatflow.settings import Settings
 
 UNSET_KEY: Serde[bytes] = BuiltinSerde("bytes")
-"""No serde was given for keys: the settings' one, or bytes."""
+"""Marker: no serde was given for keys. Replaced by the default of the settings, or bytes."""
 UNSET_VALUE: Serde[bytes] = BuiltinSerde("bytes")
-"""No serde was given for values."""
+"""Marker: no serde was given for values."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceDefaults:
-    """The settings' own; `None` is what was not set."""
+    """Defaults of the settings; `None` where none is set."""
 
     key: Serde[Any] | None = None
     value: Serde[Any] | None = None
     timestamp: str | None = None
 
     def over(self, others: SourceDefaults) -> SourceDefaults:
-        """Give these, and `others` where one is not set."""
+        """Return these defaults, with those of `others` where one is not set."""
         return SourceDefaults(
             others.key if self.key is None else self.key,
             others.value if self.value is None else self.value,
@@ -37,7 +37,7 @@ class SourceDefaults:
         )
 
     def meant(self, serde: Serde[Any]) -> Serde[Any]:
-        """Give the serde that a node's serde stands for."""
+        """Replace a marker by the default serde; return any other serde unchanged."""
         default = self.key if serde is UNSET_KEY else self.value if serde is UNSET_VALUE else None
         return serde if default is None else default
 
@@ -46,8 +46,8 @@ NO_DEFAULTS = SourceDefaults()
 
 
 def source_defaults(settings: Settings) -> SourceDefaults:
-    """Give the defaults of settings; raise `ConfigError` for those that mean nothing."""
-    from stoatflow._runtime import bridge  # the plan is made of serdes, and the bridge of plans
+    """Return the defaults of settings; raise `ConfigError` for invalid ones."""
+    from stoatflow._runtime import bridge  # imported here: the plan uses serdes, and the bridge uses plans
     from stoatflow.errors import ConfigError
 
     try:

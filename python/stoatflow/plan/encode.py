@@ -1,7 +1,7 @@
-"""From frozen nodes to the JSON that `plan/src/logical.rs` decodes, and the tables beside it.
+"""Encodes frozen nodes as the JSON that `plan/src/logical.rs` decodes, and the tables beside it.
 
-Takes nodes, gives bytes, callables, their names and custom serdes. Never drops a field silently:
-what it has no form for is a bug and raises.
+Takes nodes, returns bytes, callables, their names and custom serdes. Never drops a field silently: a field that can't
+be encoded is a bug, and raises.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class EncodedPlan:
-    """A plan as it crosses the border."""
+    """A plan as it is passed to the engine."""
 
     data: dict[str, Any]
     functions: tuple[Callable[..., Any], ...]
     serdes: tuple[Serde[Any], ...]
     processors: tuple[Callable[[], Any], ...] = ()
     function_uses: tuple[tuple[int, str], ...] = ()
-    """Of each function: the node and the field that name it first."""
+    """For each function, the node and the field that refer to it first."""
     processor_uses: tuple[int, ...] = ()
-    """Of each processor: its node."""
+    """For each processor, its node."""
 
     @property
     def json(self) -> str:
-        """The plan's text."""
+        """The plan as text."""
         return json.dumps(self.data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
     @property
     def function_names(self) -> list[str]:
-        """Names of the functions, in their order."""
+        """Names of the functions, in order."""
         names: list[str] = self.data["functions"]
         return names
 
     @property
     def processor_names(self) -> list[str]:
-        """Names of the processors, in their order."""
+        """Names of the processors, in order."""
         names: list[str] = self.data["processors"]
         return names
 
@@ -146,7 +146,7 @@ class _Tables:
         for field in fields(item):
             content = getattr(item, field.name)
             default = field.default_factory() if field.default_factory is not MISSING else field.default
-            # An expression has no truth: only plain data is compared.
+            # Expressions have no truth value: only plain data is compared.
             plain = isinstance(content, str | int | tuple | Mapping)
             if content is not None and not (plain and content == default):
                 if isinstance(item, Node):
@@ -158,12 +158,12 @@ class _Tables:
 
 
 def awaited(how: Awaiting[Any, Any], index: int) -> dict[str, object]:
-    """Give an async function with what the engine has to know of it."""
+    """Encode an async function with the limits that the engine needs."""
     return {"async": {"udf": index, "concurrency": how.concurrency, "park_after_ms": how.park_after_ms}}
 
 
 def encode(nodes: Sequence[Node], *, shared: bool = True, defaults: SourceDefaults = NO_DEFAULTS) -> EncodedPlan:
-    """Give the plan of these nodes. `shared=False`: what two nodes call stands there twice."""
+    """Encode the plan of these nodes. With `shared=False`, a function that two nodes use gets two entries."""
     tables = _Tables(shared=shared, defaults=defaults)
     encoded = [tables.node(at, node) for at, node in enumerate(nodes)]
     forms = {str(index): returned(call) for index, call in enumerate(tables.functions)}

@@ -1,8 +1,8 @@
-"""What a user passes as a function: checked against its shape, and given a name for messages.
+"""Checks functions of the user against the parameters they get, and names them for messages.
 
-Takes a callable or an expression and the arguments it will be called with; gives a plan function,
-or a `TopologyError` that names the user's line. The shape is the method's, never guessed from the
-callable's arity. Never calls the function. The value objects beside functions are checked here too.
+Takes a callable or an expression and the arguments it will be called with; returns a plan function, or raises a
+`TopologyError` that names the user's line. The method defines the arguments; they are never guessed from the callable's
+arity. Never calls the function. Value objects beside functions are checked here too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOTHING = ()
 
 T = TypeVar("T")
 D = TypeVar("D")
-# Their results are iterated over: for them a function with `yield` is right.
+# Their results are iterated over, so a generator function is allowed.
 _ITERATED = ("flat_map", "flat_map_values", "to(partitioner=)")
 # Called where records are read, or where one has failed: nothing there may wait for an event loop.
 _PLAIN_ONLY = (
@@ -40,7 +40,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def user_line() -> str:
-    """Give `file.py:line` of the nearest caller outside the package."""
+    """Return `file.py:line` of the nearest caller outside the package."""
     frame = sys._getframe(1)
     # The `__init__` of a dataclass has no file of its own.
     while frame.f_back is not None and (
@@ -52,7 +52,7 @@ def user_line() -> str:
 
 
 def display_name(fn: Callable[..., Any], line: str) -> str:
-    """Give `file.py:line name`; a builtin has no file, so it gets the line that passed it."""
+    """Return `file.py:line name`; a builtin has no file, so it gets the line that passed it."""
     target: Any = fn
     if isinstance(target, type):
         return f"{line} {target.__qualname__.rpartition('<locals>.')[2]}"
@@ -67,7 +67,7 @@ def display_name(fn: Callable[..., Any], line: str) -> str:
 
 
 def given(value: object, wanted: type[T], default: D, method: str, line: str, instead: str = "") -> T | D:
-    """Give a value object if it is one, `default` for `None`; raise `TopologyError` for anything else."""
+    """Return a value object of this type, `default` for `None`; raise `TopologyError` for anything else."""
     if value is None and default is not _REQUIRED:
         return default
     if not isinstance(value, wanted):
@@ -80,7 +80,7 @@ def given(value: object, wanted: type[T], default: D, method: str, line: str, in
 
 
 def needed(value: object, wanted: type[T], method: str, line: str, instead: str = "") -> T:
-    """As `given`, where `None` is as wrong as anything else."""
+    """As `given`, but `None` is an error too."""
     return given(value, wanted, _REQUIRED, method, line, instead)
 
 
@@ -89,8 +89,8 @@ def _article(name: str) -> str:
 
 
 def never_runs(fn: Callable[..., Any]) -> str:
-    """Say why calling this does nothing at all, if it is so: its result would have to be awaited or iterated over."""
-    # An object may be callable by an async method of its class.
+    """Return why a plain call would run nothing (the result must be awaited or iterated over); empty if it runs."""
+    # An object may be callable by an async `__call__` of its class.
     for each in (fn, type(fn).__call__):
         if inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each):
             return "is async"
@@ -100,7 +100,7 @@ def never_runs(fn: Callable[..., Any]) -> str:
 
 
 def check_callback(callback: object) -> None:
-    """Raise `TypeError` for what can't be the callback of a schedule."""
+    """Raise `TypeError` if this can't be the callback of a schedule."""
     if not callable(callback):
         raise TypeError(f"schedule() needs a function of (timestamp), not {callback!r}")
     line = user_line()
@@ -119,19 +119,19 @@ def check_callback(callback: object) -> None:
 
 
 def callable_only(fn: object, shape: tuple[str, ...], method: str, line: str, instead: str) -> Udf:
-    """Check a function where an expression has no meaning; `instead` says what to write."""
+    """Check a function where an expression is not allowed; `instead` says what to write."""
     if isinstance(fn, Expression):
         raise TopologyError(f"{line} {method} does not take an expression ({fn!r})", next_step=instead)
     return _callable(fn, shape, method, line)
 
 
 def function(fn: object, shape: tuple[str, ...], method: str, line: str) -> Function:
-    """Check a function or an expression for a method that calls it with `shape`."""
+    """Check a function or an expression for a method that calls it with these arguments."""
     return fn if isinstance(fn, Expression) else _callable(fn, shape, method, line)
 
 
 def pairing(fn: object, method: str, line: str, instead: str) -> Function:
-    """Check what gives a key and a value: a function of `(key, value)`, or two expressions."""
+    """Check what returns a key and a value: a function of `(key, value)`, or two expressions."""
     if isinstance(fn, tuple) and len(fn) == 2:
         return array(*fn)
     if isinstance(fn, Expression) and fn.is_pair:
@@ -140,7 +140,7 @@ def pairing(fn: object, method: str, line: str, instead: str) -> Function:
 
 
 def processor(supplier: object, method: str, line: str) -> ProcessorRef:
-    """Check what makes processors: a class, or a callable without arguments."""
+    """Check a supplier of processors: a class, or a callable without arguments."""
     if not callable(supplier) or isinstance(supplier, Expression):
         raise TopologyError(
             f"{line} {method} needs a Processor class or a function that makes one, not {type(supplier).__name__}",
@@ -178,7 +178,7 @@ def _callable(fn: object, shape: tuple[str, ...], method: str, line: str) -> Udf
             f"{line} {method} got {display}, which {why}: calling it would not run it",
             next_step="pass a function that returns its result; flat_map and flat_map_values take functions with yield",
         )
-    known = signature_of(fn)  # some builtins don't tell; then the first record does
+    known = signature_of(fn)  # `None` for some builtins; then the first record fails
     if known is not None and not accepts(known, len(shape)):
         raise TopologyError(
             f"{line} {method} calls its function with {wanted}, but {display} takes {known}",
@@ -188,7 +188,7 @@ def _callable(fn: object, shape: tuple[str, ...], method: str, line: str) -> Udf
 
 
 def accepts(signature: inspect.Signature, count: int) -> bool:
-    """Can it be called with so many arguments?"""
+    """Whether it can be called with this many arguments."""
     try:
         signature.bind(*[None] * count)
     except TypeError:
@@ -204,7 +204,7 @@ def _advice(signature: inspect.Signature, shape: tuple[str, ...], method: str) -
 
 @functools.cache
 def _short(path: str) -> str:
-    """Give the path below the working directory, else the bare file name: stable on every machine."""
+    """Return the path relative to the working directory, or the bare file name: stable on every machine."""
     try:
         relative = os.path.relpath(path)
     except (ValueError, OSError):

@@ -1,4 +1,4 @@
-"""Values of one name, wherever they stand in a plan's JSON."""
+"""Finds all values of one name in a plan's JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 def named_values(part: object, name: str) -> Iterator[object]:
-    """Give them in the order in which they stand there."""
+    """Return the values in document order."""
     if isinstance(part, dict):
         if name in part:
             yield part[name]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Udf:
-    """A user's function with its name in messages (`app.py:12 is_large`)."""
+    """A user's function, with its name for messages (`app.py:12 is_large`)."""
 
     call: Callable[..., Any]
     display: str
@@ -40,17 +40,17 @@ Function: TypeAlias = Udf | Expression | Aggregation[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProcessorRef:
-    """A user's processor: what makes one, with its name in messages (`app.py:12 Enrich`)."""
+    """A user's supplier of processors, with its name for messages (`app.py:12 Enrich`)."""
 
     supplier: Callable[[], Any]
     display: str
     on_timer: bool = False
-    """Can timers call it?"""
+    """Whether it has `on_timer`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreSpec(Spec):
-    """How a table is kept."""
+    """How a table is stored."""
 
     store: str | None = None
     key: Serde[Any] | None = None
@@ -68,7 +68,7 @@ class StoreSpec(Spec):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreKindSpec(Spec):
-    """What a store keeps."""
+    """The type of a store, with its retention, window size and history."""
 
     type: str
     retention_ms: int | None = None
@@ -80,7 +80,7 @@ class StoreKindSpec(Spec):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimestampFunction:
-    """A timestamp extractor of the user."""
+    """A user's timestamp extractor."""
 
     udf: Udf
 
@@ -90,7 +90,7 @@ Timestamps: TypeAlias = TimestampFunction | Expression | str
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WatermarkSpec(Spec):
-    """When the event time of a source is complete; the strategy is a function, a word, or a word with a number."""
+    """How the watermark of a source is computed: by a function, a named strategy, or a named strategy with a number."""
 
     strategy: object
     idle_ms: int | None = None
@@ -100,7 +100,7 @@ class WatermarkSpec(Spec):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LateFunction:
-    """A function of the user that decides about late records, and the dead-letter topics that it says it names."""
+    """A user's function for late records, and the dead-letter topics that it may name."""
 
     udf: Udf
     topics: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ Late: TypeAlias = "LateFunction | ErrorHandler | str"
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Node:
-    """A DSL call: where it was written, and the user's name for it."""
+    """A DSL call: its line, and the name that the user gave it."""
 
     op: ClassVar[str]
     line: str | None
@@ -136,7 +136,7 @@ class Stream(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Table(Node):
-    """A source of updates, kept as a table."""
+    """A source topic as a table."""
 
     op = "table"
     topic: str
@@ -151,7 +151,7 @@ class Table(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class GlobalTable(Node):
-    """A table that is complete before anything else is read."""
+    """A table that is complete before other input is read."""
 
     op = "global_table"
     topic: str
@@ -179,7 +179,7 @@ class StateStore(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class GlobalStore(Node):
-    """A store that a processor keeps from a topic."""
+    """A global store, which a processor keeps from a topic."""
 
     op = "global_store"
     store: str
@@ -207,7 +207,7 @@ class Scheduled(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Filter(Node):
-    """Keep what fits."""
+    """Keep records that match."""
 
     op = "filter"
     parent: int
@@ -217,7 +217,7 @@ class Filter(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FilterNot(Node):
-    """Drop what fits."""
+    """Drop records that match."""
 
     op = "filter_not"
     parent: int
@@ -227,7 +227,7 @@ class FilterNot(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Map(Node):
-    """Another key and value."""
+    """Map keys and values."""
 
     op = "map"
     parent: int
@@ -236,7 +236,7 @@ class Map(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class MapValues(Node):
-    """Another value."""
+    """Map values."""
 
     op = "map_values"
     parent: int
@@ -247,7 +247,7 @@ class MapValues(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FlatMap(Node):
-    """Any number of keys and values."""
+    """Map each record to any number of keys and values."""
 
     op = "flat_map"
     parent: int
@@ -256,7 +256,7 @@ class FlatMap(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FlatMapValues(Node):
-    """Any number of values."""
+    """Map each value to any number of values."""
 
     op = "flat_map_values"
     parent: int
@@ -266,7 +266,7 @@ class FlatMapValues(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class MapBatches(Node):
-    """Values of many records at once, as columns; `schema` holds name and type of each."""
+    """Map values of many records at once, as columns; `schema` holds name and type of each."""
 
     op = "map_batches"
     parent: int
@@ -279,7 +279,7 @@ class MapBatches(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SelectKey(Node):
-    """Another key."""
+    """Map keys."""
 
     op = "select_key"
     parent: int
@@ -288,7 +288,7 @@ class SelectKey(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Peek(Node):
-    """Look at records."""
+    """Call a function with each record, and pass the record on."""
 
     op = "peek"
     parent: int
@@ -297,7 +297,7 @@ class Peek(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Foreach(Node):
-    """Do something with records, at the end."""
+    """Call a function with each record, at the end of the stream."""
 
     op = "foreach"
     parent: int
@@ -306,7 +306,7 @@ class Foreach(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ForeachBatch(Node):
-    """A function for its effects, with many records at once."""
+    """Call a function with many records at once, at the end of the stream."""
 
     op = "foreach_batch"
     parent: int
@@ -318,7 +318,7 @@ class ForeachBatch(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Merge(Node):
-    """Two streams as one."""
+    """Merge two streams."""
 
     op = "merge"
     parent: int
@@ -327,7 +327,7 @@ class Merge(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Split(Node):
-    """Where branches begin."""
+    """Split a stream into branches."""
 
     op = "split"
     parent: int
@@ -335,7 +335,7 @@ class Split(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Branch(Node):
-    """What fits and no earlier branch of the split took; without a function, what none took."""
+    """A branch: records that match it and no earlier branch of the split; without a function, all the rest."""
 
     op = "branch"
     parent: int
@@ -344,7 +344,7 @@ class Branch(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Repartition(Node):
-    """Walk to the lane of the key."""
+    """Move records to the lanes of their keys."""
 
     op = "repartition"
     parent: int
@@ -354,7 +354,7 @@ class Repartition(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ToTable(Node):
-    """A stream as updates of a table."""
+    """Read a stream as updates of a table."""
 
     op = "to_table"
     parent: int
@@ -384,7 +384,7 @@ class ProcessValues(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class TransformValues(Node):
-    """A transformer of a table's values."""
+    """Transform a table's values with a transformer."""
 
     op = "transform_values"
     parent: int
@@ -395,7 +395,7 @@ class TransformValues(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class GroupByKey(Node):
-    """Group by the key there is."""
+    """Group by the current key."""
 
     op = "group_by_key"
     parent: int
@@ -416,7 +416,7 @@ class GroupBy(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class WindowedBy(Node):
-    """Records of a key in windows."""
+    """Group the records of a key into windows."""
 
     op = "windowed_by"
     parent: int
@@ -426,7 +426,7 @@ class WindowedBy(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class EmitStrategyNode(Node):
-    """When windows give results."""
+    """When windows emit results."""
 
     op = "emit_strategy"
     parent: int
@@ -435,7 +435,7 @@ class EmitStrategyNode(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Cogroup(Node):
-    """One more grouped stream with its aggregator."""
+    """Add a grouped stream with its aggregator."""
 
     op = "cogroup"
     parent: int
@@ -445,7 +445,7 @@ class Cogroup(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Count(Node):
-    """How many records of each key."""
+    """Count the records of each key."""
 
     op = "count"
     parent: int
@@ -454,7 +454,7 @@ class Count(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Reduce(Node):
-    """Values of each key made one."""
+    """Reduce the values of each key to one."""
 
     op = "reduce"
     parent: int
@@ -465,7 +465,7 @@ class Reduce(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Aggregate(Node):
-    """Values of each key made one of another type."""
+    """Aggregate the values of each key."""
 
     op = "aggregate"
     parent: int
@@ -478,7 +478,7 @@ class Aggregate(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Suppress(Node):
-    """Hold updates back."""
+    """Suppress intermediate updates."""
 
     op = "suppress"
     parent: int
@@ -491,7 +491,7 @@ class Suppress(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Joining(Node):
-    """What all joins have; which fields count depends on the two sides."""
+    """Fields of all joins; which of them apply depends on the two sides."""
 
     parent: int
     other: int
@@ -512,28 +512,28 @@ class Joining(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Join(Joining):
-    """Rows with a partner."""
+    """Inner join."""
 
     op = "join"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LeftJoin(Joining):
-    """And those of the left side without."""
+    """Left join."""
 
     op = "left_join"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class OuterJoin(Joining):
-    """And those of the right side without."""
+    """Outer join."""
 
     op = "outer_join"
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Deduplicate(Node):
-    """The first record of each key within a time."""
+    """Keep the first record of each key within a time."""
 
     op = "deduplicate"
     parent: int
@@ -544,7 +544,7 @@ class Deduplicate(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Offload(Node):
-    """Records are parked while a worker answers their requests."""
+    """Park records while a worker answers their requests."""
 
     op = "offload"
     parent: int
@@ -566,7 +566,7 @@ class Offload(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ToStream(Node):
-    """The updates of a table."""
+    """The updates of a table as a stream."""
 
     op = "to_stream"
     parent: int
@@ -594,4 +594,4 @@ NODE_CLASSES: tuple[type[Node], ...] = (
     GroupByKey, GroupBy, WindowedBy, EmitStrategyNode, Cogroup, Count, Reduce, Aggregate, Suppress, Join, LeftJoin,
     OuterJoin, Deduplicate, Offload, ToStream, To,
 )  # fmt: skip
-"""All of them; a test holds their tags equal to the engine's."""
+"""All node classes; a test keeps their tags equal to the engine's."""

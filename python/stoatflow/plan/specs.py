@@ -1,6 +1,6 @@
-"""Parts of DSL calls that are data themselves, equal in fields to those of the engine's `plan/src`.
+"""Parts of DSL calls that are plain data, equal in fields to those of the engine's `plan/src`.
 
-Nodes hold them, and `encode` writes them: what equals its default is left out. None holds a function of the user.
+Nodes hold them, and `encode` writes them without fields that equal their default. None holds a user's function.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spec:
-    """A part of a call that is data itself. What equals its default is not written."""
+    """A part of a call that is plain data. Fields that equal their default are not encoded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +30,7 @@ class IndexSpec(Spec):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RocksDBSpec(Spec):
-    """How RocksDB keeps a store."""
+    """RocksDB options of a store."""
 
     compression: str | None = None
     block_size: int | None = None
@@ -50,7 +50,7 @@ class ExpirySpec(Spec):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowSpec(Spec):
-    """How records of a key are put into windows."""
+    """How records of a key are grouped into windows."""
 
     type: str
     size_ms: int | None = None
@@ -73,7 +73,7 @@ class JoinWindowSpec(Spec):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UntilSpec(Spec):
-    """How long updates are held back."""
+    """How long updates are suppressed."""
 
     type: str
     grace_ms: int | None = None
@@ -82,7 +82,7 @@ class UntilSpec(Spec):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PatienceSpec(Spec):
-    """How long an answer is waited for, and how often it is asked for."""
+    """How long to wait for an answer, and how often to request it."""
 
     timeout_ms: int | None
     attempts: int

@@ -59,14 +59,14 @@ import org.apache.kafka.streams.state.WindowStore;
 import org.apache.kafka.streams.test.TestRecord;
 
 /**
- * Runs a topology of the class path in Kafka Streams' TopologyTestDriver, as often as it is asked to.
+ * Runs a topology of the class path in Kafka Streams' TopologyTestDriver, any number of times.
  *
- * <p>Takes: a file of properties, a folder for state, a folder at the front of the class path. Then
- * from standard input {@code topology CLASS METHOD}, and runs, each of lines with tabs between:
- * {@code run START}, inputs ({@code r TOPIC TIME KEY VALUE [NAME VALUE]...}, {@code w
- * MILLISECONDS}, {@code s} for one that is none of ours), {@code end}. Bytes are Base64, {@code -}
- * stands for null. Gives: JSON, one object a line, {@code done} at the end of each answer. What the
- * topology prints goes to standard error. Java 11 runs it.
+ * <p>Takes a file of properties, a folder for state, and a folder at the front of the class path. Then
+ * reads from standard input {@code topology CLASS METHOD}, and runs, each as lines with tab-separated
+ * fields: {@code run START}, inputs ({@code r TOPIC TIME KEY VALUE [NAME VALUE]...}, {@code w
+ * MILLISECONDS}, {@code s} for an input that is skipped), {@code end}. Bytes are Base64, {@code -}
+ * stands for null. Writes JSON, one object per line, and {@code done} at the end of each answer. Output
+ * of the topology goes to standard error. Needs Java 11.
  */
 public final class Prove {
     private static final String NULL = "-";
@@ -114,7 +114,7 @@ public final class Prove {
         return inputs;
     }
 
-    /** What a user has to mend. */
+    /** An error that the user has to fix. */
     private static final class Refused extends Exception {
         private final String kind;
 
@@ -134,7 +134,7 @@ public final class Prove {
         }
     }
 
-    /** Calls the user's method, which makes the topology: anew for each run. */
+    /** Calls the user's method, which builds the topology, once for each run. */
     private static final class Building {
         private final String className;
         private final String method;
@@ -201,7 +201,7 @@ public final class Prove {
             return new Built(builder.build(), properties);
         }
 
-        /** The arguments that a method is called with; null if it wants something else. */
+        /** The arguments for a method; null if it has parameters of other types. */
         private Object[] arguments(Method one, StreamsBuilder builder) {
             Object[] made = new Object[one.getParameterCount()];
             for (int i = 0; i < made.length; i++) {
@@ -230,7 +230,7 @@ public final class Prove {
             return onto;
         }
 
-        /** main() makes a KafkaStreams; ours only notes what it is given. */
+        /** main() creates a KafkaStreams; our class of that name only records its arguments. */
         private Built ofMain(Method main) throws Refused, ReflectiveOperationException {
             Class<?> ours = Class.forName("org.apache.kafka.streams.KafkaStreams");
             ours.getField("topology").set(null, null);
@@ -434,7 +434,7 @@ public final class Prove {
                     name, new ByteArrayDeserializer(), new ByteArrayDeserializer()));
         }
 
-        /** What is behind the serdes: bytes. */
+        /** Writes the rows of a store as bytes, from the store behind the serdes. */
         @SuppressWarnings("unchecked")
         private void contents(String name, StateStore store) throws ReflectiveOperationException {
             String type = store.getClass().getName();
@@ -477,7 +477,7 @@ public final class Prove {
             }
         }
 
-        /** Versions cannot be iterated over: the latest of each key that the inputs or the changelog have. */
+        /** Versions cannot be iterated over: reads the latest of each key in the inputs or the changelog. */
         private void versions(String name, KeyValueStore<Bytes, byte[]> store) {
             say(Map.of("store", name, "timed", true));
             Set<Bytes> asked = new TreeSet<>(keys);

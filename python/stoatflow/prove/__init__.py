@@ -1,6 +1,7 @@
-"""`stoatflow prove`: a topology in Java and its port do the same with the same inputs, or where they first differ.
+"""`stoatflow prove`: compares a topology in Java with its port on the same inputs, and shows where they first differ.
 
-`inputs` reads and writes them, `generate` makes some, `recording` takes them from topics; `java` finds Java and the
-class path, `jvm` runs Kafka Streams' TopologyTestDriver, `ours` the engine's; `compare` finds the first difference,
-`shorten` the fewest inputs that show it, `hints` what is known of it, `report` says it. `proving` does it all.
+`inputs` reads and writes inputs, `generate` creates random ones, `recording` reads them from topics; `java` finds Java
+and the class path, `jvm` runs Kafka Streams' TopologyTestDriver, `ours` the engine's; `compare` finds the first
+difference, `shorten` the fewest inputs that show it, `hints` its possible reasons, `report` prints it. `proving`
+combines all of them.
 """

@@ -1,7 +1,7 @@
-"""The first difference between two runs of the same inputs.
+"""Finds the first difference between two runs of the same inputs.
 
-Takes two `Run`s; gives a `Difference`, or nothing. Topics are compared input by input, in the order of their records;
-stores as they are at the end. Pure.
+Takes two `Run`s; returns a `Difference`, or nothing. Topics are compared input by input, in the order of their records;
+stores by their final state. Pure.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ PARTS: tuple[Part, ...] = ("key", "value", "timestamp", "headers")
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs first."""
+    """The first difference."""
 
     kind: Kind
     place: str
-    """The topic or store; of a failure the side that fails."""
+    """The topic or store; for a failure, the side that failed."""
     at: int | None
-    """The number of the input that it came with; stores are compared behind all inputs."""
+    """Number of the input that produced it; stores are compared after all inputs."""
     java: Output | Row | None = None
     python: Output | Row | None = None
     parts: tuple[Part, ...] = ()
-    """What differs of them, if both are there."""
+    """The parts of the records that differ, if both exist."""
     java_failure: Failure | None = None
     python_failure: Failure | None = None
     java_all: tuple[Output, ...] = ()
     python_all: tuple[Output, ...] = ()
-    """Of a topic: all records that came with that input."""
+    """For a topic, all records that this input produced."""
 
     def is_like(self, other: Difference) -> bool:
-        """Is it in the same place?"""
+        """Whether it is in the same place."""
         return (self.kind == "failure", self.kind == "row", self.place) == (
             other.kind == "failure",
             other.kind == "row",
@@ -51,15 +51,15 @@ class Rules:
     """How to compare."""
 
     same_json: bool = False
-    """JSON values that say the same are the same, however they are written."""
+    """JSON values that are equal are the same, whatever their text."""
     stores: tuple[tuple[str, str], ...] = ()
-    """Stores that are compared: names in Java and in Python."""
+    """Stores to compare: names in Java and in Python."""
 
 
 def compare(java: Run, python: Run, rules: Rules) -> Difference | None:
-    """Give the first difference."""
+    """Return the first difference."""
     ends = [run.failure.at for run in (java, python) if run.failure is not None]
-    # What came with the input that failed is not committed, or half done.
+    # The outputs of the input that failed are not committed, or incomplete.
     end = min(ends, default=None)
     found = _records(java, python, rules, end)
     if found is not None:
@@ -74,7 +74,7 @@ def compare(java: Run, python: Run, rules: Rules) -> Difference | None:
 
 
 def failed_together(java: Run, python: Run) -> int | None:
-    """Give the input at which both failed."""
+    """Return the input at which both failed, if it is the same."""
     if java.failure is None or python.failure is None or java.failure.at != python.failure.at:
         return None
     return java.failure.at
@@ -113,7 +113,7 @@ def _of_input(topic: str, at: int, java: list[Output], python: list[Output], rul
             return replace(found, java=left, python=right)
         parts = _differ(left, right, rules)
         if parts:
-            # One more record on a side shifts the others: then it is that one which is told.
+            # One extra record on a side shifts the others: report the extra one.
             if len(java) > len(python) and left not in python:
                 return replace(found, java=left)
             if len(python) > len(java) and right not in java:
@@ -152,7 +152,7 @@ def _plain(one: Output | Row, rules: Rules) -> Output | Row:
         said = json.loads(one.value)
     except ValueError:
         return one
-    # 1 and 1.0 are one number in JSON, and both are what Python calls equal; true is none of them.
+    # 1 and 1.0 are the same number in JSON, and equal in Python; true is not a number.
     return replace(one, value=json.dumps(_numbers(said), sort_keys=True).encode())
 
 

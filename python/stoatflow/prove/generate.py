@@ -1,8 +1,8 @@
-"""Inputs made by chance, from the serdes that a topology has for its sources.
+"""Random inputs, from the serdes of a topology's sources.
 
-Takes the physical plan, a seed, and what values look like where a serde doesn't say it: shapes, or records to be like.
-Gives inputs: keys that repeat, timestamps in and out of order at the distances of the topology's own windows,
-tombstones for tables, headers, steps of the wall clock. The same seed gives the same inputs.
+Takes the physical plan, a seed, and, where a serde doesn't define its values, their shapes or sample records. Returns
+inputs: keys that repeat, timestamps in and out of order at the distances of the topology's own windows, tombstones for
+tables, headers, steps of the wall clock. The same seed gives the same inputs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stoatflow.errors import ConfigError
 from stoatflow.prove.inputs import ClockStep, Header, Input, InputRecord
 
 START_MS = 1_700_000_000_000
-"""Where time begins: in 2023."""
+"""First timestamp, in 2023."""
 _WORDS = ("ann", "bob", "cyd", "dee", "eve", "kafka", "streams", "to", "be", "or", "not", "Hello", "")
 _KEYS = ("ann", "bob", "cyd", "dee", "eve", "fay")
 _SPANS = (1, 10, 100, 1_000, 10_000, 60_000)
@@ -30,20 +30,20 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Shapes:
-    """What is known of keys and values beside their serdes, by topic."""
+    """What is known about keys and values besides their serdes, by topic."""
 
     keys: Mapping[str, Any]
     values: Mapping[str, Any]
     like: Sequence[InputRecord] = ()
-    """Records whose keys and values are taken as they are."""
+    """Records whose keys and values are used unchanged."""
 
 
 class Generator:
-    """Makes the inputs of one topology."""
+    """Generates the inputs of one topology."""
 
     def __init__(self, plan: dict[str, Any], shapes: Shapes, seed: int, *, nulls: bool = False) -> None:
-        """Raise `ConfigError` for a topic whose records can't be made."""
-        self._dice = random.Random(seed)  # noqa: S311  # no secret: a seed repeats a run
+        """Raise `ConfigError` for a topic whose records can't be generated."""
+        self._dice = random.Random(seed)  # noqa: S311  # not for secrets: a seed repeats a run
         self._nulls, self._plan = nulls, plan
         self._spans = spans(plan)
         self._now = START_MS
@@ -62,11 +62,10 @@ class Generator:
             )
             for topic, source in sorted(self._sources.items())
         }
-        # Tables are read by what comes later, so that they get much at the beginning.
         self._topics = sorted(self._sources)
 
     def inputs(self, count: int) -> list[Input]:
-        """Give so many inputs."""
+        """Return `count` inputs."""
         made: list[Input] = []
         while len(made) < count:
             if made and self._dice.random() < 0.04:
@@ -77,6 +76,7 @@ class Generator:
 
     def _record(self, *, early: bool) -> InputRecord:
         dice = self._dice
+        # Tables get more of the early records: later records are joined with their rows.
         topics = sorted(self._tables) if early and self._tables and dice.random() < 0.6 else self._topics
         topic = dice.choice(topics)
         key, value = (maker.draw(dice) for maker in self._made[topic])
@@ -165,7 +165,7 @@ _PLAIN = {
 
 
 def _check(shape: Any, spec: str) -> None:
-    """Raise for a shape that is none, or that the serde can't write."""
+    """Raise for an invalid shape, or one that the serde can't write."""
     if isinstance(shape, str) and shape not in _TYPES:
         raise ValueError(f"{shape!r} is no type: {', '.join(_TYPES)}")
     if isinstance(shape, list) and not shape:
@@ -192,7 +192,7 @@ def _drawn(shape: Any, dice: random.Random) -> Any:
         return dice.choice(_INTEGERS)
     if shape == "float":
         return dice.choice(_FLOATS)
-    # What is no type is a number or a word that is always the same.
+    # Anything that is no type is a constant number or text.
     return {"bool": dice.random() < 0.5, "null": None}.get(shape, shape)
 
 
@@ -209,7 +209,7 @@ def _encoded(spec: str, value: Any) -> bytes | None:
 
 
 def spans(plan: dict[str, Any]) -> tuple[int, ...]:
-    """Give the durations that a plan has (windows, grace, gaps): inputs are spread by them."""
+    """Return the durations in a plan (windows, grace, gaps): timestamps are spread by them."""
     found: set[int] = set()
 
     def look(at: Any, name: str = "") -> None:
@@ -228,7 +228,7 @@ def spans(plan: dict[str, Any]) -> tuple[int, ...]:
 
 
 def _tables(plan: dict[str, Any]) -> set[str]:
-    """Give the topics that are read as tables."""
+    """Return the topics that are read as tables."""
     names = {source["id"]: source["topics"] for source in plan["sources"]}
     nodes = {node["id"]: node for node in plan["nodes"]}
     found: set[str] = set()

@@ -1,7 +1,7 @@
-"""What is known of a difference: slips that ports often have, and what is decided to be different.
+"""Hints about a difference: frequent mistakes in ports, and deliberate differences from Kafka Streams.
 
-Takes a difference and the physical plan; gives sentences. A hint never makes a difference an equality. The decisions
-are those of docs/adr/0006 and 0007, each with the operators at which it shows. Pure.
+Takes a difference and the physical plan; returns sentences. A hint never removes a difference. The decisions are those
+of docs/adr/0006 and 0007, each with the operators at which it is visible. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stoatflow.prove.runs import Output, Row
 
 
 class Decision(NamedTuple):
-    """A point of a decision, and when it may be what is seen."""
+    """A point of a decision, and when it may explain a difference."""
 
     where: str
     text: str
@@ -24,10 +24,10 @@ class Decision(NamedTuple):
 
 
 class Shown:
-    """What a topology has, as far as decisions ask."""
+    """The properties of a topology that decisions depend on."""
 
     def __init__(self, plan: dict[str, Any], place: str, text: str) -> None:
-        """Look through the physical plan, for what leads to a topic or store, and the text of `describe()`."""
+        """Examine the physical plan upstream of a topic or store, and the text of `describe()`."""
         nodes = [node["op"] for node in leading_to(plan, place)]
         self.ops = {op["op"] for op in nodes}
         used = {store for op in nodes for store in _stores(op)}
@@ -40,12 +40,12 @@ class Shown:
         )
 
     def has(self, *ops: str) -> bool:
-        """Are all of them there?"""
+        """Whether all of these operators occur."""
         return self.ops.issuperset(ops)
 
 
 def leading_to(plan: dict[str, Any], place: str) -> list[dict[str, Any]]:
-    """Give the nodes from which something comes to a topic or store; all, where that can't be told."""
+    """Return the nodes upstream of a topic or store; all nodes if that is unknown."""
     nodes: dict[int, dict[str, Any]] = {node["id"]: node for node in plan["nodes"]}
     sinks = {sink["id"] for sink in plan["sinks"] if sink.get("topic") == place}
     stores = {store["id"] for store in plan["stores"] if store["name"] == place}
@@ -65,13 +65,13 @@ def leading_to(plan: dict[str, Any], place: str) -> list[dict[str, Any]]:
         if number not in found:
             found.add(number)
             waiting += above.get(number, ())
-            # Who shares a store may have written what is read there.
+            # A node that shares a store may have written what is read there.
             waiting += [other for store in _stores(nodes[number]["op"]) for other in users.get(store, ())]
     return [nodes[number] for number in sorted(found)] or list(nodes.values())
 
 
 def _stores(op: Any) -> set[int]:
-    """Give the numbers of the stores that an operator names."""
+    """Return the numbers of the stores that an operator uses."""
     found: set[int] = set()
     for name, value in op.items() if isinstance(op, dict) else ():
         if name.endswith(("store", "stores")):
@@ -152,7 +152,7 @@ DECISIONS = (
 
 
 def known(difference: Difference, plan: dict[str, Any], text: str) -> list[str]:
-    """Give the decisions that may be what is seen; `text` is what `describe()` gives."""
+    """Return the decisions that may explain the difference; `text` is that of `describe()`."""
     shown = Shown(plan, difference.place, text)
     if difference.kind == "failure" or _headers_only(difference):
         return []
@@ -160,7 +160,7 @@ def known(difference: Difference, plan: dict[str, Any], text: str) -> list[str]:
 
 
 def slips(difference: Difference) -> list[str]:
-    """Give what ports often get wrong and that looks like this."""
+    """Return frequent mistakes in ports that look like this difference."""
     java, python = difference.java, difference.python
     found: list[str] = []
     if difference.kind == "order":

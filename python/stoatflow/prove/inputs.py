@@ -2,7 +2,7 @@
 
 `{"topic": "orders", "key": "ann", "value": "{...}", "timestamp": 1700000000000, "headers": [["trace", "7"]]}` is a
 record, `{"advance_wall_clock_ms": 60000}` a step. Text is UTF-8; `{"base64": "..."}` and `{"json": ...}` are other ways
-to say bytes; what is neither is written with the serde of the topic. Pure, but for the file.
+to write bytes; any other value is serialized with the serde of the topic. Pure, except for the file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class InputRecord:
 
 @dataclass(frozen=True, slots=True)
 class ClockStep:
-    """The wall clock of both sides moves on."""
+    """A step of both sides' wall clock."""
 
     ms: int
 
@@ -47,13 +47,13 @@ Input: TypeAlias = "InputRecord | ClockStep"
 
 
 def read(path: Path, serdes: Callable[[str], Serdes | None]) -> list[Input]:
-    """Read a file; `serdes` gives those of a topic. Raise `ConfigError`, with the line."""
+    """Read a file; `serdes` returns those of a topic. Raise `ConfigError` that names the line."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the inputs {path} can't be read: {error}", next_step="name a file of JSON lines") from error
     found: list[Input] = []
-    # Not splitlines(): it ends lines at more than JSON does.
+    # Not splitlines(): it also splits at characters that JSON allows in a line.
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
@@ -65,7 +65,7 @@ def read(path: Path, serdes: Callable[[str], Serdes | None]) -> list[Input]:
 
 
 def parse(said: Any, serdes: Callable[[str], Serdes | None]) -> Input:
-    """Give the input that a line of JSON says; raise `ValueError`, `KeyError` or `TypeError`."""
+    """Parse a line of JSON to an input; raise `ValueError`, `KeyError` or `TypeError`."""
     if not isinstance(said, dict):
         raise TypeError("it is no JSON object")
     if _STEP in said:
@@ -103,7 +103,7 @@ def _bytes(said: Any, part: str, serde: Serde[Any] | None) -> bytes | None:
 
 
 def line(given: Input) -> str:
-    """Give the line of JSON that says an input."""
+    """Return an input as a line of JSON."""
     if isinstance(given, ClockStep):
         return json.dumps({_STEP: given.ms})
     said: dict[str, Any] = {"topic": given.topic, "key": spelt(given.key), "value": spelt(given.value)}
@@ -114,7 +114,7 @@ def line(given: Input) -> str:
 
 
 def spelt(data: bytes | None) -> Any:
-    """Give bytes as text, where they are some that people can read, else as Base64."""
+    """Return bytes as text if they are readable, otherwise as Base64."""
     if data is None:
         return None
     try:
@@ -127,7 +127,7 @@ def spelt(data: bytes | None) -> Any:
 
 
 def write(path: Path, given: Iterable[Input]) -> int:
-    """Write a file; give how many inputs it has."""
+    """Write a file; return the number of inputs."""
     count = 0
     with path.open("w", encoding="utf-8") as file:
         for one in given:

@@ -1,6 +1,6 @@
-"""Java, and the class path on which a topology runs beside Kafka Streams' test utilities.
+"""Finds Java, and a class path on which a topology runs with Kafka Streams' test utilities.
 
-Takes jars, folders and class paths of the user; gives the command's parts. Knows what is missing before Java is
+Takes jars, folders and class paths of the user; returns the parts of the command. Checks what is missing before Java is
 started, and says how to get it. With a version it fetches Kafka Streams with Maven, once, into the cache.
 """
 
@@ -45,7 +45,7 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 def find_java() -> str:
-    """Give the `java` of JAVA_HOME or PATH that can run a source file; raise `ConfigError`."""
+    """Return the `java` of JAVA_HOME or PATH that can run a source file; raise `ConfigError`."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None or not os.access(java, os.X_OK):
@@ -61,9 +61,9 @@ def find_java() -> str:
 
 
 def compiled(java: str, source: Path, path: ClassPath) -> Path | None:
-    """Give a folder with the classes of a source file, compiled once for this Java and Kafka Streams.
+    """Return a folder with the classes of a source file, compiled once for this Java and Kafka Streams.
 
-    None where that can't be had, such as without a folder to keep them in: Java runs the source as well, only later.
+    `None` if that fails, such as without a writable cache: Java can run the source too, with a slower start.
     """
     text = "\0".join([_said([java, "-version"]), path.version() or str(path), source.read_text("utf-8")])
     folder = cache() / f"{source.stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
@@ -80,7 +80,7 @@ def compiled(java: str, source: Path, path: ClassPath) -> Path | None:
             if done.returncode == 0:
                 partial.rename(folder)
     except OSError:
-        # Not there, or not to be written; or another process was quicker.
+        # javac is missing, the cache is not writable, or another process was faster.
         pass
     return folder if folder.is_dir() else None
 
@@ -94,17 +94,17 @@ def _said(command: list[str]) -> str:
 
 
 class ClassPath:
-    """What the user named, looked through."""
+    """The class path that the user gave, searched."""
 
     def __init__(self, given: Iterable[str], unpacked: Path, version: str | None = None) -> None:
-        """Take `--java` (jars, folders, class paths); `unpacked` is a folder for jars of Spring Boot."""
+        """Take `--java` (jars, folders, class paths); `unpacked` is a folder for unpacked jars of Spring Boot."""
         self._unpacked = unpacked
         self.parts = [part for one in given for part in self._parts(one)]
         if version is not None:
             self.parts += sorted(fetched(version).glob("*.jar"))
 
     def __str__(self) -> str:
-        """Give it as java takes it."""
+        """Return the class path in java's form."""
         return os.pathsep.join(map(str, self.parts))
 
     def check(self) -> None:
@@ -126,7 +126,7 @@ class ClassPath:
             )
 
     def version(self) -> str | None:
-        """Tell which Kafka Streams it has, if a jar says so."""
+        """Return the version of Kafka Streams, if a jar tells it."""
         for part in self.parts:
             found = _VERSION.fullmatch(part.name)
             if found is not None:
@@ -138,11 +138,11 @@ class ClassPath:
         return None
 
     def has(self, name: str) -> bool:
-        """Is there a file of this name?"""
+        """Whether there is a file with this name."""
         return any((part / name).is_file() if part.is_dir() else name in _names(part) for part in self.parts)
 
     def classes(self, simple: str) -> list[str]:
-        """Give the full names of classes that are called so."""
+        """Return the full names of classes with this simple name."""
         found: set[str] = set()
         for part in self.parts:
             names: Iterable[str] = _names(part)
@@ -177,7 +177,7 @@ class ClassPath:
         return found
 
     def _jar(self, path: Path) -> Iterator[Path]:
-        """Give the jar; one of Spring Boot, which Java can't look into, is unpacked."""
+        """Return the jar; a jar of Spring Boot, whose nested jars Java can't read, is unpacked."""
         if not any(name.startswith(_BOOT) for name in _names(path)):
             yield path
             return
@@ -206,12 +206,12 @@ def _read(part: Path, name: str) -> bytes | None:
 
 
 def cache() -> Path:
-    """Name the folder that keeps what was fetched."""
+    """Return the folder that keeps fetched jars."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stoatflow" / "prove"
 
 
 def fetched(version: str) -> Path:
-    """Give the folder with Kafka Streams of a version and its test utilities; Maven fills it the first time."""
+    """Return the folder with a version of Kafka Streams and its test utilities; Maven fills it the first time."""
     if re.fullmatch(r"\d+\.\d+\.\d+[\w.-]*", version) is None:
         raise ConfigError(f"--kafka-streams {version} is no version", next_step="write one such as 4.1.1")
     folder = cache() / f"kafka-streams-{version}"
@@ -234,7 +234,7 @@ def fetched(version: str) -> Path:
         try:
             partial.rename(folder)
         except OSError:
-            # Another process was quicker: what it fetched is the same.
+            # If another process was faster, it has fetched the same.
             if not folder.is_dir():
                 raise
     finally:

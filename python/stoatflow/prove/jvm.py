@@ -1,7 +1,7 @@
-"""A JVM with Kafka Streams' TopologyTestDriver: runs the Java topology, as often as it is asked to.
+"""A JVM with Kafka Streams' TopologyTestDriver, which runs the Java topology any number of times.
 
-Takes java, a class path, class and method, a configuration; inputs. Gives a `Run`. Owns the process and its folder, in
-memory where the machine has one. What the topology prints or logs is kept, for the end of an error.
+Takes java, a class path, class and method, a configuration; inputs. Returns a `Run`. Owns the process and its folder,
+in memory where possible. The last lines that the topology prints or logs are appended to errors.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _FORMS = (
     "a StreamsBuilder may give nothing; main is called too, and stops at its KafkaStreams"
 )
 _INTERNAL = re.compile(r"-repartition$|-subscription-(registration|response)-.*topic$", re.IGNORECASE)
-# Much is started and stopped, and little computed.
+# The JVM starts often and computes little.
 _OPTIONS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
 def in_memory() -> str | None:
-    """Name a folder that is in memory: stores are made and removed for every run."""
+    """Return a folder that is in memory: stores are created and removed for every run."""
     shared = "/dev/shm"  # noqa: S108  # folders made there have random names
     return shared if os.access(shared, os.W_OK) else None
 
@@ -43,12 +43,12 @@ class KafkaStreams:
     """One topology in one JVM."""
 
     def __init__(self, jars: Sequence[str], version: str | None, topology: str, config: dict[str, str]) -> None:
-        """Take what the command line says; `topology` is `CLASS::METHOD`."""
+        """Take the options of the command line; `topology` is `CLASS::METHOD`."""
         self._topology, self._config, self._jars, self._version = topology, config, jars, version
         self._java: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> KafkaStreams:
-        """Start; raise `ConfigError` for all that can't work."""
+        """Start the JVM; raise `ConfigError` if it can't work."""
         self._folder = tempfile.TemporaryDirectory(prefix="stoatflow-prove-", dir=in_memory())
         try:
             self._start(Path(self._folder.name))
@@ -70,7 +70,7 @@ class KafkaStreams:
         classes = compiled(java, SOURCE, self._path)
         path = os.pathsep.join([str(front), *([] if classes is None else [str(classes)]), str(self._path)])
         program = str(SOURCE) if classes is None else SOURCE.stem
-        self._java = subprocess.Popen(  # noqa: S603  # Java of the user, with jars of the user
+        self._java = subprocess.Popen(  # noqa: S603  # the user's Java, with the user's jars
             [java, *_OPTIONS, "-cp", path, program, str(properties), str(folder / "state"), str(front)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -80,7 +80,7 @@ class KafkaStreams:
         )
 
     def use(self, topology: str) -> None:
-        """Take another topology of the same class path; raise `ConfigError`."""
+        """Switch to another topology of the same class path; raise `ConfigError`."""
         name, _, self._method = topology.replace("#", "::").partition("::")
         if not name or not self._method.isidentifier():
             raise ConfigError(f"--topology {topology} is no CLASS::METHOD", next_step=f"name {_FORMS}")
@@ -92,7 +92,7 @@ class KafkaStreams:
                 f"the Java topology reads topics by the pattern {said['patterns'][0]}, which a proof can't",
                 next_step="let it read a list of topics for the proof",
             )
-        # Without the application's name in front, as it has them.
+        # Without the application id as prefix, as the test driver names them.
         internal = frozenset(name for name in topics & sinks if _INTERNAL.search(name))
         self.described = Described(
             topology,
@@ -109,7 +109,7 @@ class KafkaStreams:
         """End the JVM, remove its folder."""
         java, self._java = self._java, None
         if java is not None:
-            # It ends with its input. One that has ended before has left some unread.
+            # The JVM ends with its input. One that ended earlier has not read all of it.
             with contextlib.suppress(BrokenPipeError):
                 _pipe(java.stdin).close()
             try:
@@ -122,7 +122,7 @@ class KafkaStreams:
         self._folder.cleanup()
 
     def run(self, inputs: Sequence[Input], start: int) -> Run:
-        """Run the topology from its beginning with these inputs; the wall clock starts at `start`."""
+        """Run the topology from a fresh start with these inputs; the wall clock starts at `start`."""
         run = Run()
         for said in self._answers([f"run\t{start}", *map(self._asked, inputs), "end"]):
             _note(run, said)
@@ -243,7 +243,7 @@ def _data(text: str | None) -> bytes | None:
 
 
 def _escaped(text: str) -> str:
-    """As Java's properties want it."""
+    """Escape a text for Java's properties."""
     plain = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     plain = "".join("\\" + each if each in " :=#!" else each for each in plain)
     units = plain.encode("utf-16-be", "surrogatepass")

@@ -1,7 +1,7 @@
-"""The Python topology in the engine's test driver: one lane, a commit per record.
+"""Runs the Python topology in the engine's test driver: one lane, a commit per record.
 
-Takes a topology and settings; inputs. Gives a `Run`. Stores that hold what waits (joins of streams, suppressions,
-foreign-key subscriptions, timers) are not compared: their rows are the engine's own.
+Takes a topology and settings; inputs. Returns a `Run`. Stores with pending state (stream-stream joins, suppressions,
+foreign-key subscriptions, timers) are not compared: the format of their rows is the engine's own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Ours:
     """One topology."""
 
     def __init__(self, topology: Topology, name: str, settings: Settings) -> None:
-        """Build it for these settings; raise `ConfigError` or `TopologyError`."""
+        """Build the topology for these settings; raise `ConfigError` or `TopologyError`."""
         settings.check()
         self.topology, self._settings = topology.for_settings(settings), settings
         self.plan: dict[str, Any] = json.loads(self.topology.plan.physical_json)
@@ -51,17 +51,17 @@ class Ours:
         )
 
     def source_serdes(self, topic: str) -> Serdes | None:
-        """Give the serdes with which a topic is read, if it is."""
+        """Return the serdes with which a topic is read, if it is a source."""
         return self._serdes(next((one for one in self.plan["sources"] if topic in one["topics"]), None))
 
     def sink_serdes(self, topic: str) -> Serdes | None:
-        """Give the serdes with which a topic is written, if that is known."""
+        """Return the serdes with which a topic is written, if known."""
         sinks = self.plan["sinks"]
         of_topic = [one for one in sinks if one.get("topic") == topic] or [one for one in sinks if not one.get("topic")]
         return self._serdes(of_topic[0] if of_topic else None)
 
     def store_serdes(self, store: str) -> Serdes | None:
-        """Give the serdes of a store."""
+        """Return the serdes of a store."""
         return self._serdes(next((one for one in self.plan["stores"] if one["name"] == store), None))
 
     def _serdes(self, found: dict[str, Any] | None) -> Serdes | None:
@@ -71,9 +71,9 @@ class Ours:
         return planned(spec, self.topology.custom_serde)
 
     def run(self, inputs: Sequence[Input], start: int) -> Run:
-        """Run it with these inputs, the wall clock beginning at `start`."""
+        """Run the topology with these inputs; the wall clock starts at `start`."""
         run = Run()
-        # What functions print is no part of a report.
+        # Output of the user's functions must not mix with the report.
         with contextlib.redirect_stdout(sys.stderr):
             try:
                 driver = TopologyTestDriver(self.topology, self._settings, start=start)

@@ -1,8 +1,8 @@
-"""Runs both topologies on the same inputs, and finds the first difference and the inputs that are needed for it.
+"""Runs both topologies on the same inputs, finds the first difference, and the fewest inputs that show it.
 
-Takes what the command line says; gives a `Proof`. Both sides run with one partition and one lane, a commit per input
-and without record caches, which would let out as many updates as there are commits. Where both sides fail with the same
-input, it is left out and told, so that what comes behind it is compared too.
+Takes the options of the command line; returns a `Proof`. Both sides run with one partition and one lane, a commit per
+input and without record caches, which would make the number of updates depend on commits. An input with which both
+sides fail is left out and reported, so that the inputs behind it are compared too.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class Together:
 
 @dataclass
 class Proof:
-    """What was found."""
+    """The result of a comparison."""
 
     java: Described
     python: Described
     inputs: list[Input]
-    """Those that were compared: without those of `failed`."""
+    """Inputs that were compared, without those of `failed`."""
     compared: dict[str, int]
-    """Topics with the number of records that are the same."""
+    """Number of equal records, by topic."""
     stores: dict[str, int]
-    """Stores with the number of rows that are the same."""
+    """Number of equal rows, by store."""
     shortened: Shortened | None = None
     failed: list[Together] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -59,18 +59,18 @@ class Proof:
 
     @property
     def difference(self) -> Difference | None:
-        """The first one; `at` counts in `shortened.inputs`."""
+        """The first difference; `at` counts in `shortened.inputs`."""
         return None if self.shortened is None else self.shortened.difference
 
 
 def settings_of_ours(given: Settings) -> Settings:
-    """Give the settings that the Python topology is proven with."""
+    """Return the settings for the Python topology's runs."""
     forced = {f"emit.interval.ms.kstreams.{name}": 0 for name in _INTERVALS}
     return given.with_defaults({**DEFAULTS, **_OF_OURS}).with_values({**_OF_BOTH, **forced, "lanes.count": 1})
 
 
 def config_of_java(given: Settings) -> dict[str, str]:
-    """Give the configuration that the Java topology is proven with."""
+    """Return the configuration for the Java topology's runs."""
     named = {name: given.get(name) for name in given}
     forced = {f"__emit.interval.ms.kstreams.{name}__": 0 for name in _INTERVALS}
     old = {} if "cache.max.bytes.buffering" not in named else {"cache.max.bytes.buffering": 0}
@@ -94,7 +94,7 @@ class Both:
         return self.java.run(inputs, self.start), self.python.run(inputs, self.start)
 
     def rules(self, java: Run, python: Run) -> Rules:
-        """Pair the stores that both sides can show."""
+        """Pair the stores that can be read on both sides."""
         pairs = [(name, self.renamed.get(name, name)) for name in sorted(java.stores)]
         return Rules(self.same_json, tuple(pair for pair in pairs if pair[1] in python.stores))
 
@@ -107,7 +107,7 @@ class Both:
 def prove(
     both: Both, inputs: Sequence[Input], *, most_runs: int, tell: Callable[[str], object] = lambda _: None
 ) -> Proof:
-    """Compare; shorten what differs in at most so many runs. Raise `ConfigError` if nothing could be compared."""
+    """Compare; shorten inputs that differ, in at most `most_runs` runs. Raise `ConfigError` if nothing was compared."""
     kept = list(inputs)
     _check_topics(both, kept)
     both.start = next((one.timestamp for one in kept if isinstance(one, InputRecord)), 0)
@@ -158,7 +158,7 @@ def _check_topics(both: Both, inputs: Sequence[Input]) -> None:
 
 
 def _check_start(java: Run, python: Run) -> None:
-    """Raise `ConfigError` for a side that can't even begin."""
+    """Raise `ConfigError` if a side fails before the first input."""
     for side, run in (("Java", java), ("Python", python)):
         failure = run.failure
         if failure is not None and failure.at < 0:
@@ -172,7 +172,7 @@ def _check_start(java: Run, python: Run) -> None:
 
 
 def _note(proof: Proof, both: Both, rules: Rules, java: Run, python: Run) -> None:
-    """Say what was not compared, and where the topologies are not alike."""
+    """Note what was not compared, and where the topologies differ."""
     left, right = both.java.described, both.python.described
     for what, theirs, ours in (
         ("reads the topic", left.topics, right.topics),
@@ -208,7 +208,7 @@ def _why(name: str, both: Both, java: Run, python: Run) -> str:
 
 
 def _count(proof: Proof, rules: Rules, java: Run, python: Run, found: Difference | None) -> None:
-    """Count what is the same in front of the first difference."""
+    """Count the records and rows that are equal before the first difference."""
     failures = [run.failure.at for run in (java, python) if run.failure is not None]
     ends = [*failures, *([] if found is None or found.at is None else [found.at])]
     end = min(ends, default=len(proof.inputs))
@@ -220,7 +220,7 @@ def _count(proof: Proof, rules: Rules, java: Run, python: Run, found: Difference
 
 @contextmanager
 def _in_memory() -> Iterator[None]:
-    """Let the engine make its temporary topics in memory: each run makes and removes them."""
+    """Let the engine create its temporary topics in memory: each run creates and removes them."""
     before = os.environ.get("TMPDIR")
     with tempfile.TemporaryDirectory(prefix="stoatflow-prove-", dir=in_memory()) as folder:
         os.environ["TMPDIR"] = folder
@@ -234,6 +234,6 @@ def _in_memory() -> Iterator[None]:
 
 
 def counted(inputs: Sequence[Input]) -> tuple[int, int]:
-    """Give the number of records and of steps of the clock."""
+    """Return the number of records and of steps of the wall clock."""
     steps = sum(isinstance(one, ClockStep) for one in inputs)
     return len(inputs) - steps, steps

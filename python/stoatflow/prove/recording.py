@@ -1,7 +1,7 @@
-"""Records of topics as inputs of a proof.
+"""Reads records of topics as inputs of a proof.
 
-Takes a broker (Kafka or embedded) and topics; gives the first or the last records of each, what is committed of them,
-those of all topics and partitions put together by time: each partition keeps its order. Never writes.
+Takes a broker (Kafka or embedded) and topics; returns the first or the last committed records of each. Records of all
+topics and partitions are merged by time; each partition keeps its order. Never writes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _PAGE = 1000
 
 
 def record(client: bridge.TopicsClient, topics: Sequence[str], most: int, *, last: bool = False) -> list[InputRecord]:
-    """Give up to `most` records of each topic."""
+    """Return up to `most` records of each topic."""
     found: list[list[InputRecord]] = []
     for topic in topics:
         partitions = _partitions(client, topic, most, last=last)
         merged = heapq.merge(*partitions, key=lambda one: one.timestamp)
-        # Of all partitions together, the newest or the oldest.
+        # The newest or the oldest over all partitions.
         whole = list(merged) if last else list(islice(merged, most))
         found.append(whole[-most:] if last else whole)
     return list(heapq.merge(*found, key=lambda one: one.timestamp))
@@ -54,7 +54,7 @@ def _partitions(
 def _last(
     client: bridge.TopicsClient, topic: str, partition: int, begin: int, end: int, most: int
 ) -> list[InputRecord]:
-    """Give the last records: where compaction or transactions have left gaps, it looks further back."""
+    """Return the last records; reads further back if compaction or transactions have left gaps."""
     back = most
     while True:
         start = max(begin, end - back)

@@ -1,6 +1,6 @@
-"""A proof, in words and as JSON.
+"""Formats a proof as text and as JSON.
 
-Takes a `Proof`, and serdes to show bytes as values. Pure.
+Takes a `Proof`, and serdes to display bytes as values. Pure.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ SerdesOf = Callable[[str], "Serdes | None"]
 
 
 class Report:
-    """See the module."""
+    """The report of a proof; see the module."""
 
     def __init__(self, proof: Proof, python: Ours, source: str, kept: Path | None = None) -> None:
-        """`source` says where the inputs are from, `kept` where those are that show a difference."""
+        """`source` describes where the inputs come from; `kept` is the file with those that show a difference."""
         self._proof, self._python, self._source, self._kept = proof, python, source, kept
 
     def text(self) -> str:
-        """Give the report."""
+        """Return the report as text."""
         proof = self._proof
         records, steps = counted(proof.inputs)
         clock = f", {_count(steps, 'step')} of the clock" if steps else ""
@@ -132,7 +132,7 @@ class Report:
         return _listed("left out, because both sides fail with it", failed)
 
     def json(self) -> str:
-        """Give it for programs."""
+        """Return the report as JSON."""
         proof = self._proof
         records, steps = counted(proof.inputs)
         said: dict[str, Any] = {
@@ -188,7 +188,7 @@ def _shown(one: Output | Row | None, serdes: Serdes | None) -> str:
 
 
 def shown(data: bytes | None, serde: Serde[Any] | None) -> str:
-    """Give bytes as people read them: the value of the serde, text, or hexadecimal digits."""
+    """Return bytes as readable text: the value of the serde, text, or hexadecimal digits."""
     if data is None:
         return "null"
     text = spelt(data)
@@ -196,7 +196,7 @@ def shown(data: bytes | None, serde: Serde[Any] | None) -> str:
     if serde is not None and serde.name != "bytes":
         try:
             value = serde.deserialize(data)
-        except Exception:  # it is another side's bytes: shown as they are
+        except Exception:  # bytes of another serde are displayed raw
             return _cut(said)
         if isinstance(value, Windowed):
             said = f"{value.key!r} in window {value.window.start} to {value.window.end}"
@@ -212,7 +212,7 @@ def _cut(text: str) -> str:
 
 
 def _details(failure: Failure) -> list[str]:
-    """Give the causes, and where the last one comes from."""
+    """Return the causes of a failure, and where the last one was raised."""
     lines = [each.rstrip() for each in failure.details.splitlines()]
     last = max((at for at, each in enumerate(lines) if not each.startswith("\t")), default=0)
     return [

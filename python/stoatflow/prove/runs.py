@@ -1,4 +1,4 @@
-"""What a side makes of inputs: records by topic, rows by store, or where it failed. Only data."""
+"""Results of a run: records by topic, rows by store, or the failure. Only data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a store; `timestamp` is missing where the store keeps none."""
+    """A row of a store; `timestamp` is missing if the store keeps none."""
 
     key: bytes
     window: tuple[int, int] | None
@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What ended a run; `at` is the input, -1: before the first."""
+    """The error that ended a run; `at` is the input, -1 for before the first one."""
 
     at: int
     name: str
@@ -42,11 +42,11 @@ class Run:
     """One run of one side."""
 
     outputs: dict[str, list[tuple[int, Output]]] = field(default_factory=dict)
-    """By topic, in order, with the number of the input that each came with."""
+    """By topic, in order, with the number of the input that produced each."""
     stores: dict[str, list[Row]] = field(default_factory=dict)
     """By name, in the order of keys and windows."""
     unreadable: dict[str, str] = field(default_factory=dict)
-    """Stores that can't be looked into, and why."""
+    """Stores that can't be read, and why."""
     failure: Failure | None = None
 
     def add(self, topic: str, at: int, record: Output) -> None:
@@ -54,19 +54,19 @@ class Run:
         self.outputs.setdefault(topic, []).append((at, record))
 
     def sort(self) -> None:
-        """Put the rows in order."""
+        """Sort the rows."""
         for rows in self.stores.values():
             rows.sort(key=lambda row: (row.key, row.window or (0, 0)))
 
 
 @dataclass(frozen=True)
 class Described:
-    """What a topology reads, writes and keeps."""
+    """Topics and stores of a topology."""
 
     name: str
     version: str
     topics: frozenset[str]
     sinks: frozenset[str]
-    """Without those whose topic a function gives."""
+    """Without sinks whose topic is chosen by a function."""
     stores: frozenset[str]
     text: str

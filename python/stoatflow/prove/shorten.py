@@ -1,7 +1,8 @@
-"""The fewest inputs that show a difference.
+"""Finds the fewest inputs that show a difference.
 
-Takes inputs, and what runs some of them and gives their first difference. Cuts behind the input that the difference
-comes with, then leaves out what doesn't matter: halves, quarters, single ones (delta debugging). Every result was run.
+Takes inputs, and a function that runs some of them and returns their first difference. Cuts after the input that shows
+the difference, then removes inputs that don't matter: halves, quarters, single ones (delta debugging). Every result has
+been run.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ Try = Callable[[Sequence[Input]], "Difference | None"]
 
 @dataclass
 class Shortened:
-    """What is left."""
+    """The remaining inputs."""
 
     inputs: list[Input]
     difference: Difference
     runs: int = 0
     is_complete: bool = True
-    """False: the runs that were allowed are used up, so some more might go."""
+    """False if the limit of runs was reached: further inputs might be removable."""
     is_repeated: bool = True
-    """False: the same inputs did not show it a second time."""
+    """False if the same inputs did not show the difference a second time."""
 
 
 @dataclass
@@ -51,7 +52,7 @@ def shorten(
     attempt: Try,
     most: int,
 ) -> Shortened:
-    """Give the inputs that are needed, in at most so many runs."""
+    """Return the inputs that are needed, after at most `most` runs."""
     search = _Search(attempt, difference, most)
     kept = list(inputs)
     if difference.at is not None:
@@ -67,7 +68,7 @@ def shorten(
 
 
 def _prefix(kept: list[Input], best: Difference, search: _Search) -> tuple[list[Input], Difference]:
-    """Find by halves a beginning that shows it, and whose own beginning, one input shorter, does not."""
+    """Find, by bisection, a prefix that shows a difference although the prefix shorter by one input doesn't."""
     without, least = 0, len(kept)
     while least - without > 1 and not search.is_over:
         middle = (without + least) // 2

@@ -1,7 +1,7 @@
-"""Between Python values and the bytes of topics and stores, in Kafka's encodings.
+"""Serdes: convert Python values to the bytes of topics and stores, and back, in Kafka's encodings.
 
-Takes a serde, or a type that stands for one; gives the serde. The engine runs the built-in ones in
-Rust; their Python halves here serve the test driver and the embedded broker's users.
+Takes a serde, or a type that stands for one; returns the serde. The engine runs the built-in ones in Rust; the Python
+versions here are for the test driver and users of the embedded broker.
 """
 
 from stoatflow.serdes.avro import AvroSchema, AvroSerde

@@ -1,8 +1,8 @@
-"""Avro with a schema that is given, as the engine reads and writes it.
+"""Avro with a given schema, in the engine's encoding.
 
-Takes a schema (text, a dict, or the path of an .avsc file), or the registry's; gives the serde. The engine does the
-work: this half hands bytes to it for the test driver and the embedded broker's users. Asks a schema registry if one is
-given, and nothing else.
+Takes a schema (text, a dict, or the path of an .avsc file), or the registry's; returns the serde. The engine does the
+work: this class passes bytes to it for the test driver and users of the embedded broker. Uses the network only for a
+schema registry, if one is given.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from stoatflow.registry import RegisteredSchema, SchemaRegistry
 
 AvroSchema: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | list[Any]"
-"""The text of a schema, what `json.loads` makes of it, or the path of a file that holds it."""
+"""The text of a schema, the result of `json.loads` of it, or the path of a file that holds it."""
 
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 
 class AvroSerde(Serde[Any], RegisteredSerde):
-    """Made by `Serdes.avro`."""
+    """Created by `Serdes.avro`."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class AvroSerde(Serde[Any], RegisteredSerde):
         subject: str | None = None,
     ) -> None:
         """Read the schemas."""
-        from stoatflow.plan.functions import user_line  # the plan is made of serdes
+        from stoatflow.plan.functions import user_line  # imported here: the plan uses serdes
 
         place = f"{user_line()} Serdes.avro(...)"
         given = check_registry(place, registry, subject, schema, schema_id=schema_id, writer_schemas=writer_schemas)
@@ -90,31 +90,31 @@ class AvroSerde(Serde[Any], RegisteredSerde):
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """Name of the serde in messages."""
         return f"avro({self._title})"
 
     @property
     def has_members(self) -> bool:
-        """Are its values objects, and never anything else?"""
+        """Whether its values are always objects."""
         schema = json.loads(self.schema)
         return isinstance(schema, dict) and schema.get("type") in ("record", "map", "error")
 
     def serialize(self, value: Any) -> bytes:
-        """Give the bytes of a value."""
+        """Serialize a value."""
         return self._format.encode(value)
 
     def deserialize(self, data: bytes) -> Any:
-        """Give the value of the bytes."""
+        """Deserialize bytes."""
         return self._format.decode(data)
 
     def view(self, data: bytes) -> Any:
-        """Give what a function gets for the bytes; for tests of functions."""
+        """Return what a function gets for these bytes; for tests of functions."""
         if self.decode == "dict":
             return self.deserialize(data)
         return self._format.view(data)
 
     def to_plan(self, registry: int | None = None) -> dict[str, object]:
-        """Give its form in the plan; `registry` is its own number among the custom serdes, if it asks one."""
+        """Return the serde as plan data; `registry` is its number among the custom serdes, if it uses a registry."""
         spec: dict[str, object] = {"schema": self.schema}
         if registry is not None:
             spec["registry"] = registry
@@ -128,13 +128,13 @@ class AvroSerde(Serde[Any], RegisteredSerde):
 
     @classmethod
     def from_plan(cls, spec: Mapping[str, Any]) -> AvroSerde:
-        """Give the serde of such a form."""
+        """Create the serde from plan data."""
         framing: Literal["plain", "confluent"] = "plain" if spec.get("schema_id") is None else "confluent"
         writers = {int(number): text for number, text in spec.get("writer_schemas", {}).items()}
         return cls(spec["schema"], framing, spec.get("schema_id"), writers or None, spec.get("decode", "lazy"))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Survive pickling: the engine's half is made again. With a registry it is refused."""
+        """Support pickling: the engine's object is created again. Refused with a registry."""
         if self.schemas is not None:
             self.schemas.registry.__reduce__()
         framing = "plain" if self.schema_id is None else "confluent"

@@ -1,4 +1,4 @@
-"""The contract of a serde. A leaf: the engine calls custom ones through it."""
+"""The base class of serdes. Imports nothing of the package: the engine calls custom serdes through it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 class Serde(ABC, Generic[T]):
-    """How values of one type are written. Subclass it for a format of your own.
+    """Converts values of one type to bytes and back. Subclass it for your own format.
 
-    Null never reaches it: a null key or value stays null. Equal values must give equal bytes if
-    the serde is used for keys, because the bytes choose the lane and the place in the store.
+    It is never called with null: a null key or value stays null. For keys, equal values must have equal bytes, because
+    the bytes decide the lane and the position in the store.
 
     >>> class Point(sf.Serde[tuple[int, int]]):
     ...     def serialize(self, value):
@@ -26,7 +26,7 @@ class Serde(ABC, Generic[T]):
 
     @property
     def name(self) -> str:
-        """Its name in messages.
+        """Name of the serde in messages.
 
         >>> class Hex(sf.Serde[bytes]):
         ...     def serialize(self, value):
@@ -40,7 +40,7 @@ class Serde(ABC, Generic[T]):
 
     @abstractmethod
     def serialize(self, value: T) -> bytes:
-        """Give the bytes of a value.
+        """Serialize a value.
 
         >>> sf.Serdes.json().serialize({"customer": "ann", "total": 30})
         b'{"customer":"ann","total":30}'
@@ -48,12 +48,12 @@ class Serde(ABC, Generic[T]):
 
     @abstractmethod
     def deserialize(self, data: bytes) -> T:
-        """Give the value of the bytes.
+        """Deserialize bytes.
 
         >>> sf.Serdes.json().deserialize(b'{"customer":"ann","total":30}')
         {'customer': 'ann', 'total': 30}
         """
 
     def __repr__(self) -> str:
-        """Show its name."""
+        """Show the name."""
         return f"<Serde {self.name}>"

@@ -1,7 +1,7 @@
 """The built-in serdes, equal byte for byte to the engine's own.
 
-Takes values, gives bytes in Kafka's encodings, and back. Refuses a value of the wrong type instead
-of converting it, as the engine does.
+Converts values to bytes in Kafka's encodings, and back. Refuses a value of the wrong type instead of converting it, as
+the engine does.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import json
 import struct
+import typing
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from stoatflow.durations import Duration
@@ -33,16 +34,16 @@ class BuiltinSerde(Serde[T]):
     """A serde that the engine knows by name and runs in Rust."""
 
     def __init__(self, name: str) -> None:
-        """Made by `Serdes`."""
+        """Created by `Serdes`."""
         self._name = name
 
     @property
     def name(self) -> str:
-        """Its name in the plan."""
+        """Name of the serde in the plan."""
         return self._name
 
     def serialize(self, value: T) -> bytes:
-        """Give the bytes of a value."""
+        """Serialize a value."""
         try:
             return _serialize(self._name, value)
         except (struct.error, TypeError, ValueError) as cause:
@@ -52,7 +53,7 @@ class BuiltinSerde(Serde[T]):
             ) from cause
 
     def deserialize(self, data: bytes) -> T:
-        """Give the value of the bytes."""
+        """Deserialize bytes."""
         try:
             result: T = _deserialize(self._name, data)
         except (struct.error, ValueError) as cause:
@@ -115,7 +116,7 @@ class Serdes:
 
     @staticmethod
     def bytes() -> Serde[builtins.bytes]:
-        """Bytes as they are.
+        """Bytes, unchanged.
 
         >>> serde = sf.Serdes.bytes()
         >>> serde.serialize(b"stoat")
@@ -145,7 +146,7 @@ class Serdes:
 
     @staticmethod
     def int64() -> Serde[int]:
-        """8 bytes, big-endian: Java's `Long`. The type `int` stands for it.
+        """8 bytes, big-endian: Java's `Long`. Used for the type `int`.
 
         >>> serde = sf.Serdes.int64()
         >>> serde.serialize(7).hex()
@@ -155,7 +156,7 @@ class Serdes:
 
     @staticmethod
     def double() -> Serde[float]:
-        """8 bytes, IEEE 754: Java's `Double`. The type `float` stands for it.
+        """8 bytes, IEEE 754: Java's `Double`. Used for the type `float`.
 
         >>> serde = sf.Serdes.double()
         >>> serde.serialize(0.5).hex()
@@ -163,22 +164,44 @@ class Serdes:
         """
         return _DOUBLE
 
+    @typing.overload
     @staticmethod
-    def json(*, decode: Literal["lazy", "dict"] = "lazy") -> Serde[Any]:
-        """Compact JSON text. The types `dict` and `list` stand for it, and `JsonObject` and `JsonArray`.
+    def json(*, decode: Literal["lazy", "dict"] = ...) -> Serde[Any]: ...
 
-        Functions get views that decode what they read (`JsonObject`, `JsonArray`). With `decode="dict"` they get
-        dicts and lists of their own, which they may change; that costs several times as much.
+    @typing.overload
+    @staticmethod
+    def json(type: type[T], *, validate: bool = ...) -> Serde[T]: ...
+
+    @staticmethod
+    def json(
+        type: type[Any] | None = None,  # noqa: A002  # that is what it is
+        *,
+        decode: Literal["lazy", "dict"] = "lazy",
+        validate: bool = True,
+    ) -> Serde[Any]:
+        """Compact JSON text. Used for the types `dict`, `list`, `JsonObject` and `JsonArray`.
+
+        Functions get views that decode members when they are read (`JsonObject`, `JsonArray`). With `decode="dict"`
+        they get plain dicts and lists, which they may modify; that takes several times as long.
+
+        With a type they get objects of it: a dataclass, a TypedDict or a `msgspec.Struct`, read by msgspec
+        (`pip install 'stoatflow[typed]'`), or a pydantic model. The type alone stands for it, too:
+        `value=Order`. A record that doesn't fit the type is a bad one; `validate=False` finds that out only where a
+        function first gets it, so what expressions drop before is never decoded.
 
         >>> serde = sf.Serdes.json(decode="dict")
         >>> serde.deserialize(serde.serialize({"n": 7}))
         {'n': 7}
         """
+        if type is not None:
+            from stoatflow.serdes.typed import TypedJsonSerde
+
+            return TypedJsonSerde(type, validate=validate)
         if decode == "lazy":
             return _JSON
         if decode == "dict":
             return _PLAIN_JSON
-        from stoatflow.plan.functions import user_line  # the plan is made of serdes
+        from stoatflow.plan.functions import user_line  # imported here: the plan uses serdes
 
         raise TopologyError(
             f"{user_line()} Serdes.json(decode={decode!r}): there are views and dicts",
@@ -196,16 +219,16 @@ class Serdes:
         registry: SchemaRegistry | None = None,
         subject: str | None = None,
     ) -> AvroSerde:
-        """Avro, by a schema: its JSON text, a dict of it, or the path of an .avsc file.
+        """Avro with a schema: its JSON text, a dict of it, or the path of an .avsc file.
 
-        Expressions read fields where they lie, and are checked against the schema; functions get views that decode
-        what they read, as of JSON. With `decode="dict"` they get dicts and lists of their own, which they may change.
-        With `framing="confluent"` records begin with a zero and the id of their schema: `schema_id` is written and
-        read, others are read if `writer_schemas` has their schemas.
+        Expressions read fields in place, and are checked against the schema; functions get views that decode members
+        when they are read, as for JSON. With `decode="dict"` they get plain dicts and lists, which they may modify.
+        With `framing="confluent"` records begin with a zero byte and the id of their schema: `schema_id` is written and
+        read, other ids are read if `writer_schemas` has their schemas.
 
-        With a `registry` they begin so too: any id is read whose schema this one can read, and the id that is written
-        is that of this schema under the subject of the topic, or under `subject`. Without a schema, it is the latest
-        of the subject, asked for at once.
+        A `registry` implies this framing: any id is read if this schema can read its schema, and the id of this schema
+        is written, registered under the subject of the topic, or under `subject`. Without a schema, the latest one of
+        the subject is used; it is requested at once.
 
         >>> schema = '{"type": "record", "name": "Order", "fields": [{"name": "n", "type": "int"}]}'
         >>> serde = sf.Serdes.avro(schema, decode="dict")
@@ -228,17 +251,17 @@ class Serdes:
         registry: SchemaRegistry | None = None,
         subject: str | None = None,
     ) -> JsonSchemaSerde:
-        """JSON that fits a JSON Schema: its text, a dict of it, or the path of a file.
+        """JSON that is valid for a JSON Schema: its text, a dict of it, or the path of a file.
 
-        A record that doesn't fit is a bad one, and what doesn't fit isn't written; `validate=False` takes any JSON.
-        The engine checks, in Rust: no package is needed. Draft 7 is meant where the schema doesn't name another one
-        (`$schema`), and `format` is a remark, as for Confluent's serializers. Values are those of `Serdes.json`, with
-        the same `decode`.
+        An invalid record is a deserialization error, and an invalid value isn't written; `validate=False` accepts any
+        JSON. The engine validates in Rust: no package is needed. The default is draft 7 unless the schema names another
+        one (`$schema`), and `format` is not checked, as in Confluent's serializers. Values are those of `Serdes.json`,
+        with the same `decode`.
 
-        With `framing="confluent"` records begin with a zero and the id of their schema: `schema_id` is written and
-        read, those of `schema_ids` are read too. With a `registry` any id of a JSON Schema is read, and the id that is
-        written is that of this schema under the subject of the topic, or under `subject`. Without a schema, it is the
-        latest of the subject, asked for at once.
+        With `framing="confluent"` records begin with a zero byte and the id of their schema: `schema_id` is written and
+        read, those of `schema_ids` are read too. With a `registry` any id of a JSON Schema is read, and the id of this
+        schema is written, registered under the subject of the topic, or under `subject`. Without a schema, the latest
+        one of the subject is used; it is requested at once.
 
         >>> serde = sf.Serdes.json_schema({"type": "object", "required": ["n"]}, decode="dict")
         >>> serde.deserialize(serde.serialize({"n": 7}))
@@ -263,17 +286,17 @@ class Serdes:
         registry: SchemaRegistry | None = None,
         subject: str | None = None,
     ) -> ProtobufSerde:
-        """Protobuf, by a message type: a generated class, a .proto file, its text, or a serialized FileDescriptorSet.
+        """Protobuf with a message type: a generated class, a .proto file, its text, or a serialized FileDescriptorSet.
 
-        `message` is the full name of the message, where the schema has several. A .proto file imports from its own
-        folder and from those of `include`. Expressions read fields where they lie, and are checked against the message.
-        With `decode="message"` functions get messages of the generated class. With `framing="confluent"` records begin
-        with a zero, the id of their schema, and which message of it they are: `schema_id` is written and read, those of
-        `schema_ids` are read too.
+        `message` is the full name of the message, if the schema has several. A .proto file imports from its own folder
+        and from those of `include`. Expressions read fields in place, and are checked against the message. With
+        `decode="message"` functions get messages of the generated class. With `framing="confluent"` records begin with
+        a zero byte, the id of their schema, and the index of the message in it: `schema_id` is written and read, those
+        of `schema_ids` are read too.
 
-        With a `registry` they begin so too: any id is read whose schema has this message, by its full name, at the
-        place that the record names, and the id that is written is that of this message's file under the subject of the
-        topic, or under `subject`. Without a schema, it is the latest of the subject, asked for at once.
+        A `registry` implies this framing: any id is read if its schema has this message, by its full name, at the
+        record's message index, and the id of this message's file is written, registered under the subject of the topic,
+        or under `subject`. Without a schema, the latest one of the subject is used; it is requested at once.
 
         >>> from pathlib import Path
         >>> _ = Path("order.proto").write_text('syntax = "proto3"; message Order { int32 n = 1; }')
@@ -289,7 +312,7 @@ class Serdes:
 
     @staticmethod
     def time_windowed(inner: SerdeLike[T], size: Duration) -> Serde[Windowed[T]]:
-        """Keys in time windows, as Kafka Streams' `TimeWindowedSerde`; the size is not in the bytes.
+        """Keys of time windows, like Kafka Streams' `TimeWindowedSerde`; the size is not in the bytes.
 
         >>> serde = sf.Serdes.time_windowed(str, "1m")
         >>> serde.deserialize(serde.serialize(sf.Windowed("ann", sf.Window(0, 60_000))))
@@ -297,13 +320,13 @@ class Serdes:
         """
         from stoatflow.serdes.resolve import resolve
         from stoatflow.serdes.windowed import TimeWindowedSerde
-        from stoatflow.windows import span_ms  # made of plan nodes, which hold serdes
+        from stoatflow.windows import span_ms  # imported here: windows use plan nodes, which hold serdes
 
         return TimeWindowedSerde(resolve(inner), span_ms(size, "Serdes.time_windowed(size)", least=1))
 
     @staticmethod
     def session_windowed(inner: SerdeLike[T]) -> Serde[Windowed[T]]:
-        """Keys in sessions, as Kafka Streams' `SessionWindowedSerde`.
+        """Keys of sessions, like Kafka Streams' `SessionWindowedSerde`.
 
         >>> serde = sf.Serdes.session_windowed(str)
         >>> serde.deserialize(serde.serialize(sf.Windowed("ann", sf.Window(5, 70))))
@@ -316,19 +339,19 @@ class Serdes:
 
 
 class PlainJsonSerde(Serde[Any]):
-    """The bytes of the JSON serde; the engine shows them as dicts and lists, made fresh for each call."""
+    """The bytes of the JSON serde; functions get dicts and lists, created anew for each call."""
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """Name of the serde in messages."""
         return "json(decode=dict)"
 
     def serialize(self, value: Any) -> bytes:
-        """Give the text of a value."""
+        """Serialize a value."""
         return _JSON.serialize(value)
 
     def deserialize(self, data: bytes) -> Any:
-        """Give the value of a text."""
+        """Deserialize a text."""
         return _JSON.deserialize(data)
 
 
@@ -343,5 +366,5 @@ _BY_NAME: dict[str, BuiltinSerde[Any]] = {s.name: s for s in (_BYTES, _STRING, _
 
 
 def builtin_by_name(name: str) -> BuiltinSerde[Any]:
-    """Give a built-in serde by its name in the plan."""
+    """Return a built-in serde by its name in the plan."""
     return _BY_NAME[name]

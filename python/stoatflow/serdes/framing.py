@@ -1,6 +1,6 @@
-"""What Confluent's serializers write before a value: the id of its schema.
+"""Confluent's framing: the schema id before a value.
 
-Takes the arguments of a serde, refuses what can't be meant.
+Takes the arguments of a serde, refuses combinations without a meaning.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_framing(place: str, name: str, framing: object, schema_id: object, **others: object) -> None:
-    """Refuse a framing that doesn't exist, one without an id, and ids without a framing; `name` is the format's."""
+    """Refuse an unknown framing, one without an id, and ids without a framing; `name` is that of the format."""
     if framing not in {"plain", "confluent"}:
         raise TopologyError(
             f"{place}: there is no framing {framing!r}", next_step='write framing="plain" or framing="confluent"'
@@ -37,7 +37,7 @@ def check_framing(place: str, name: str, framing: object, schema_id: object, **o
 def check_registry(
     place: str, registry: object, subject: object, schema: object, **ids: object
 ) -> SchemaRegistry | None:
-    """Give the registry, if there is one; refuse what means nothing with it, or without it."""
+    """Return the registry, if there is one; refuse arguments that have no meaning with it, or without it."""
     if registry is None:
         if subject is not None:
             raise TopologyError(
@@ -45,7 +45,7 @@ def check_registry(
                 next_step="write registry=sf.SchemaRegistry(...)",
             )
         return None
-    from stoatflow.registry import SchemaRegistry  # only who has one needs it
+    from stoatflow.registry import SchemaRegistry  # needed only with a registry
 
     if not isinstance(registry, SchemaRegistry):
         raise TopologyError(
@@ -67,7 +67,7 @@ def check_registry(
 
 
 def checked_id(number: object, place: str) -> int:
-    """Give the id, if it is one."""
+    """Return the id; raise if it is invalid."""
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**32:
         raise TopologyError(
             f"{place}: {number!r} is no schema id",

@@ -1,8 +1,8 @@
-"""JSON with a schema that checks it, as the engine reads and writes it.
+"""JSON that is validated by a schema, in the engine's encoding.
 
-Takes a schema (text, a dict, or the path of a file), or the registry's; gives the serde. The engine validates: this
-half hands bytes to it for the test driver and the embedded broker's users. Asks a schema registry if one is given, and
-nothing else: what a schema refers to is never fetched.
+Takes a schema (text, a dict, or the path of a file), or the registry's; returns the serde. The engine validates: this
+class passes bytes to it for the test driver and users of the embedded broker. Uses the network only for a schema
+registry, if one is given: what a schema refers to is never fetched.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from stoatflow.registry import RegisteredSchema, SchemaRegistry
 
 JsonSchema: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any]"
-"""The text of a schema, what `json.loads` makes of it, or the path of a file that holds it."""
+"""The text of a schema, the result of `json.loads` of it, or the path of a file that holds it."""
 
 
 class JsonSchemaSerde(Serde[Any], RegisteredSerde):
-    """Made by `Serdes.json_schema`."""
+    """Created by `Serdes.json_schema`."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class JsonSchemaSerde(Serde[Any], RegisteredSerde):
         validate: bool = True,
     ) -> None:
         """Read the schema."""
-        from stoatflow.plan.functions import user_line  # the plan is made of serdes
+        from stoatflow.plan.functions import user_line  # imported here: the plan uses serdes
 
         place = f"{user_line()} Serdes.json_schema(...)"
         self.schema_ids: list[int] = [checked_id(number, place) for number in schema_ids]
@@ -93,23 +93,23 @@ class JsonSchemaSerde(Serde[Any], RegisteredSerde):
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """Name of the serde in messages."""
         return f"json_schema({self._title or ''})"
 
     def serialize(self, value: Any) -> bytes:
-        """Give the bytes of a value."""
+        """Serialize a value."""
         return self._format.encode(value)
 
     def deserialize(self, data: bytes) -> Any:
-        """Give the value of the bytes."""
+        """Deserialize bytes."""
         return self._format.decode(data)
 
     def view(self, data: bytes) -> Any:
-        """Give what a function gets for the bytes; for tests of functions."""
+        """Return what a function gets for these bytes; for tests of functions."""
         return self.deserialize(data) if self.decode == "dict" else self._format.view(data)
 
     def to_plan(self, registry: int | None = None) -> dict[str, object]:
-        """Give its form in the plan; `registry` is its own number among the custom serdes, if it asks one."""
+        """Return the serde as plan data; `registry` is its number among the custom serdes, if it uses a registry."""
         spec: dict[str, object] = {"schema": self.schema}
         if self.references:
             spec["references"] = self.references
@@ -127,7 +127,7 @@ class JsonSchemaSerde(Serde[Any], RegisteredSerde):
 
     @classmethod
     def from_plan(cls, spec: Mapping[str, Any]) -> JsonSchemaSerde:
-        """Give the serde of such a form."""
+        """Create the serde from plan data."""
         framing: Literal["plain", "confluent"] = "plain" if spec.get("schema_id") is None else "confluent"
         return cls(
             spec["schema"],
@@ -140,14 +140,14 @@ class JsonSchemaSerde(Serde[Any], RegisteredSerde):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Survive pickling: the engine's half is made again. With a registry it is refused."""
+        """Support pickling: the engine's object is created again. Refused with a registry."""
         if self.schemas is not None:
             self.schemas.registry.__reduce__()
         return {**self.__dict__, "_made": None}
 
 
 class JsonSchemas(Schemas):
-    """Of JSON Schema: who wrote a record is of no matter for its value."""
+    """Schemas of a JSON Schema serde: the writer's schema doesn't affect the value."""
 
     def _is_same(self, latest: RegisteredSchema) -> bool:
         mine, other = json.loads(self._schema), json.loads(latest.schema)
@@ -155,7 +155,7 @@ class JsonSchemas(Schemas):
 
 
 def _of_registered(registry: SchemaRegistry, found: RegisteredSchema, place: str) -> tuple[str, dict[str, str]]:
-    """Give a schema, and those that it refers to by the names that it has for them."""
+    """Return a schema, and the schemas that it refers to, by the names in its references."""
     if found.type != "JSON":
         raise TopologyError(
             f"{place}: the subject '{found.subject}' has a schema of {found.type}, JSON is wanted",

@@ -1,6 +1,6 @@
-"""Serdes as a plan names them.
+"""Creates serdes from plan data.
 
-Takes the JSON of a serde, and what gives the user's own by their number. Gives the serde.
+Takes the JSON of a serde, and a function that returns custom serdes by number. Returns the serde.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WITH_SCHEMAS: dict[str, type[AvroSerde | ProtobufSerde | JsonSchemaSerde]] = {
 
 
 def planned(spec: Any, custom: Callable[[int], Serde[Any]]) -> Serde[Any]:  # one return per form
-    """Give the serde that a plan names."""
+    """Return the serde that a plan names."""
     if isinstance(spec, str):
         return builtin_by_name(spec)
     if "time_windowed" in spec:

@@ -1,8 +1,8 @@
-"""Protobuf files in a registry: what is registered for a message, and what is read of others.
+"""Protobuf files in a registry: what is registered for a message, and what is read of other writers' files.
 
-Takes the engine's half of a serde, gives its files as a registry gets them: descriptors in base64, as Confluent's
-serializers for Python, Go and .NET do, for those can't read a text unless the registry makes a descriptor of it.
-Files that a file imports are registered before it, under their names.
+Takes the engine's object of a serde, returns its files in the form that is registered: descriptors in base64, as
+Confluent's serializers for Python, Go and .NET do, since these can't read a text unless the registry converts it to a
+descriptor. Files that a file imports are registered before it, under their names.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from stoatflow.registry import RegisteredSchema, SchemaRegistry
 
 _KNOWN = ("google/protobuf/", "google/type/", "confluent/")
-"""Whoever reads a schema has these."""
+"""Files that every reader of a schema has."""
 TEXT = "schema.proto"
-"""The name of a file that has none."""
+"""Name of a file that has none."""
 
 
 @dataclass(frozen=True)
 class ProtoFile:
-    """A file: its name, what it imports, and how a registry gets it."""
+    """A file: its name, its imports, and its registered form."""
 
     name: str
     imports: tuple[str, ...]
@@ -34,7 +34,7 @@ class ProtoFile:
 
 
 def proto_files(plain: ProtobufFormat, serialized: Mapping[str, bytes]) -> tuple[str, dict[str, ProtoFile]]:
-    """Give the name of the message's file, and all files; `serialized` are descriptors to take as they are."""
+    """Return the name of the message's file, and all files; `serialized` are descriptors to use unchanged."""
     own, files = plain.files()
     found = {}
     for name, imports, descriptor in files:
@@ -44,7 +44,7 @@ def proto_files(plain: ProtobufFormat, serialized: Mapping[str, bytes]) -> tuple
 
 
 def imported(registry: SchemaRegistry, found: RegisteredSchema) -> dict[str, str]:
-    """Give the files that a registered one imports, by their names."""
+    """Return the files that a registered one imports, by name."""
     files: dict[str, str] = {}
 
     def collect(schema: RegisteredSchema) -> None:
@@ -59,7 +59,7 @@ def imported(registry: SchemaRegistry, found: RegisteredSchema) -> dict[str, str
 
 
 class ProtobufSchemas(Schemas):
-    """What a Protobuf serde asks: of others' files it needs no more than the places of messages in them."""
+    """Schemas of a Protobuf serde: of other writers' files only the message indexes matter."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class ProtobufSchemas(Schemas):
         registry: SchemaRegistry,
         *rest: Any,
     ) -> None:
-        """`same`: is the message at the same place in these descriptors, and written as here?"""
+        """`same`: whether these descriptors have the message at the same place, with the same encoding."""
         super().__init__(registry, "PROTOBUF", files[own].content, *rest)
         self._same, self._own, self._files = same, own, files
 

@@ -1,8 +1,8 @@
-"""Protobuf with a message type that is given, as the engine reads and writes it.
+"""Protobuf with a given message type, in the engine's encoding.
 
-Takes a generated class, a .proto file or its text, or descriptors; gives the serde. The engine compiles and does the
-work: this half hands bytes to it for the test driver and the embedded broker's users, and makes messages of the class
-where functions want them. Never imports the package `protobuf`. Asks a schema registry if one is given.
+Takes a generated class, a .proto file or its text, or descriptors; returns the serde. The engine compiles and does the
+work: this class passes bytes to it for the test driver and users of the embedded broker, and creates messages of the
+generated class where functions want them. Never imports the package `protobuf`. Uses a schema registry if one is given.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _WRAPPERS = frozenset(
     f"google.protobuf.{of}Value"
     for of in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
-"""Their values are what they wrap."""
+"""Wrapper types: their values are the wrapped ones."""
 
 Decode: TypeAlias = Literal["lazy", "dict", "message"]
 
 
 class ProtobufSerde(Serde[Any], RegisteredSerde):
-    """Made by `Serdes.protobuf`."""
+    """Created by `Serdes.protobuf`."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class ProtobufSerde(Serde[Any], RegisteredSerde):
         subject: str | None = None,
     ) -> None:
         """Read the schema."""
-        from stoatflow.plan.functions import user_line  # the plan is made of serdes
+        from stoatflow.plan.functions import user_line  # imported here: the plan uses serdes
 
         place = f"{user_line()} Serdes.protobuf(...)"
         self.schema_ids: list[int] = [checked_id(number, place) for number in schema_ids]
@@ -85,7 +85,7 @@ class ProtobufSerde(Serde[Any], RegisteredSerde):
         pinned: RegisteredSchema | None,
         schema: object,
     ) -> None:
-        """Know the registry, and what is registered there."""
+        """Store the registry, and what is registered there."""
         plain = _made(self.descriptors, self.message, None, ())
         own, files = proto_files(plain, _files_of_class(schema) if isinstance(schema, type) else {})
         if pinned is not None and own != TEXT:
@@ -107,43 +107,43 @@ class ProtobufSerde(Serde[Any], RegisteredSerde):
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """Name of the serde in messages."""
         return f"protobuf({self.message})"
 
     @property
     def calls_python(self) -> bool:
-        """Does the engine ever ask this object?"""
+        """Whether the engine ever calls this object."""
         return self.decode == "message" or self.schemas is not None
 
     @property
     def has_members(self) -> bool:
-        """Are its values objects, and never anything else?"""
+        """Whether its values are always objects."""
         return self.message not in _WRAPPERS
 
     def serialize(self, value: Any) -> bytes:
-        """Give the bytes of a value."""
+        """Serialize a value."""
         return self._format.encode(value)
 
     def deserialize(self, data: bytes) -> Any:
-        """Give the value of the bytes: a message of the class with `decode="message"`, else plain dicts."""
+        """Deserialize bytes: to a message of the class with `decode="message"`, otherwise to plain dicts."""
         if self.decode != "message":
             return self._format.decode(data)
         try:
             return self._class.FromString(self._format.body(data))
         except SerdeError:
             raise
-        except Exception as cause:  # the package `protobuf` has its own, which is not ours to import
+        except Exception as cause:  # the package `protobuf` has its own exceptions, and isn't imported
             raise SerdeError(
                 f"the bytes are no value of the Protobuf message '{self.message}': {cause}",
                 next_step="read the topic with the message it was written with",
             ) from cause
 
     def view(self, data: bytes) -> Any:
-        """Give what a function gets for the bytes; for tests of functions."""
+        """Return what a function gets for these bytes; for tests of functions."""
         return self._format.view(data) if self.decode == "lazy" else self.deserialize(data)
 
     def to_plan(self, number: int | None = None) -> dict[str, object]:
-        """Give its form in the plan; `number` is its own among the custom serdes, if Python is asked for anything."""
+        """Return the serde as plan data; `number` is its own among the custom serdes, if the engine calls Python."""
         spec: dict[str, object] = {
             "descriptors": base64.b64encode(self.descriptors).decode(),
             "message": self.message,
@@ -162,7 +162,7 @@ class ProtobufSerde(Serde[Any], RegisteredSerde):
 
     @classmethod
     def from_plan(cls, spec: Mapping[str, Any]) -> ProtobufSerde:
-        """Give the serde of such a form."""
+        """Create the serde from plan data."""
         framing: Literal["plain", "confluent"] = "plain" if spec.get("schema_id") is None else "confluent"
         return cls(
             base64.b64decode(spec["descriptors"]),
@@ -174,7 +174,7 @@ class ProtobufSerde(Serde[Any], RegisteredSerde):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Survive pickling: the engine's half is made again. With a registry it is refused."""
+        """Support pickling: the engine's object is created again. Refused with a registry."""
         if self.schemas is not None:
             self.schemas.registry.__reduce__()
         return {**self.__dict__, "_made": None}
@@ -230,7 +230,7 @@ def _descriptors(
             raise TopologyError(
                 f"{place}: there is no file {os.fspath(path)!r}", next_step="give the path of a .proto file"
             )
-        # A root of imports that holds the file comes first: the file's name in imports is relative to it.
+        # An import root that holds the file comes first: the file's name in imports is relative to it.
         return ProtobufFormat.of_file(os.fspath(path), [*include, os.fspath(path.parent)]), message
     if isinstance(schema, str):
         if schema.endswith(".proto"):
@@ -255,7 +255,7 @@ def _of_class(schema: type[Any], message: str | None, include: list[str], place:
             f"{place}: the class says that the message is {name}",
             next_step="leave message= and include= out, or give another class",
         )
-    # A set of descriptors is a message of nothing but files: its field 1.
+    # A FileDescriptorSet is a message with only files, in its field 1.
     files = _files_of_class(schema).values()
     return b"".join(b"\x0a" + _varint(len(content)) + content for content in files), name
 

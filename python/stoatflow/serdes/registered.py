@@ -1,7 +1,7 @@
 """Serdes whose schemas have ids in a registry.
 
-Takes a registry and the schema of a serde; answers what the engine asks: the schema of an id, and the id of the serde's
-own schema where it is written. Decides how subjects are called. Never talks to the network itself.
+Takes a registry and the schema of a serde; returns to the engine the schema of an id, and the id of the serde's own
+schema where it is written. Decides the names of subjects. Never uses the network itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ F = TypeVar("F", "AvroFormat", "JsonSchemaFormat", "ProtobufFormat")
 
 
 class RegisteredSerde:
-    """A serde that may ask a registry. Its engine's half is `_made`, made again for each topic."""
+    """A serde that may use a registry. Its engine object is `_made`, created again for each topic."""
 
     schemas: Schemas | None = None
     _made: Any = None
@@ -32,11 +32,11 @@ class RegisteredSerde:
 
     @property
     def calls_python(self) -> bool:
-        """Does the engine ever ask this object?"""
+        """Whether the engine ever calls this object."""
         return self.schemas is not None
 
     def for_topic(self, topic: str, part: Literal["key", "value"] = "value") -> Self:
-        """Give the same serde for values (or keys) of a topic: what it writes has the id of that topic's subject."""
+        """Return the same serde for values (or keys) of a topic: it writes the schema id of that topic's subject."""
         if self.schemas is None:
             return self
         bound = type(self).__new__(type(self))
@@ -45,13 +45,13 @@ class RegisteredSerde:
         return bound
 
     def _with_ids(self, plain: F) -> F:
-        """Give the engine's half that asks the registry, if there is one."""
+        """Return the engine's object that uses the registry, if there is one."""
         topic, is_key = self._topic or (None, False)
         return plain if self.schemas is None else plain.registered(self.schemas, topic, is_key)
 
 
 class Schemas(ABC):
-    """What one serde asks a registry; the engine calls `schema` and `id` for what it hasn't seen yet."""
+    """The registry requests of one serde; the engine calls `schema` and `id` for those it hasn't cached."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Schemas(ABC):
         self._type, self._schema, self._record, self._pinned = schema_type, schema, record, pinned
 
     def schema(self, schema_id: int) -> str:
-        """Give the text of a schema, with all that it takes to read what was written with it."""
+        """Return the text of a schema, with everything that is needed to read its records."""
         return self._of_type(schema_id).schema
 
     def _of_type(self, schema_id: int) -> RegisteredSchema:
@@ -80,8 +80,8 @@ class Schemas(ABC):
             )
         return found
 
-    def id(self, place: str, name: str | None, is_key: bool) -> int:  # the engine calls it
-        """Give the id of the own schema: in the topic `name`, in any, or in what the application `name` keeps."""
+    def id(self, place: str, name: str | None, is_key: bool) -> int:  # called by the engine
+        """Return the id of the own schema: in the topic `name`, any topic, or stores of the application `name`."""
         if self._pinned is not None:
             return self._pinned
         subject = self.subject or self._subject(place, name, is_key)
@@ -99,7 +99,7 @@ class Schemas(ABC):
 
     @abstractmethod
     def _is_same(self, latest: RegisteredSchema) -> bool:
-        """Does it write what this one writes?"""
+        """Whether it is encoded as this schema is."""
 
     def _references(self) -> Sequence[tuple[str, str, int]]:
         return ()
@@ -110,7 +110,7 @@ class Schemas(ABC):
 
     def _subject(self, place: str, name: str | None, is_key: bool) -> str:
         if place == "internal":
-            # Of no use to others; one for all stores and topics of the application that hold this type.
+            # Not shared with others: one subject for all stores and topics of the application that hold this type.
             record = self._record or f"{self._type.lower()}-{sha256(self._schema.encode()).hexdigest()[:8]}"
             return f"{name or 'stoatflow'}-{record}"
         if self.registry.subjects == "topic" and name is not None:
@@ -132,15 +132,15 @@ class Schemas(ABC):
 
 
 class AvroSchemas(Schemas):
-    """Of Avro: what others wrote takes their schemas, with all types in them."""
+    """Schemas of an Avro serde: reading needs the writer's schema, with all types in it."""
 
     def __init__(self, same: Callable[[str], bool], registry: SchemaRegistry, schema: str, *rest: Any) -> None:
-        """`same`: does another schema write the same bytes?"""
+        """`same`: whether another schema has the same encoding."""
         super().__init__(registry, "AVRO", schema, *rest)
         self._same = same
 
     def schema(self, schema_id: int) -> str:
-        """Give a writer's schema."""
+        """Return the writer's schema."""
         return avro_text(self.registry, self._of_type(schema_id))
 
     def _is_same(self, latest: RegisteredSchema) -> bool:
@@ -148,7 +148,7 @@ class AvroSchemas(Schemas):
 
 
 def topic_subject(topic: str, is_key: bool) -> str:
-    """Give the subject of a topic's keys or values."""
+    """Return the subject of a topic's keys or values."""
     return f"{topic}-{'key' if is_key else 'value'}"
 
 
@@ -156,7 +156,7 @@ _PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "b
 
 
 def avro_text(registry: SchemaRegistry, found: RegisteredSchema) -> str:
-    """Give the text of an Avro schema, with the types that it refers to where they are used first."""
+    """Return the text of an Avro schema, with referenced types inlined at their first use."""
     if not found.references:
         return found.schema
     types: dict[str, Any] = {}
@@ -189,7 +189,7 @@ def _full_name(schema: Mapping[str, Any], outer: str) -> str:
 
 
 def _with_types(schema: Any, namespace: str, types: Mapping[str, Any], there: set[str]) -> Any:
-    """Give the schema with each name that it doesn't know replaced by its type, once."""
+    """Return the schema with each unknown name replaced by its type, once."""
     if isinstance(schema, str):
         return _with_type(schema, namespace, types, there)
     if isinstance(schema, list):

@@ -1,4 +1,4 @@
-"""From what a user writes (`str`, `Serdes.json()`) to a serde. Never guesses beyond one table."""
+"""Resolves what a user writes (`str`, `Serdes.json()`) to a serde, by one table."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SerdeLike: TypeAlias = Serde[T] | type[T]
 
 
 class Untold:
-    """Nothing is of this type. Only what a type checker knows nothing of fits it: `dict` without its types fits
-    `dict[Untold, Untold]`, a function that gives `Any` fits `Callable[..., Untold]`.
+    """A type without values. Only types that a type checker doesn't know match it: `dict` without its types matches
+    `dict[Untold, Untold]`, a function that returns `Any` matches `Callable[..., Untold]`.
     """  # noqa: D205  # one sentence is not enough
 
 
 BareDict: TypeAlias = type[dict[Untold, Untold]]
-"""`dict` alone, of which strict type checkers would know nothing: overloads take it as `dict[str, Any]`."""
+"""`dict` alone, whose types strict type checkers don't know: overloads treat it as `dict[str, Any]`."""
 
 _BY_TYPE: dict[type, Serde[Any]] = {
     str: Serdes.string(),
@@ -33,19 +33,23 @@ _BY_TYPE: dict[type, Serde[Any]] = {
 
 
 def resolve(serde: SerdeLike[T]) -> Serde[T]:
-    """Give the serde; raise `TopologyError` for what does not stand for one."""
+    """Return the serde; raise `TopologyError` if this doesn't stand for one."""
     if isinstance(serde, Serde):
         return serde
     if isinstance(serde, type) and serde in _BY_TYPE:
         return _BY_TYPE[serde]
-    # The views belong to the engine, which can't be imported before there is a plan.
+    # The views belong to the engine, which must not be imported before there is a plan.
     if isinstance(serde, type) and serde.__module__ == "stoatflow" and serde.__name__ in ("JsonObject", "JsonArray"):
         return Serdes.json()
-    # `dict[str, int]` is not a type but an alias of one; its origin decides.
+    from stoatflow.serdes.typed import TypedJsonSerde, is_typed  # only what needs it loads it
+
+    if isinstance(serde, type) and is_typed(serde):
+        return TypedJsonSerde(serde, validate=True)
+    # `dict[str, int]` is an alias, not a type; its origin decides.
     origin = getattr(serde, "__origin__", None)
     if origin in _BY_TYPE:
         return _BY_TYPE[origin]
-    # The plan is made of serdes, so it can't be imported above.
+    # Imported here: the plan uses serdes.
     from stoatflow.plan.functions import user_line
 
     line = user_line()
@@ -56,6 +60,7 @@ def resolve(serde: SerdeLike[T]) -> Serde[T]:
     shown = serde.__name__ if isinstance(serde, type) else repr(serde)
     raise TopologyError(
         f"{line} {shown} is neither a serde nor a type that stands for one "
-        "(str, int, float, bytes, dict, list, JsonObject, JsonArray)",
+        "(str, int, float, bytes, dict, list, JsonObject, JsonArray, a dataclass, a TypedDict, "
+        "a msgspec.Struct, a pydantic model)",
         next_step="use one of these types, Serdes.<name>(), or a subclass of Serde",
     )

@@ -1,7 +1,7 @@
-"""Keys in windows, byte for byte as Kafka Streams writes them.
+"""Windowed keys, byte for byte as in Kafka Streams.
 
-Takes a serde of the key within; gives `Windowed` keys. The engine runs both in Rust; these halves serve
-the test driver and the embedded broker's users.
+Takes a serde of the inner key; returns serdes of `Windowed` keys. The engine runs both in Rust; the Python versions are
+for the test driver and users of the embedded broker.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ class TimeWindowedSerde(Serde[Windowed[K]]):
     """The key, then the start (8 bytes). The end isn't written: a reader must know the size."""
 
     def __init__(self, inner: Serde[K], size_ms: int) -> None:
-        """Made by `Serdes.time_windowed`."""
+        """Created by `Serdes.time_windowed`."""
         self.inner = inner
         self.size_ms = size_ms
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """Name of the serde in messages."""
         return f"time_windowed({self.inner.name}, {self.size_ms} ms)"
 
     def serialize(self, value: Windowed[K]) -> bytes:
-        """Give the bytes of a windowed key."""
+        """Serialize a windowed key."""
         return self.inner.serialize(value.key) + struct.pack(">q", value.window.start)
 
     def deserialize(self, data: bytes) -> Windowed[K]:
-        """Give the windowed key of the bytes."""
+        """Deserialize a windowed key."""
         _check(self, data, 8)
         (start,) = struct.unpack(">q", data[-8:])
         return Windowed(self.inner.deserialize(data[:-8]), Window(start, min(start + self.size_ms, 2**63 - 1)))
@@ -44,20 +44,20 @@ class SessionWindowedSerde(Serde[Windowed[K]]):
     """The key, then the end, then the start (8 bytes each)."""
 
     def __init__(self, inner: Serde[K]) -> None:
-        """Made by `Serdes.session_windowed`."""
+        """Created by `Serdes.session_windowed`."""
         self.inner = inner
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """Name of the serde in messages."""
         return f"session_windowed({self.inner.name})"
 
     def serialize(self, value: Windowed[K]) -> bytes:
-        """Give the bytes of a windowed key."""
+        """Serialize a windowed key."""
         return self.inner.serialize(value.key) + struct.pack(">qq", value.window.end, value.window.start)
 
     def deserialize(self, data: bytes) -> Windowed[K]:
-        """Give the windowed key of the bytes."""
+        """Deserialize a windowed key."""
         _check(self, data, 16)
         end, start = struct.unpack(">qq", data[-16:])
         return Windowed(self.inner.deserialize(data[:-16]), Window(start, end))

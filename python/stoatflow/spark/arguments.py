@@ -1,7 +1,7 @@
-"""What the two commands of this package share on the command line.
+"""Command line options that the commands of this package share.
 
-Takes: an `argparse.ArgumentParser`. Gives: the options for the broker and for Spark, and progress on stderr.
-Never: prints to stdout, which belongs to the result.
+Takes an `argparse.ArgumentParser`, adds the options for the broker and for Spark; prints progress on stderr. Never
+prints to stdout, which is for the result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_broker(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Add the options that say where the broker is and how Spark runs."""
+    """Add the options for the broker's address and for Spark."""
     parser.add_argument(
         "--bootstrap", required=required, help="HOST:PORT of a Kafka broker, or embedded:PATH of an embedded one"
     )
@@ -34,7 +34,7 @@ def add_broker(parser: argparse.ArgumentParser, *, required: bool = True) -> Non
 
 
 def add_spark(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how Spark runs."""
+    """Add the options for Spark."""
     parser.add_argument(
         "--spark-conf",
         action="append",
@@ -47,7 +47,7 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
 
 
 def positive(text: str) -> int:
-    """Parse a whole number of at least one; underscores are welcome (1_000_000)."""
+    """Parse an integer of at least one; underscores are allowed (1_000_000)."""
     try:
         number = int(text)
     except ValueError:
@@ -66,18 +66,18 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def say(text: str) -> None:
-    """Write one line of progress."""
+    """Print one line of progress."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
 def say_start(*, kafka: bool) -> None:
-    """Say that Spark starts."""
+    """Print that Spark starts."""
     say(starting(kafka=kafka))
 
 
 def counter(total: int, noun: str) -> Callable[[int], None]:
-    """Return a function that shows how many of ``total`` are done: in place on a terminal, else every few seconds."""
+    """Return a function that shows how many of ``total`` are done: in place on a terminal, or every few seconds."""
     started = time.monotonic()
     live = sys.stderr.isatty()
     pause = 0.2 if live else 5.0

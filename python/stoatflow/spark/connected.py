@@ -1,7 +1,7 @@
-"""What is asked of a session in two ways: one of Spark Connect has no JVM in this process, and no SparkContext.
+"""Properties of a session that differ for Spark Connect, which has no JVM in this process, and no SparkContext.
 
-Takes: a SparkSession, of either kind. Gives: what the twin must know of it; `ConfigError` for what needs the JVM.
-Never: starts or stops a session.
+Takes a SparkSession of either kind, returns what the twin needs to know about it; raises `ConfigError` if something
+needs the JVM. Never starts or stops a session.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FRAMES = "give DataFrames that the server has read: inputs=; or a session that w
 
 
 def is_connected(spark: SparkSession) -> bool:
-    """Is it a session of Spark Connect?"""
+    """Whether it is a session of Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
@@ -35,24 +35,24 @@ def need_classic(spark: SparkSession, what: str, next_step: str) -> None:
 
 
 def application(spark: SparkSession) -> str:
-    """Give what tells the workers of a session from those of another."""
+    """Return an id that is unique to a session, so that its workers are told apart from those of another one."""
     if is_connected(spark):
         return str(cast("Any", spark).session_id)
     return spark.sparkContext.applicationId
 
 
 def parallelism(spark: SparkSession) -> int:
-    """Give how many tasks run side by side."""
+    """Return how many tasks run in parallel."""
     if not is_connected(spark):
         return spark.sparkContext.defaultParallelism
     from pyspark.sql import functions as f
 
-    # Spark makes as many partitions of a range as it runs tasks.
+    # Spark splits a range into as many partitions as it runs tasks.
     return spark.range(1_000).select(f.spark_partition_id()).distinct().count()
 
 
 def keeps_order(spark: SparkSession) -> bool:
-    """Does a function over Arrow batches get the rows of a partition as they were sorted? On Sail it doesn't."""
+    """Whether a function over Arrow batches gets the rows of a partition in sorted order. On Sail it doesn't."""
     if not is_connected(spark):
         return True
     from pyspark.sql import functions as f
@@ -66,9 +66,9 @@ def _as_they_come(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]
 
 
 def computed(frame: DataFrame) -> DataFrame:
-    """Compute a DataFrame now, and give one that is not computed again."""
+    """Compute a DataFrame now; return one that is not computed again."""
     kept = frame.persist()
-    # Sail takes `persist`, does nothing, and shows a level that nobody has asked for.
+    # Sail accepts `persist`, does nothing, and reports another storage level.
     if not is_connected(frame.sparkSession) or kept.storageLevel.useDisk:
         kept.count()
         return kept
@@ -84,7 +84,7 @@ def computed(frame: DataFrame) -> DataFrame:
 
 
 def name_jobs(spark: SparkSession, tag: str, description: str) -> None:
-    """Name the jobs that this thread will start, so that they can be cancelled."""
+    """Tag the jobs that this thread will start, so that they can be cancelled."""
     if is_connected(spark):
         spark.addTag(tag)
     else:
@@ -92,7 +92,7 @@ def name_jobs(spark: SparkSession, tag: str, description: str) -> None:
 
 
 def cancel_jobs(spark: SparkSession, tag: str) -> None:
-    """Cancel the jobs that were named so."""
+    """Cancel the jobs with this tag."""
     if is_connected(spark):
         spark.interruptTag(tag)
     else:

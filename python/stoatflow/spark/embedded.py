@@ -1,14 +1,13 @@
-"""Topics of an embedded broker (``embedded:PATH``), between Spark and the one process that may open them.
+"""Moves records between Spark and the topics of an embedded broker (``embedded:PATH``), which one process may open.
 
-Takes: rows of a DataFrame to append, or the names of topics to read.
-Gives: records in the broker, or files that Spark can read in parallel.
-Owns: the way across. The broker keeps its topics in RocksDB, which has one writer process: Spark's workers cannot
-open it. So the driver streams rows into it, and dumps topics out of it, while no application runs on that path.
-Never: holds a topic in memory; both ways go record by record.
+Takes rows of a DataFrame to append, or the names of topics to read. Writes records to the broker, or files that Spark
+can read in parallel. The broker keeps its topics in RocksDB, which allows one writer process: Spark's workers cannot
+open it. So the driver streams rows into it, and dumps topics from it, while no application runs on that path. Never
+holds a topic in memory: both directions go record by record.
 
-Dumps are lines of text with keys and values in hexadecimal: plain Python writes them about as fast as the broker
-can be read, Spark reads and splits them natively, every byte survives, and no further package is needed
-(`pip install pyspark` brings no pyarrow).
+Dumps are lines of text with keys and values in hexadecimal: plain Python writes them about as fast as the broker can be
+read, Spark reads and splits them natively, all bytes are preserved, and no further package is needed (`pip install
+pyspark` brings no pyarrow).
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ _ABSENT = "-"  # Never valid hexadecimal, so it cannot be mistaken for a key or 
 
 
 class Topics(Protocol):
-    """What is used of an open `stoatflow.EmbeddedBroker`."""
+    """The methods of an open `stoatflow.EmbeddedBroker` that are used here."""
 
     def create_topic(self, name: str, partitions: int = 1) -> object:
-        """Make a topic; one that exists already is left as it is, or refused."""
+        """Create a topic; one that exists is left unchanged, or refused."""
 
     def produce_many(self, topic: str, records: list[tuple[int | None, bytes | None, bytes | None, int]]) -> int:
         """Append records (partition, key, value, timestamp in milliseconds); return how many."""
 
     def read(self, topic: str) -> Iterator[tuple[int, int, bytes | None, bytes | None, int]]:
-        """Yield what is committed (partition, offset, key, value, timestamp), each partition in offset order."""
+        """Yield the committed records (partition, offset, key, value, timestamp), each partition in offset order."""
 
     def end_offsets(self, topic: str) -> Sized:
         """Return one past the last offset of every partition."""
@@ -65,7 +64,7 @@ def path_of(bootstrap: str) -> Path | None:
 def open_broker(path: Path) -> Iterator[Topics]:
     """Open the embedded broker of a folder; StoatFlow itself is imported only here.
 
-    Its errors leave as `TopicError`.
+    Its errors are raised as `TopicError`.
     """
     from stoatflow import EmbeddedBroker, StoatFlowError
 
@@ -91,7 +90,7 @@ def write(
     """Append the columns partition, key, value, timestamp in the order of the rows; return how many were written."""
     need_partitions(broker, topic, partitions)
     selected = rows.select("partition", "key", "value", "timestamp")
-    # Spark works on the next task while the driver writes this one.
+    # Spark computes the next partition while the driver writes this one.
     records = map(_record, selected.toLocalIterator(prefetchPartitions=True))
     written = 0
     while batch := list(itertools.islice(records, _BATCH)):
@@ -102,7 +101,7 @@ def write(
 
 
 def need_partitions(broker: Topics, topic: str, partitions: int) -> None:
-    """Make a topic unless it exists; raise `TopicError` if it has fewer partitions."""
+    """Create a topic unless it exists; raise `TopicError` if it has fewer partitions."""
     broker.create_topic(topic, partitions=partitions)
     existing = len(broker.end_offsets(topic))
     if existing < partitions:
@@ -137,7 +136,7 @@ def _line(record: tuple[int, int, bytes | None, bytes | None, int]) -> str:
     partition, offset, key, value, timestamp = record
     key_hex = _ABSENT if key is None else key.hex()
     value_hex = _ABSENT if value is None else value.hex()
-    # A leading letter keeps empty bytes from becoming an empty field, which would read as absent.
+    # The leading letter keeps an empty value from becoming an empty field, which would be read as null.
     return f"{partition}\t{offset}\tx{key_hex}\tx{value_hex}\t{timestamp}\n"
 
 

@@ -1,8 +1,8 @@
-"""The engine of an application that runs on Spark: what `StoatFlow(..., engine="spark")` starts, asks and stops.
+"""The engine of an application that runs on Spark: started, waited for and stopped by `StoatFlow(..., engine="spark")`.
 
-Takes: a topology, settings, options. Gives: states, an end, an error; `SparkRun` has the results. Owns: the thread that
-drives Spark, and what it has opened, until the application is closed. What has no meaning on Spark is refused by name.
-Never: computes. `run_batch` and `run_stream` do, whoever calls them.
+Takes a topology, settings, options. Has states, an end, an error; the results are in `SparkRun`. Owns the thread that
+drives Spark, and what it has opened, until the application is closed. Methods without a meaning on Spark raise an error
+that names them. `run_batch` and `run_stream` do the computation.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from stoatflow.topology import Topology
 
 _AGAIN_S = 0.5
-"""How often something that is to stop is asked again: between two jobs of Spark nothing hears it."""
+"""How often a stop request is repeated: between two jobs Spark ignores it."""
 _STEP_S = 0.05
 _log = logging.getLogger("stoatflow")
 
 
 class SparkEngine:
-    """One run on Spark, with the methods that `StoatFlow` calls of the engine."""
+    """One run on Spark, with the engine methods that `StoatFlow` calls."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class SparkEngine:
         self._check_topics()
 
     def _check_topics(self) -> None:
-        """Is there a broker where topics are read or written, and one that Spark can use?"""
+        """Check that a broker is given if topics are read or written, and that Spark can use it."""
         from stoatflow.spark.twin import incoming
 
         missing = self._from_topics()
@@ -103,15 +103,15 @@ class SparkEngine:
             meaning.refuse_exactly_once(self.settings)
 
     def _from_topics(self) -> list[str]:
-        """Give the topics that are read from the broker."""
+        """Return the topics that are read from the broker."""
         from stoatflow.spark.audit.reconciling import topics_read
 
         return [topic for topic in topics_read(self.topology) if topic not in self.options.inputs]
 
-    # What an engine has -------------------------------------------------------------------------------
+    # Methods of an engine -----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin in a thread of its own."""
+        """Start in a thread of its own."""
         self._become("STARTING")
         threading.Thread(target=self._live, name="stoatflow-spark", daemon=True).start()
 
@@ -130,7 +130,7 @@ class SparkEngine:
             threading.Thread(target=self._stop, args=(within_s,), name="stoatflow-stop", daemon=True).start()
 
     def abort(self) -> None:
-        """End now: what Spark still does is left to it."""
+        """End now: Spark's unfinished work is abandoned."""
         with self._lock:
             self._asked = True
             if self._over:
@@ -141,7 +141,7 @@ class SparkEngine:
         threading.Thread(target=self._interrupt, name="stoatflow-abort", daemon=True).start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end; raise what it failed with."""
+        """Wait for the end; raise the error that it failed with."""
         if not self._ended.wait(timeout_s):
             return False
         if self._error is not None:
@@ -149,7 +149,7 @@ class SparkEngine:
         return True
 
     def wait_until_caught_up(self, timeout_s: float | None, ended: Callable[[float], bool]) -> None:
-        """Wait until a batch has ended, or until a stream has found nothing new to read."""
+        """Wait until a batch has ended, or a stream has found nothing new to read."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         caught_up = threading.Event()
         asking = False
@@ -168,18 +168,18 @@ class SparkEngine:
                 threading.Thread(target=self._ask, args=(caught_up,), name="stoatflow-asks", daemon=True).start()
 
     def _ask(self, caught_up: threading.Event) -> None:
-        # If the query fails meanwhile, its own error is the one to be seen.
+        # If the query fails meanwhile, its own error is raised instead.
         with suppress(Exception):
             if self.query is not None:
                 self.query.query.processAllAvailable()
                 caught_up.set()
 
     def state(self) -> str:
-        """Give the state's name."""
+        """Return the name of the state."""
         return self._state
 
     def shutdown_timeout_s(self) -> float:
-        """Give `shutdown.timeout.ms` in seconds."""
+        """Return `shutdown.timeout.ms` in seconds."""
         from stoatflow.durations import duration_ms
 
         given = self.settings.get("shutdown.timeout.ms", 30_000)
@@ -187,35 +187,35 @@ class SparkEngine:
         return (float(text) if text.isdecimal() else duration_ms(text)) / 1000
 
     def has_left_behind(self) -> bool:
-        """Give False: what hangs, hangs in a worker of Spark."""
+        """Return False: functions that hang are in Spark's workers."""
         return False
 
     def is_closed(self) -> bool:
-        """Has it ended, and was it asked to close?"""
+        """Whether it has ended, and was asked to close."""
         return self._over and self._asked
 
     def is_paused(self) -> bool:
-        """Give False."""
+        """Return False: pausing is not possible on Spark."""
         return False
 
     def admin_url(self) -> None:
-        """Give nothing."""
+        """Return `None`: there is no admin port on Spark."""
 
     def restore_progress(self) -> list[tuple[str, int, int, bool]]:
-        """Give nothing: a task restores its stores when its first record comes."""
+        """Return an empty list: a task restores its stores when its first record arrives."""
         return []
 
     def refuse(self, method: str) -> NoReturn:
-        """Refuse a method of `StoatFlow`."""
+        """Raise the error about a method of `StoatFlow` that has no meaning on Spark."""
         raise refusal(method)
 
     def __getattr__(self, name: str) -> Any:
-        """Refuse what only the engine in this process has."""
+        """Raise an error for methods that only the engine in this process has."""
         if name not in OF_ENGINE:
             raise AttributeError(name)
         self.refuse(OF_ENGINE[name])
 
-    # Inside ------------------------------------------------------------------------------------------
+    # Internals ---------------------------------------------------------------------------------------
 
     def _live(self) -> None:
         error: BaseException | None = None
@@ -226,7 +226,7 @@ class SparkEngine:
                 self._run_batch(session)
             else:
                 self._run_stream(session)
-        except BaseException as raised:  # whatever Spark raises is the end of this run
+        except BaseException as raised:  # any error of Spark ends this run
             error = raised
         self._end(error)
 
@@ -246,7 +246,7 @@ class SparkEngine:
     def _release(self) -> None:
         try:
             self._opened.pop_all().close()
-        except Exception:  # it is closed for good; what Spark says of that changes nothing
+        except Exception:  # it is closed in any case; an error changes nothing
             _log.debug("closing what a run on Spark has opened failed", exc_info=True)
 
     def _stop(self, within_s: float | None) -> None:
@@ -366,7 +366,7 @@ class SparkEngine:
         self._progress(said)
 
     def _progress(self, said: int) -> int:
-        """Say what each trigger has read."""
+        """Report what each trigger has read."""
         assert self.query is not None  # noqa: S101  # it was started
         for trigger, count in self.query.progress():
             if trigger > said and count:
@@ -380,7 +380,7 @@ class SparkEngine:
 
 
 def _write(result: TwinResult, folder: str) -> None:
-    """Write what a batch has made as Parquet files."""
+    """Write the results of a batch as Parquet files."""
     for topic in result.topics:
         result.output(topic).write.mode("overwrite").parquet(f"{folder}/topics/{topic}")
     for store in result.stores:

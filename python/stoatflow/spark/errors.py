@@ -1,6 +1,6 @@
-"""The ways in which load and reconcile can fail to run; every message says what to do next.
+"""Errors of load and reconcile; every message says what to do next.
 
-Never: stands for a wrong result. A reconciliation that finds faults succeeds, and reports them.
+A wrong result is no error: a reconciliation that finds faults succeeds, and reports them.
 """
 
 
@@ -13,8 +13,8 @@ class TopicError(RuntimeError):
 
 
 class OpenTransactionError(TopicError):
-    """A transaction is still open, so that a committed reader would not see the end of the topic."""
+    """A transaction is still open, so a committed reader would not see the end of the topic."""
 
 
 class TwinError(RuntimeError):
-    """A twin of a topology can't be computed as asked."""
+    """A twin of a topology can't be computed as requested."""

@@ -1,18 +1,18 @@
 """Topics of a real Kafka broker, through Spark's connector and the client that comes with it.
 
-Takes: a SparkSession that has the connector, a bootstrap address, further client properties.
-Gives: topics made, offsets, a DataFrame of everything committed in a topic, and rows written to one.
-Owns: the traps of the connector, each closed here once:
+Takes a SparkSession that has the connector, a bootstrap address, further client properties. Creates topics, returns
+offsets and a DataFrame of all committed records of a topic, and writes rows to a topic. Avoids the pitfalls of the
+connector:
 
-* Only ``kafka.isolation.level`` hides aborted records; unprefixed it is ignored without a word.
-* To a committed reader "latest" is the last stable offset: an open transaction hides the tail of the topic.
-  So `stable_ends` insists that it equals the high watermark, and reads end exactly there.
-* An end offset that cannot be reached hangs for two minutes, and ``failOnDataLoss=false`` shortens ranges
-  silently: begin and end are therefore given as numbers, and lost data stays an error.
+* Only ``kafka.isolation.level`` hides aborted records; without the prefix it is silently ignored.
+* To a committed reader "latest" is the last stable offset: an open transaction hides the tail of the topic. So
+  `stable_ends` requires that it equals the high watermark, and reads end exactly there.
+* An end offset that cannot be reached hangs for two minutes, and ``failOnDataLoss=false`` shortens ranges silently: so
+  begin and end are passed as numbers, and lost data stays an error.
 * The sink ignores a ``timestamp`` column: Kafka stamps records when they arrive.
 * Writing to a partition that does not exist waits a minute and fails: `create` compares the counts first.
 
-Never: needs a Kafka client in Python. The JVM that Spark runs in has one.
+Needs no Kafka client in Python: Spark's JVM has one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class KafkaTopics:
     """The topics of one broker, seen from one SparkSession."""
 
     def __init__(self, spark: SparkSession, bootstrap: str, client: Mapping[str, str] | None = None) -> None:
-        """Remember where the broker is; nothing is opened before the first call.
+        """Remember the address of the broker; connections are opened by the first call.
 
         ``client`` holds Kafka client properties, such as ``security.protocol``.
         """
@@ -48,12 +48,12 @@ class KafkaTopics:
         self._client = dict(client or {})
 
     def create(self, topic: str, partitions: int) -> int:
-        """Make a topic unless it exists; return its number of partitions, at least ``partitions``."""
+        """Create a topic unless it exists; return its number of partitions, at least ``partitions``."""
         with self._admin() as admin:
             count = self._partitions(admin, topic)
             if count is None:
                 util = self._jvm.java.util
-                # The broker chooses the replication.
+                # The broker's default replication.
                 new = self._jvm.org.apache.kafka.clients.admin.NewTopic(
                     topic, util.Optional.of(partitions), util.Optional.empty()
                 )
@@ -87,7 +87,7 @@ class KafkaTopics:
         until = time.monotonic() + wait
         with self._admin() as admin:
             while True:
-                # The watermark first: what is written in between then cannot look like an open transaction.
+                # The high watermark first: records written in between then cannot look like an open transaction.
                 high = self._offsets(admin, topic, "latest", "READ_UNCOMMITTED")
                 stable = self._offsets(admin, topic, "latest", "READ_COMMITTED")
                 hidden = {p: end for p, end in high.items() if stable[p] < end}
@@ -151,8 +151,8 @@ class KafkaTopics:
     def write(self, rows: DataFrame, topic: str, progress: Callable[[int], None] | None = None) -> int:
         """Append the columns partition, key, value (and headers); return by how many offsets the topic has grown.
 
-        The connector promises at-least-once. In a local session a failed task is not tried again, so that a
-        write either succeeds exactly or raises.
+        The connector writes at least once. In a local session failed tasks are not retried, so a write either succeeds
+        exactly once or raises.
         """
         from py4j.protocol import Py4JJavaError
 
@@ -181,7 +181,7 @@ class KafkaTopics:
 
     @contextmanager
     def _watched(self, topic: str, before: int, progress: Callable[[int], None] | None) -> Iterator[None]:
-        """Report the growth of a topic once a second; what the broker holds is the only honest progress."""
+        """Report the growth of a topic once a second: only records in the broker count as progress."""
         if progress is None:
             yield
             return
@@ -205,7 +205,7 @@ class KafkaTopics:
 
     @contextmanager
     def _admin(self) -> Iterator[Any]:
-        """Open Kafka's admin client for a few calls; Java's exceptions leave as `TopicError`."""
+        """Open Kafka's admin client for a few calls; Java's exceptions are raised as `TopicError`."""
         from py4j.protocol import Py4JJavaError
 
         properties = self._jvm.java.util.Properties()

@@ -1,12 +1,11 @@
-"""Load: make input that can be made again, and put it into a topic.
+"""Generates reproducible input, and writes it to a topic.
 
-Takes: how many records, how many words, a seed. Gives: a DataFrame of lines, and the lines in a topic.
-Owns: what a seed means. Every field of record *i* is a hash of (seed, *i*, field), so that neither the number of
-tasks nor the cores nor the machine can change it: the same seed is the same input, everywhere.
-Never: uses Spark's ``rand``, whose numbers depend on how the work was split.
+Takes the number of records and of words, and a seed. Returns a DataFrame of lines, or writes them to a topic. Every
+field of record *i* is a hash of (seed, *i*, field), independent of the number of tasks, the cores and the machine: the
+same seed is the same input, everywhere. Spark's ``rand`` is not used: its numbers depend on how the work is split.
 
-`load` makes what a spec declares, see `stoatflow.spark.loading`; on the command line it is ``stoatflow load``.
-Lines alone: ``python -m stoatflow.spark.load --bootstrap HOST:PORT --topic lines --records 1000000``.
+`load` writes the records that a spec declares, see `stoatflow.spark.loading`; on the command line it is ``stoatflow
+load``. Lines alone: ``python -m stoatflow.spark.load --bootstrap HOST:PORT --topic lines --records 1000000``.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ if TYPE_CHECKING:
     from stoatflow.spark.loading.spec import LoadSpec
 
 SHORTEST, LONGEST = 8, 12
-"""How many words a line has."""
+"""Fewest and most words of a line."""
 
 START_MS = 1_700_000_000_000
-"""The event time of the first record; each record is a millisecond later than the one before."""
+"""Event time of the first record; each record is a millisecond later than the one before."""
 
 
 def load(
@@ -46,11 +45,11 @@ def load(
     client: Mapping[str, str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Manifest:
-    """Write what a spec (or its TOML file) declares into topics; return what was made.
+    """Write the records that a spec (or its TOML file) declares to topics; return what was written.
 
-    An embedded broker needs no Spark. For a real one pass a session made with `local_session(kafka=True)`.
+    An embedded broker needs no Spark. For a real broker pass a session of `local_session(kafka=True)`.
     """
-    # It needs numpy and pyarrow, which lines alone don't.
+    # It needs numpy and pyarrow; lines alone don't.
     from stoatflow.spark.loading import running
     from stoatflow.spark.loading.spec import LoadSpec, read_spec
 
@@ -72,9 +71,9 @@ def lines(
     """Return ``records`` lines of 8 to 12 words: partition (int), key (string), value (string), timestamp (long).
 
     Words are ``word00001`` to ``word<vocabulary>``; the first is the most frequent, word *n* about ``n**skew`` times
-    rarer, as in natural text. Keys are null, or of ``keys`` different ones (``key00001``, as skewed as the words).
-    Records go round the partitions in turn. ``tasks`` says how Spark splits the work (default: 50,000 records each)
-    and changes nothing else.
+    rarer, as in natural text. Keys are null, or one of ``keys`` keys (``key00001``, as skewed as the words). Records
+    are assigned to partitions round-robin. ``tasks`` is how Spark splits the work (default: 50,000 records each) and
+    changes nothing else.
     """
     for name, number, least in (
         ("records", records, 0),
@@ -89,7 +88,7 @@ def lines(
     from pyspark.sql import functions as f
 
     if tasks is None:
-        # The driver takes the rows of one task at a time into memory.
+        # The driver holds the rows of one task at a time in memory.
         tasks = max(2, records // 50_000)
 
     def dice(field: int) -> Column:
@@ -99,7 +98,7 @@ def lines(
 
     length = f.floor(dice(0) * (LONGEST - SHORTEST + 1)) + SHORTEST
     words = [_named("word", _rank(dice(n), vocabulary, skew), vocabulary) for n in range(1, LONGEST + 1)]
-    # concat_ws leaves out what is null: the words beyond the length of the line.
+    # concat_ws skips nulls, which are the words beyond the length of the line.
     kept = [word if n <= SHORTEST else f.when(length >= n, word) for n, word in enumerate(words, start=1)]
     key = _named("key", _rank(dice(LONGEST + 1), keys, skew), keys) if keys else f.lit(None).cast("string")
     return spark.range(0, records, 1, tasks).select(
@@ -141,11 +140,11 @@ def to_broker(
     client: Mapping[str, str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> int:
-    """Append rows (partition, key, value, timestamp) to a topic, made if it is missing; return how many arrived.
+    """Append rows (partition, key, value, timestamp) to a topic, created if missing; return how many arrived.
 
-    Within a partition records are written by timestamp. In real Kafka the record's own timestamp is the time of
-    writing, since Spark's sink cannot set it; an embedded broker keeps the column. ``partitions`` is taken from
-    the rows if it is not given. ``df`` of a real broker needs a session with ``kafka=True``.
+    Within a partition records are written by timestamp. In real Kafka the record's timestamp is the time of writing,
+    since Spark's sink cannot set it; an embedded broker uses the column. ``partitions`` defaults to the number in the
+    rows. For a real broker, ``df`` needs a session with ``kafka=True``.
     """
     from pyspark.sql import functions as f
 
@@ -158,7 +157,7 @@ def to_broker(
             return embedded.write(df, broker, topic, partitions, progress)
     topics = KafkaTopics(df.sparkSession, bootstrap, client)
     topics.create(topic, partitions)
-    # One task per partition: parallel writers would mix the order of time inside it.
+    # One task per partition: parallel writers would break the order by time within it.
     ordered = df.repartition(partitions, "partition").sortWithinPartitions("timestamp")
     return topics.write(ordered, topic, progress)
 
@@ -213,7 +212,7 @@ def _result(given: argparse.Namespace, arrived: int, seconds: float) -> int:
         arguments.say(f"error: {given.records:,} were written to {where}, but it grew by {arrived:,} only: load again")
         return 1
     if arrived > given.records:
-        # No error: what the topic holds is what counts, for the application and for the reconciliation.
+        # Not an error: the application and the reconciliation read what the topic holds.
         arguments.say(f"note: {where} grew by {arrived:,}: somebody else writes to it as well")
     sys.stdout.write(f"loaded {given.records:,} records into {where} in {seconds:.1f} s\n")
     return 0

@@ -1,6 +1,6 @@
-"""What an application is told on Spark beside its settings: `StoatFlow(..., engine="spark", spark=SparkOptions(...))`.
+"""Options of an application on Spark, besides its settings: `StoatFlow(..., engine="spark", spark=SparkOptions(...))`.
 
-Takes and gives plain values. Never: imports PySpark.
+Holds plain values. Never imports PySpark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SparkOptions:
-    """How an application runs on Spark; everything has a default, but for the checkpoint of a stream.
+    """How an application runs on Spark; all options have defaults, except the checkpoint of a stream.
 
     >>> from stoatflow.spark import SparkOptions
     >>> options = SparkOptions(checkpoint="checkpoints", every="5s")
@@ -28,36 +28,36 @@ class SparkOptions:
     """
 
     session: SparkSession | None = None
-    """Yours, which stays open; without one a local session is started, and stopped with the application."""
+    """Your session, which stays open; by default a local session is started, and stopped with the application."""
     inputs: Mapping[str, DataFrame | str | Path] = field(default_factory=dict)
-    """Read these topics from DataFrames instead, with `batch=True` also from Parquet files (their path)."""
+    """Read these topics from DataFrames instead; with `batch=True` also from Parquet files (their path)."""
     output: str | Path | Callable[[DataFrame, int], None] | None = None
-    """A folder for Parquet files. As a stream also a function (records, trigger); without one, the topics."""
+    """A folder for Parquet files. For a stream also a function (records, trigger); by default, the topics."""
     checkpoint: str | Path | None = None
-    """Of a stream: the folder where its state and its offsets are kept, which all workers can write to."""
+    """For a stream: the folder of its state and offsets, which all workers can write to."""
     every: Duration | None = None
-    """Of a stream: how often a trigger begins; without it, as soon as the last one is done."""
+    """For a stream: the interval of triggers; by default, a trigger begins as soon as the last one is done."""
     until_end: bool = False
-    """Of a stream: stop where the inputs end now."""
+    """For a stream: stop at the current ends of the inputs."""
     at_most: int = 200_000
-    """Of a stream: records of a trigger, from Kafka."""
+    """For a stream: most records of a trigger, from Kafka."""
     tasks: int | None = None
-    """How many tasks share what is shared out by key."""
+    """Number of tasks of parts that are partitioned by key."""
     partitions: Mapping[str, int] | None = None
-    """How many partitions topics have that are DataFrames."""
+    """Number of partitions of topics that are DataFrames."""
     removed: bool = False
-    """It is known that retention has removed records of the input."""
+    """Accept that retention has removed records of the input."""
     client: Mapping[str, str] = field(default_factory=dict)
-    """Properties of Kafka's Java client; `security.`, `ssl.` and `sasl.` settings are taken over without it."""
+    """Properties of Kafka's Java client; settings `security.`, `ssl.` and `sasl.` are passed on without it."""
     cores: int = 2
-    """Of a session that is started."""
+    """Cores of a session that is started."""
     conf: Mapping[str, str] = field(default_factory=dict)
-    """Settings of Spark, of a session that is started."""
+    """Spark's settings, for a session that is started."""
     say: Callable[[str], object] | None = None
-    """Is told how it goes on; the log, if it is left out."""
+    """Called with progress messages; the default is the log."""
 
     def check(self, *, batch: bool) -> None:
-        """Raise `ConfigError` for what doesn't go together.
+        """Raise `ConfigError` for options that exclude each other.
 
         >>> from stoatflow.spark import SparkOptions
         >>> SparkOptions(checkpoint="checkpoints").check(batch=False)
@@ -89,7 +89,7 @@ class SparkOptions:
 
     @property
     def trigger(self) -> str:
-        """When a trigger begins, as Spark writes it.
+        """The trigger's interval in Spark's format.
 
         >>> from stoatflow.spark import SparkOptions
         >>> SparkOptions(every="5s").trigger
@@ -99,7 +99,7 @@ class SparkOptions:
 
     @property
     def folder(self) -> Path | None:
-        """Where files are written.
+        """The folder of the output files.
 
         >>> from stoatflow.spark import SparkOptions
         >>> SparkOptions(output="/tmp/results").folder.name

@@ -1,9 +1,8 @@
-"""Reconcile: read a word count's input and output topics, and say whether the output is exactly right.
+"""Reads a word count's input and output topics, and checks that the output is exactly right.
 
-Takes: where the broker is, the names of two topics. Gives: a `Reconciliation`, a report, an exit code.
-Owns: reading committed records only, and all of them: in real Kafka up to the high watermark, with no transaction
-open; from an embedded broker after the application has closed it.
-Never: judges (`wordcount` does), and never changes a topic.
+Takes the address of a broker and the names of two topics. Returns a `Reconciliation`, prints a report, returns an exit
+code. Reads committed records only, and all of them: in real Kafka up to the high watermark, with no open transaction;
+from an embedded broker after the application has closed it. `wordcount` does the comparison. Never changes a topic.
 
 On the command line: ``python -m stoatflow.spark.reconcile --bootstrap HOST:PORT --input lines --output counts``.
 """
@@ -49,8 +48,8 @@ def reconcile_topics(
 ) -> Reconciliation:
     """Compare the output topic of a word count with its input topic.
 
-    ``wait`` is how many seconds an open transaction in a real broker is given to end. Real Kafka needs a session
-    made with ``kafka=True``; an embedded broker must not be open anywhere else.
+    ``wait`` is the number of seconds to wait for an open transaction in a real broker to end. Real Kafka needs a
+    session of ``local_session(kafka=True)``; an embedded broker must not be open anywhere else.
     """
     started = time.monotonic()
     with _topics(spark, bootstrap, (input_topic, output_topic), wait, client) as (source, sink):
@@ -62,13 +61,13 @@ def reconcile_topics(
 def decode_updates(records: DataFrame, value_format: ValueFormat = "long") -> DataFrame:
     """Return partition, offset, key (string), value (long) of binary records; what cannot be decoded is null.
 
-    ``long`` is Kafka's LongSerializer: eight bytes, the highest first. ``string`` is decimal digits.
+    ``long`` is Kafka's LongSerializer: eight bytes, big-endian. ``string`` is decimal digits.
     """
     from pyspark.sql import functions as f
 
     value: Column
     if value_format == "long":
-        # The negative base makes `conv` read two's complement.
+        # The negative base makes `conv` return a signed number (two's complement).
         signed = f.conv(f.hex("value"), 16, -10).cast("long")
         value = f.when(f.octet_length("value") == 8, signed)
     else:
@@ -83,7 +82,7 @@ def _topics(
     path = embedded.path_of(bootstrap)
     if path is None:
         broker = KafkaTopics(spark, bootstrap, client)
-        # The output first: its end then never lies behind what is read of the input.
+        # The output first: its end is then never behind that of the input.
         sink = broker.read_committed(names[1], wait)
         yield broker.read_committed(names[0], wait), sink
         return

@@ -1,7 +1,7 @@
-"""What of an application has no meaning on Spark, why, and what to do instead.
+"""Methods and arguments of an application that have no meaning on Spark, why, and what to do instead.
 
-Takes: the name of a method, or of an argument. Gives: a `ConfigError`.
-Owns: the table, which docs/reference/spark.md is written from.
+Takes the name of a method or an argument, returns a `ConfigError`. Owns the table from which docs/reference/spark.md is
+written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ METHODS: dict[str, str] = {
     "clean_up()": "name another checkpoint to begin again: state is there",
     "set_uncaught_exception_handler()": "start another run after an error: it goes on from the checkpoint",
 }
-"""By methods of `StoatFlow`."""
+"""By method of `StoatFlow`."""
 
 ARGUMENTS: dict[str, str] = {
     "broker=": "close it, and set bootstrap.servers to embedded:PATH for a batch: Spark's workers are other processes",
@@ -35,7 +35,7 @@ ARGUMENTS: dict[str, str] = {
     "on_deserialization_error=": "say it at the source: on_error=",
     "on_production_error=": "say it at the sink: on_error=",
 }
-"""By arguments of `StoatFlow`."""
+"""By argument of `StoatFlow`."""
 
 OF_ENGINE = {
     "store_kind": "store()",
@@ -49,16 +49,16 @@ OF_ENGINE = {
     "resume": "resume()",
     "clean_up": "clean_up()",
 }
-"""By what `StoatFlow` calls of the engine: for which methods it does."""
+"""By engine method that `StoatFlow` calls: the methods of `StoatFlow` that call it."""
 
 
 def refusal(method: str) -> ConfigError:
-    """Give the error for a method of `StoatFlow`."""
+    """Return the error about a method of `StoatFlow`."""
     return ConfigError(f"{method}: refused on Spark", next_step=METHODS[method])
 
 
 def refuse_arguments(given: Mapping[str, object]) -> None:
-    """Raise `ConfigError` for arguments that were given."""
+    """Raise `ConfigError` if one of these arguments is given."""
     wrong = [name for name, value in given.items() if value is not None]
     if wrong:
         raise ConfigError(f"{wrong[0]}: refused on Spark", next_step=ARGUMENTS[wrong[0]])

@@ -1,8 +1,8 @@
 """The result of a reconciliation, for programs and for people.
 
-Takes: counts of faults by kind, and examples. Gives: `Reconciliation`: a verdict, JSON, a report of a dozen lines.
-Owns: the vocabulary of faults, and which of the three headline numbers each one counts into.
-Never: needs Spark; a result can be kept, printed and compared without it.
+Takes counts of faults by kind, and examples. `Reconciliation` has a verdict, JSON, and a report of a dozen lines.
+Defines the kinds of faults, and which of the three headline numbers each one counts into. A result can be kept, printed
+and compared without Spark.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Fault(enum.Enum):
-    """What can be wrong with an output topic: its headline, and what one of its kind is."""
+    """Kinds of faults of an output topic: headline and meaning."""
 
     MISSING_WORD = ("missing", "words of the input without any output")
     MISSING_UPDATE = ("missing", "updates that were never emitted")
@@ -36,7 +36,7 @@ class Fault(enum.Enum):
 
 @dataclass(frozen=True)
 class Example:
-    """One fault, with the place where to look. Numbers that do not apply are None."""
+    """One fault, with its position. Numbers that do not apply are None."""
 
     fault: Fault
     key: str | None
@@ -69,7 +69,7 @@ class Example:
                 return f"{key} is in {self.actual} partitions"
 
     def to_dict(self) -> dict[str, str | int | None]:
-        """Return the fields as JSON has them."""
+        """Return the fields for JSON."""
         return {
             "fault": self.fault.name.lower(),
             "key": self.key,
@@ -83,7 +83,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """What a word count's output topic holds, compared with what its input topic demands."""
+    """The content of a word count's output topic compared with what follows from its input topic."""
 
     input_records: int
     input_words: int
@@ -97,17 +97,17 @@ class Reconciliation:
 
     @property
     def missing(self) -> int:
-        """How much of what the input demands is not in the output: words, and updates if all are checked."""
+        """Number of expected outputs that are missing: words, and updates if all are checked."""
         return self._headline("missing")
 
     @property
     def duplicated(self) -> int:
-        """How many outputs repeat or fall behind what was already counted for their key."""
+        """Number of outputs that repeat, or fall behind, an earlier count of their key."""
         return self._headline("duplicated")
 
     @property
     def wrong(self) -> int:
-        """How many keys or values of the output are not what the input demands."""
+        """Number of wrong keys or values in the output."""
         return self._headline("wrong")
 
     @property

@@ -1,6 +1,6 @@
-"""What an application on Spark has beside its life: its plan, its session, its results as DataFrames.
+"""The results of an application on Spark: its plan, its session, topics and stores as DataFrames.
 
-Takes: the engine of the run. Gives: DataFrames. Owns nothing: they can be read until the application is closed.
+Takes the engine of the run, returns DataFrames, which can be read until the application is closed.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ class SparkRun:
     """`app.spark` of `StoatFlow(..., engine="spark")`."""
 
     def __init__(self, engine: SparkEngine) -> None:
-        """Made by `StoatFlow`."""
+        """Created by `StoatFlow`."""
         self._engine = engine
 
     @property
     def session(self) -> SparkSession:
-        """The session that it runs in, once it has started."""
+        """The session in which it runs, once it has started."""
         if self._engine.session is None:
             raise TwinError(f"the application is {self._engine.state()}, and has no session: start it, and wait")
         return self._engine.session
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Topics that the topology writes; of a batch that has ended, those too that functions chose."""
+        """Topics that the topology writes; after a batch, including those that functions chose."""
         if self._engine.result is not None:
             return self._engine.result.topics
         return tuple(sorted({topic for part in self._parts() for topic in part.sinks}))
 
     @property
     def stores(self) -> tuple[str, ...]:
-        """Stores with names."""
+        """Names of the named stores."""
         return tuple(sorted({store for part in self._parts() for store in part.stores}))
 
     def output(self, topic: str) -> DataFrame:
-        """Give the records of a topic in their order: key, value, timestamp, headers.
+        """Return the records of a topic in order: key, value, timestamp, headers.
 
-        Of a batch, when it has ended; of a stream that writes files, what has been written.
+        For a batch, after its end; for a stream that writes files, the files so far.
         """
         engine = self._engine
         if engine.batch:
@@ -67,9 +67,9 @@ class SparkRun:
         return rows.orderBy("trigger", "place").select("key", "value", "timestamp", "headers")
 
     def store(self, name: str) -> DataFrame:
-        """Give what a store holds: key, start and end of the window, value, timestamp.
+        """Return the rows of a store: key, start and end of the window, value, timestamp.
 
-        Of a batch at its end; of a stream after the last trigger, while it runs too.
+        For a batch, at its end; for a stream, after the last trigger, also while it runs.
         """
         engine = self._engine
         if engine.batch:
@@ -79,11 +79,11 @@ class SparkRun:
         return read_store(self.session, engine.topology, str(engine.options.checkpoint), name, config=engine.settings)
 
     def describe(self) -> str:
-        """Give the parts that Spark runs, one line each; it need not have started."""
+        """Return the parts that Spark runs, one line each; may be called before the start."""
         return "\n".join(part.describe() for part in self._parts())
 
     def progress(self) -> list[tuple[int, int]]:
-        """Give the last triggers of a stream, each with the number of records that it has read."""
+        """Return the last triggers of a stream, each with the number of records read."""
         return [] if self._engine.query is None else self._engine.query.progress()
 
     def _parts(self) -> list[Part]:

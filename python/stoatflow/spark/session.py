@@ -1,17 +1,15 @@
-"""The one guarded place where a local SparkSession is made.
+"""Creates the local SparkSession.
 
-Takes: whether real Kafka is needed, how many cores, how much memory, further Spark settings.
-Gives: a quiet SparkSession on loopback, or `SparkUnavailableError` with the command that helps.
-Owns: the choice of versions, and the cache of the connector's jars (``~/.cache/stoatflow``).
-Never: opens a port beyond loopback, starts a UI, downloads anything unless Kafka is asked for.
+Takes whether real Kafka is needed, cores, memory, further Spark settings. Returns a quiet SparkSession on loopback, or
+raises `SparkUnavailableError` with the command that helps. Chooses the versions, and caches the connector's jars
+(``~/.cache/stoatflow``). Never opens a port beyond loopback, starts a UI, or downloads anything unless Kafka is needed.
 
-Why PySpark 4.0.0 and not 4.2.0: it is the newest version whose Kafka connector resolves whole from Maven
-Central. `pip install pyspark==4.0.0` and Java 17 are then all a newcomer needs, the connector (63 MB)
-comes by itself the first time real Kafka is asked for. For 4.2.0 the connector's own dependency
-`spark-token-provider-kafka-0-10` was never published in that version: Ivy fails, and one needs Maven with a
-hand-written pom to mix versions. What 4.2.0 has more (a Python row API for transformWithState, real-time
-mode) is not needed to load or to reconcile. Another version works too, given jars of your own:
-``conf={"spark.jars": "..."}``.
+Why PySpark 4.0.0 and not 4.2.0: it is the newest version whose Kafka connector resolves completely from Maven Central.
+`pip install pyspark==4.0.0` and Java 17 are then all that is needed; the connector (63 MB) is downloaded the first time
+real Kafka is used. For 4.2.0 the connector's own dependency `spark-token-provider-kafka-0-10` was never published in
+that version: Ivy fails, and mixing versions needs Maven with a hand-written pom. The new features of 4.2.0 (a Python
+row API for transformWithState, real-time mode) are not needed to load or to reconcile. Another version works too, with
+your own jars: ``conf={"spark.jars": "..."}``.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PYSPARK = "4.0.0"
-"""The version that is tested; the Kafka connector is resolved for it."""
+"""The tested version; the Kafka connector is resolved for it."""
 
 OLDEST_JAVA = 17
 
@@ -45,8 +43,8 @@ _JAVA_HELP = (
     "macOS: brew install openjdk@17; any system: pip install install-jdk && "
     "python -c \"import jdk; print(jdk.install('17'))\") and set JAVA_HOME to it."
 )
-# Only Maven Central: Spark's own chain looks into ~/.m2 first, and a pom there whose jar was never fetched
-# (Maven leaves many) ends in "download failed"; its third repository is often unreachable.
+# Only Maven Central: Spark's own chain searches ~/.m2 first, and a pom there whose jar was never fetched (Maven leaves
+# many) ends in "download failed"; its third repository is often unreachable.
 _IVY_SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <resolvers><ibiblio name="central" m2compatible="true" root="{root}"/></resolvers>
@@ -63,11 +61,11 @@ def local_session(
 ) -> SparkSession:
     """Return the local SparkSession of this process, started if there is none.
 
-    ``kafka=True`` adds the Kafka connector, which must happen before the first session of the process:
-    a running JVM does not take it any more. ``conf`` overrides every setting chosen here.
+    ``kafka=True`` adds the Kafka connector; it must be set for the first session of the process, since a running JVM
+    can't load it any more. ``conf`` overrides every setting chosen here.
 
     Raises:
-        SparkUnavailableError: Java or PySpark is missing or too old, or the connector cannot be had.
+        SparkUnavailableError: Java or PySpark is missing or too old, or the connector is not available.
 
     """
     version = _require_pyspark()
@@ -98,7 +96,7 @@ def local_session(
 
 
 def _leave_no_folder(folder: Path) -> None:
-    """Spark 4.0 makes a folder in the working directory and leaves it there: empty folders are removed at the end."""
+    """Remove the empty folders that Spark 4.0 creates in the working directory, at the end of the process."""
     if folder.exists():
         return
 
@@ -126,9 +124,9 @@ def _settings(memory: str) -> dict[str, str]:
 
 
 def _environment() -> None:
-    """Set what Spark reads from the environment only; never overrides what the user has set."""
+    """Set what Spark reads only from the environment; never overrides what the user has set."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Otherwise Spark takes the first python3 on the PATH, which need not be this one.
+    # Otherwise Spark uses the first python3 on the PATH, which may not be this one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
@@ -152,14 +150,14 @@ def _require_java() -> None:
     if java is None:
         raise SparkUnavailableError(f"Spark needs Java, and no `java` is on the PATH. {_JAVA_HELP}")
     try:
-        # The user's own Java, from the same place where Spark looks for it.
+        # The user's own Java, from the place where Spark looks for it.
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
     except (OSError, subprocess.SubprocessError) as error:
         where = f"JAVA_HOME={home}" if home else java
         raise SparkUnavailableError(f"Java at {where} does not run ({error}). {_JAVA_HELP}") from error
     found = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
     if found is None:
-        return  # An unusual vendor string is no reason to refuse: Spark itself will say if it is too old.
+        return  # An unusual version string is accepted: Spark itself fails if it is too old.
     major = int(found[1]) if found[1] != "1" else int(found[2] or 0)
     if major < OLDEST_JAVA:
         raise SparkUnavailableError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} is Java {major}. {_JAVA_HELP}")
@@ -171,25 +169,25 @@ def _cache() -> Path:
 
 
 def connector_is_here() -> bool:
-    """Return whether the Kafka connector was fetched before, so that nothing has to be downloaded."""
+    """Return whether the Kafka connector is cached, so that nothing has to be downloaded."""
     return bool(_kept_jars())
 
 
 def starting(*, kafka: bool) -> str:
-    """Say that Spark starts, which takes some seconds, and whether it has to download something first."""
+    """Return the message that Spark starts, which takes some seconds, and whether it downloads something first."""
     connector = " with its Kafka connector" if kafka else ""
     download = " (fetched once, 63 MB)" if kafka and not connector_is_here() else ""
     return f"starting Spark{connector}{download}"
 
 
 def is_running() -> bool:
-    """Return whether this process has a session already."""
+    """Return whether this process already has a session."""
     pyspark = sys.modules.get("pyspark")
     return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
 
 
 def _kept_jars() -> list[str]:
-    """Return the connector's jars, or nothing if any of them is gone."""
+    """Return the cached jars of the connector, or nothing if any of them is missing."""
     kept = _cache() / "kafka-jars.txt"
     jars = kept.read_text(encoding="utf-8").splitlines() if kept.is_file() else []
     return jars if all(Path(jar).is_file() for jar in jars) else []
@@ -204,12 +202,12 @@ def _connector_settings(version: str) -> dict[str, str]:
         )
         raise SparkUnavailableError(message)
     if jars := _kept_jars():
-        # Spares every later start the resolution: two seconds, forty lines, and the network.
+        # Saves every later start the resolution: two seconds, forty lines, and the network.
         return {"spark.jars": ",".join(jars)}
     cache = _cache()
     cache.mkdir(parents=True, exist_ok=True)
     ivy = cache / "ivysettings.xml"
-    # The same variable by which Spark itself lets a company name its mirror of Maven Central.
+    # The variable by which Spark itself is configured to use a mirror of Maven Central.
     root = os.environ.get("DEFAULT_ARTIFACT_REPOSITORY", "https://repo1.maven.org/maven2/")
     ivy.write_text(_IVY_SETTINGS.format(root=root), encoding="utf-8")
     return {

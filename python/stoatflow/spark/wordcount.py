@@ -1,11 +1,11 @@
-"""What a word count must have written, computed by Spark, and compared with what it wrote.
+"""Checks the output of a word count: computes it with Spark, and compares.
 
-Takes: two DataFrames, the input's lines and the output's updates. Gives: a `Reconciliation`.
-Owns: the meaning of right. A word is what stands between runs of white space (Unicode's, as in Rust's
-``split_whitespace``), lower-cased; empty words do not count. For each word, in the order of the output's offsets:
-counts only grow, and the last one is how often the word occurs. If every update is emitted, each count from one to
-the last is there once. If updates are emitted once per commit, some are left out, and nothing else differs.
-Never: knows where the DataFrames come from, so that tests feed it faults.
+Takes two DataFrames, the input's lines and the output's updates; returns a `Reconciliation`. Defines a correct output.
+Words are separated by runs of whitespace (Unicode's, as in Rust's ``split_whitespace``) and lower-cased; empty words do
+not count. For each word, in the order of the output's offsets: counts only grow, and the last one is the number of
+occurrences. If every update is emitted, each count from one to the last occurs once. If updates are emitted once per
+commit, some are missing, and nothing else differs. Independent of the origin of the DataFrames, so that tests can pass
+faulty ones.
 
 The output's topic must not be compacted: compaction removes the evidence of duplicates.
 """
@@ -57,7 +57,7 @@ def reconcile(lines: DataFrame, updates: DataFrame, *, every_update: bool = Fals
             _example(fault, row)
             for fault, count in faults.items()
             if count
-            # Sorted, so that the same fault is named the same way at every run.
+            # Sorted, so that every run names the same faults.
             for row in verdicts.where(f.col(f"faults.{fault.name}") > 0).orderBy("key").limit(examples).collect()
         ]
     finally:
@@ -76,10 +76,10 @@ def reconcile(lines: DataFrame, updates: DataFrame, *, every_update: bool = Fals
 
 
 def _judged(expected: DataFrame, updates: DataFrame) -> DataFrame:
-    """Return each update beside the count its word must reach and the highest count before it.
+    """Return each update with the expected count of its word, and the highest count before it.
 
-    The full outer join keeps words without any update (their ``offset`` is null) and updates of what is no word
-    (their ``expected`` is null).
+    The full outer join keeps words without any update (their ``offset`` is null) and updates of unknown words (their
+    ``expected`` is null).
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -97,7 +97,7 @@ def _judged(expected: DataFrame, updates: DataFrame) -> DataFrame:
 
 
 def _verdicts(judged: DataFrame, every_update: bool) -> DataFrame:
-    """Return one row per key: what was expected, what was found, how many faults of each kind, and where."""
+    """Return one row per key: expected and found counts, number of faults by kind, and their positions."""
     from pyspark.sql import functions as f
 
     is_update = f.col("offset").isNotNull()
@@ -146,7 +146,7 @@ def _verdicts(judged: DataFrame, every_update: bool) -> DataFrame:
 
 
 def _example(fault: Fault, row: Row) -> Example:
-    """Name one fault of a key, with the offset to look at where there is one."""
+    """Describe one fault of a key, with the offset to look at if there is one."""
     key, expected = row["key"], row["expected"]
     match fault:
         case Fault.MISSING_WORD:

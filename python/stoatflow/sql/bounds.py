@@ -1,7 +1,7 @@
-"""Conditions with their constants computed, and what they are to the engine.
+"""Conditions with computed constants, converted for the engine.
 
-Takes conditions and the values of constants; gives expressions for `find`, keys and times. A condition whose constant
-DuckDB would convert first is left out here, as the engine never converts.
+Takes conditions and the values of constants; returns expressions for `find`, keys and times. Conditions whose constant
+DuckDB would convert first are left out, since the engine never converts.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ Constants = Mapping[int, Any]
 
 
 class Bound(NamedTuple):
-    """A comparison of a column with values that are of its kind."""
+    """A comparison of a column with values of the column's kind."""
 
     column: Column
     how: str
     values: tuple[Any, ...] = ()
     exact: bool = True
-    """Do all rows that it lets through meet the condition?"""
+    """Whether all rows that pass it meet the condition."""
 
 
 def bounds(conditions: Iterable[Condition], constants: Constants, form: StoreForm) -> list[Bound]:
-    """Give those conditions that the engine decides as DuckDB does."""
+    """Return the conditions that the engine evaluates as DuckDB does."""
     found = (_bound(condition, constants, form) for condition in conditions)
     return [bound for bound in found if bound is not None]
 
@@ -52,10 +52,10 @@ def _bound(said: Condition, constants: Constants, form: StoreForm) -> Bound | No
         return None if column.path[0].startswith("_") and len(column.path) == 1 else Bound(column, how)
     if how == "true":
         return Bound(column, "=", (True,)) if column.kind == "bool" else None
-    # A null in a list of options is equal to nothing.
+    # A null in a list of options equals nothing.
     nodes = [node for node in said.constants if how != "in" or not _is_null(node, constants)]
     values = [_value(column.kind, node, constants, inside=how == "contains") for node in nodes]
-    # DuckDB has NaN above all other numbers, the engine nowhere.
+    # In DuckDB, NaN is greater than all other numbers; in the engine it isn't.
     above_nan = how in {">", ">="} and column.kind == "float" and form.may_hold_nan
     if not values or above_nan or any(each is None for each in values):
         return None
@@ -77,7 +77,7 @@ def _prefix(column: Column, how: str, text: Any) -> Bound | None:
 
 
 def _value(kind: str | None, node: Node, constants: Constants, *, inside: bool) -> Any:
-    """Give a constant as the engine compares it; `None`: DuckDB might convert."""
+    """Return a constant as the engine compares it; `None` if DuckDB might convert it."""
     given = constants.get(id(node))
     number, text = _number(given), given if type(given) is str else None
     if inside:
@@ -99,12 +99,12 @@ def _number(given: Any) -> int | float | None:
     if type(given) is Decimal and given.is_finite() and len(given.as_tuple().digits) <= 15:
         given = int(given) if given == given.to_integral_value() else float(given)
     if type(given) in {int, float} and math.isfinite(given) and abs(given) < _LARGEST:
-        return given  # type: ignore[no-any-return]  # one of both, as was just seen
+        return given  # type: ignore[no-any-return]  # one of both, as checked above
     return None
 
 
 def _milliseconds(given: Any) -> int | float | None:
-    """Give a time; one between two milliseconds is halfway, which compares with both as it does."""
+    """Return a time; one between two milliseconds becomes a half, which compares with both in the same way."""
     if isinstance(given, date) and not isinstance(given, datetime):
         given = datetime(given.year, given.month, given.day, tzinfo=timezone.utc)
     if not isinstance(given, datetime):
@@ -115,17 +115,17 @@ def _milliseconds(given: Any) -> int | float | None:
     return whole + 0.5 if since.microseconds % 1000 else whole
 
 
-# What they are to the engine ------------------------------------------------------------------
+# Conversion for the engine --------------------------------------------------------------------
 
 
 def condition(all_of: Sequence[Bound]) -> Expression | None:
-    """Give them as a condition for `find`."""
+    """Return the bounds as a condition for `find`."""
     parts = [_expression(bound) for bound in all_of]
     return reduce(lambda one, other: one & other, parts) if parts else None
 
 
 def member(path: Sequence[str]) -> Expression:
-    """Give a column as an expression."""
+    """Return a column as an expression."""
     own = {KEY: key, TIMESTAMP: timestamp, VALUE: value}.get(path[0]) if len(path) == 1 else None
     return reduce(lambda whole, name: whole[name], path, value) if own is None else own
 
@@ -150,14 +150,14 @@ def _expression(bound: Bound) -> Expression:
 
 
 class Span(NamedTuple):
-    """What two sides are within, both included; `None`: no end."""
+    """A range with both ends included; `None`: no end."""
 
     low: Any = None
     high: Any = None
 
 
 def keys(all_of: Iterable[Bound]) -> tuple[list[Any] | None, Span]:
-    """Give the keys that they name, and else a span of keys that holds all."""
+    """Return the keys that the bounds name, otherwise a range that contains all keys."""
     named: list[Any] | None = None
     low, high = None, None
     for bound in all_of:
@@ -170,7 +170,7 @@ def keys(all_of: Iterable[Bound]) -> tuple[list[Any] | None, Span]:
             low = bound.values[0] if low is None else max(low, bound.values[0])
         elif bound.column.kind == "text" and bound.how in {"<", "<="}:
             high = bound.values[0] if high is None else min(high, bound.values[0])
-    # No key that is a whole number equals a fraction.
+    # No integer key equals a fraction.
     return None if named is None else [each for each in named if not isinstance(each, float)], Span(low, high)
 
 
@@ -179,7 +179,7 @@ def _whole(given: Any) -> Any:
 
 
 def times(all_of: Iterable[Bound], name: str) -> Span:
-    """Give the times, in milliseconds, between which a column of windows is."""
+    """Return the range of times, in milliseconds, of a window's column."""
     low, high = None, None
     for bound in all_of:
         if bound.column.path != (name,) or not bound.values:
@@ -193,7 +193,7 @@ def times(all_of: Iterable[Bound], name: str) -> Span:
 
 
 def shown(all_of: Iterable[Bound]) -> str:
-    """Give them as text."""
+    """Return the bounds as text."""
     return " and ".join(_shown(bound) for bound in all_of)
 
 

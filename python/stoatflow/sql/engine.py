@@ -1,7 +1,8 @@
-"""Runs a query: what the stores can decide is read from them, DuckDB does the rest.
+"""Runs a query: conditions that the stores can evaluate are pushed down, DuckDB does the rest.
 
-Takes stores of one moment and a SELECT; gives its rows. DuckDB runs the query as it was written over the rows that were
-read, in memory, without files, network or the variables of the program. pyarrow and duckdb are loaded when used.
+Takes stores as of one commit and a SELECT; returns its rows. DuckDB runs the unchanged query over the rows that were
+read, in memory, without access to files, network or variables of the program. pyarrow and duckdb are imported at their
+first use.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Parameters = Mapping[str, object] | Sequence[object]
 """Values for `$name`, or for `?`."""
 
 _SETTINGS = {
-    # No files, and no variables of the program either.
+    # No access to files, nor to variables of the program.
     "enable_external_access": "false",
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
@@ -57,17 +58,17 @@ class SqlResult(Sequence[dict[str, Any]]):
     """
 
     def __init__(self, table: Any, epoch: int, reads: tuple[StoreRead, ...]) -> None:
-        """Made by `sql`."""
+        """Created by `sql`."""
         self._table = table
         self._rows: list[dict[str, Any]] | None = None
         self.epoch = epoch
-        """The number of the commit that was read."""
+        """Number of the commit that was read."""
         self.reads = reads
         """How each store was read."""
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns.
+        """Names of the columns.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -101,7 +102,7 @@ class SqlResult(Sequence[dict[str, Any]]):
         return self._rows
 
     def explain(self) -> str:
-        """Say how each store was read, a line for each.
+        """Return how each store was read, one line each.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -116,7 +117,7 @@ class SqlResult(Sequence[dict[str, Any]]):
         return "\n".join(str(read) for read in self.reads)
 
     def to_arrow(self) -> Any:
-        """Give a `pyarrow.Table`.
+        """Return the rows as a `pyarrow.Table`.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -131,19 +132,19 @@ class SqlResult(Sequence[dict[str, Any]]):
         return self._table
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Give a stream of the columns, for Polars, pandas, DuckDB and others."""
+        """Return the rows as a stream of columns, for Polars, pandas, DuckDB and others."""
         return self._table.__arrow_c_stream__(requested_schema)
 
     def __getitem__(self, at: Any) -> Any:
-        """Give a row, or some."""
+        """Return a row, or a slice of rows."""
         return self.rows[at]
 
     def __len__(self) -> int:
-        """Give the number of rows."""
+        """Return the number of rows."""
         return int(self._table.num_rows)
 
     def __repr__(self) -> str:
-        """Show how many rows and columns there are."""
+        """Show the number of rows and columns."""
         return f"<SqlResult: {len(self)} rows of {', '.join(self.columns)}>"
 
 
@@ -156,7 +157,7 @@ def run(
     allow_scan: bool = False,
     push: bool = True,
 ) -> SqlResult:
-    """Run a SELECT. `schema`: of stores, the columns of their values; without `push` all rows are read."""
+    """Run a SELECT. `schema` holds the columns of values, by store; without `push` all rows are read."""
     duckdb, pa = _modules()
     connection = _connect(duckdb)
     try:
@@ -177,11 +178,11 @@ def _modules() -> tuple[Any, Any]:
 
 _opening = threading.Lock()
 _databases: dict[int, Any] = {}
-"""The database of this process, by the process's id: none of them survives a fork."""
+"""The database of this process, by process id: it can't be used after a fork."""
 
 
 def _connect(duckdb: Any) -> Any:
-    """Give a connection that shares the database's memory and nothing else with others."""
+    """Return a connection that shares only the database's memory with others."""
     with _opening:
         database = _databases.get(os.getpid())
         if database is None:
@@ -191,7 +192,7 @@ def _connect(duckdb: Any) -> Any:
             database.execute("SET GLOBAL lock_configuration = true").fetchall()
             _databases[os.getpid()] = database
         connection = database.cursor()
-    # One transaction: now() is the same whoever computes it.
+    # One transaction, so now() is the same everywhere.
     connection.begin()
     return connection
 
@@ -301,7 +302,7 @@ class _Run:
             values[id(node)] = given[int(name) - 1]
 
     def _compute(self, nodes: Sequence[Node], values: dict[int, Any]) -> None:
-        """Compute those without parameters. If one can't be, none is: the query says what is wrong with it."""
+        """Compute nodes without parameters. If one fails, none is computed: the query itself reports the error."""
         if not nodes:
             return
         query = self._serialized("SELECT 1")
@@ -320,7 +321,7 @@ class _Run:
                 values[id(node)] = column[0].as_py()
 
     def _read_times(self, nodes: Sequence[Node], values: dict[int, Any]) -> None:
-        """Of a text that is compared with a time, DuckDB reads the time."""
+        """Parse texts that are compared with times, as DuckDB does."""
         for node in nodes:
             if node["class"] == "CONSTANT" and isinstance(values.get(id(node)), str):
                 text = values[id(node)].replace("'", "''")
@@ -346,7 +347,7 @@ class _Run:
         return Wanted(found, limit, self._members(place.known, plan, schema), plan.allow_scan)
 
     def _members(self, known: Known, plan: _Plan, schema: Any) -> list[str] | None:
-        """Give the members of values that are enough."""
+        """Return the members of values that the query needs."""
         if known.form.kind != "key_value" or not known.holds_only_objects or known.form.is_custom:
             return None
         if schema is not None:
@@ -397,18 +398,18 @@ class _Run:
 
 
 class _Plan(NamedTuple):
-    """What holds for all stores of a query."""
+    """Properties of a query that apply to all stores."""
 
     limit: list[Node] | None
     used: set[str] | None
-    """Names that it says, in small letters; `None`: it may mean any."""
+    """Names in the query, in lower case; `None`: it may use any."""
     named: set[str]
-    """Names that are known: of tables, and columns of stores."""
+    """Known names: of tables, and columns of stores."""
     allow_scan: bool
 
 
 def _unseen(page: list[Row], seen: set[object]) -> list[Row]:
-    """Leave out rows that another place has read."""
+    """Leave out rows that another place of the query has read."""
     new = []
     for row in page:
         identity = (repr(to_python(row.key)), row.window)
@@ -419,7 +420,7 @@ def _unseen(page: list[Row], seen: set[object]) -> list[Row]:
 
 
 def _in_microseconds(pa: Any, table: Any) -> Any:
-    """Give times the unit of DuckDB, which 1.x bends constants to when it filters Arrow."""
+    """Convert times to DuckDB's unit: DuckDB 1.x truncates constants to the column's unit when it filters Arrow."""
     read, wanted = pa.timestamp("ms", tz="UTC"), pa.timestamp("us", tz="UTC")
     schema = pa.schema([field.with_type(wanted) if field.type == read else field for field in table.schema])
     try:
@@ -429,7 +430,7 @@ def _in_microseconds(pa: Any, table: Any) -> Any:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Give columns names of their own, as DuckDB does in tables: `_key`, `_key_1`."""
+    """Make column names unique, as DuckDB does in tables: `_key`, `_key_1`."""
     given: list[str] = []
     for name in names:
         options = (name, *(f"{name}_{at}" for at in range(1, len(names))))
@@ -445,7 +446,7 @@ def _named(places: Sequence[Place]) -> set[str]:
 
 
 def _at(sql: str, position: object) -> str:
-    """Show a place in a query."""
+    """Show a position in a query."""
     at = int(str(position)) if str(position).isdigit() else None
     if at is None:
         return ""

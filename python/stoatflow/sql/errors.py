@@ -1,6 +1,6 @@
-"""What an SQL query can fail with.
+"""Errors of SQL queries.
 
-Each is a `ConfigError`: the query has to change, not the application.
+Each is a `ConfigError`: the query has to be changed, not the application.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SqlError(ConfigError):
 
 
 class ReadOnlyError(SqlError):
-    """The statement is no SELECT: stores change through their topics alone.
+    """The statement is no SELECT: stores change only through their topics.
 
     >>> from stoatflow.sql import ReadOnlyError
     >>> builder = sf.StreamsBuilder()
@@ -45,7 +45,7 @@ class ReadOnlyError(SqlError):
 
 
 class ScanRefusedError(SqlError):
-    """The query would read a whole store, and nobody allowed it.
+    """The query would read a whole store without `allow_scan`.
 
     >>> from stoatflow.sql import ScanRefusedError
     >>> builder = sf.StreamsBuilder()

@@ -1,7 +1,7 @@
-"""What is known of a store before a query reads it: its columns, and of which kind their values are.
+"""What is known about a store before a query reads it: its columns, and the kinds of their values.
 
-Takes the store's form and a few of its rows; gives columns by the names that SQL has for them, in any case of letters.
-A kind is known only if all values that were looked at are of it.
+Takes the store's form and a few of its rows; returns columns by their names in SQL, ignoring case. A kind is known only
+if all examined values have it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from stoatflow._runtime.bridge import to_python
-from stoatflow._runtime.columns import KEY, TIMESTAMP, VALUE, WINDOW_END, WINDOW_START, Row
+from stoatflow._runtime.columns import KEY, TIMESTAMP, VALUE, WINDOW_END, WINDOW_START, Row, plain_value
 
 __all__ = ["ABSENT", "Column", "Known", "StoreForm", "forms_of"]
 
 ABSENT = "absent"
-"""The kind of a column that no row has a value of."""
+"""Kind of a column without a value in any row."""
 _READABLE = {"key_value", "window", "session", "versioned"}
 _KINDS: dict[frozenset[type], str] = {
     frozenset([bool]): "bool",
@@ -28,7 +27,7 @@ _SERDES = {"string": "text", "int32": "int", "int64": "int", "double": "float"}
 
 
 class StoreForm(NamedTuple):
-    """How a store is made."""
+    """The properties of a store."""
 
     kind: str
     """`key_value`, `window`, `session` or `versioned`."""
@@ -37,31 +36,31 @@ class StoreForm(NamedTuple):
     value: Any = None
     """The value's serde."""
     indexes: tuple[tuple[tuple[str, ...], ...], ...] = ()
-    """Of each index, the members that its fields are; of other fields nothing."""
+    """For each index, the members that its fields read; empty for other fields."""
 
     @property
     def has_json_keys(self) -> bool:
-        """Is a key JSON?"""
+        """Whether keys are JSON."""
         return str(_inner(self.key)) == "json"
 
     @property
     def has_windows(self) -> bool:
-        """Have rows a window?"""
+        """Whether rows have a window."""
         return self.kind in {"window", "session"} or _is_windowed(self.key)
 
     @property
     def may_hold_nan(self) -> bool:
-        """Can a number be none?"""
+        """Whether numbers may be NaN."""
         return self.value not in {"json", "int32", "int64", "string"} if isinstance(self.value, str) else True
 
     @property
     def is_custom(self) -> bool:
-        """Does only Python read its values?"""
+        """Whether only Python can read its values."""
         return isinstance(self.value, Mapping) and "custom" in self.value
 
     @property
     def members(self) -> list[tuple[str, ...]]:
-        """Members that indexes look at."""
+        """Members that indexes read."""
         return list(dict.fromkeys(field for fields in self.indexes for field in fields))
 
 
@@ -74,7 +73,7 @@ def _inner(serde: Any) -> Any:
 
 
 def forms_of(stores: Iterable[Mapping[str, Any]]) -> dict[str, StoreForm]:
-    """Give the forms of the stores that have rows, as the plan of what runs describes them."""
+    """Return the forms of the stores that have rows, from the physical plan."""
     forms = {
         store["name"]: StoreForm(
             store["kind"]["type"].removeprefix("timestamped_"),
@@ -93,7 +92,7 @@ def _index(index: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def _member(expr: Mapping[str, Any]) -> tuple[str, ...]:
-    """The path of a member of the value; nothing if it is something else."""
+    """Return the path of a member of the value; empty for anything else."""
     if expr["op"] == "located":
         return _member(expr["args"][0])
     if expr["op"] != "get":
@@ -109,26 +108,26 @@ class Column(NamedTuple):
     """A column, or a member within one."""
 
     path: tuple[str, ...]
-    """Its name, and those of members within it."""
+    """Its name, and those of nested members."""
     kind: str | None
-    """`text`, `int`, `float`, `bool`, `time`, `texts`, `ints`, `absent`, or not known."""
+    """`text`, `int`, `float`, `bool`, `time`, `texts`, `ints`, `absent`, or `None` if unknown."""
 
 
 class Known:
-    """What is known of one store."""
+    """What is known about one store."""
 
     def __init__(self, form: StoreForm, rows: Sequence[Row], absent: Iterable[tuple[str, ...]] = ()) -> None:
         """`absent`: members that no row has."""
         self.form = form
         self.rows = rows
         self._absent = set(absent)
-        self._values = [to_python(row.value) for row in rows]
+        self._values = [plain_value(row.value) for row in rows]
         self.holds_objects = any(isinstance(value, Mapping) for value in self._values)
         self.holds_only_objects = bool(rows) and all(isinstance(value, Mapping) for value in self._values)
 
     @property
     def serde_kinds(self) -> dict[str, str]:
-        """Kinds of columns that serdes tell."""
+        """Kinds of columns that serdes define."""
         kinds = {KEY: _SERDES.get(str(_inner(self.form.key))), VALUE: _SERDES.get(str(self.form.value))}
         return {name: kind for name, kind in kinds.items() if kind}
 
@@ -140,7 +139,7 @@ class Known:
         return list(found)
 
     def column(self, names: Sequence[str]) -> Column | None:
-        """Give a column by its name and those of members in it."""
+        """Return a column by its name and those of nested members."""
         own = self._own(names[0].casefold()) if len(names) == 1 else None
         if own is not None:
             return own

@@ -1,8 +1,8 @@
-"""Reads what a query needs of the stores of a running application over its admin port.
+"""Reads the rows for a query over the admin port of a running application.
 
-Takes what asks the port; gives rows as `reading` does. The port answers by key and time; what asks for anything else
-reads the whole store, if that is allowed. Pages of one read are of one commit; reads of two commits are an error, to
-try again.
+Takes a function that queries the port; returns rows as `reading` does. The port filters by key and time; other
+conditions read the whole store, if that is allowed. Pages of one read are of one commit; if two reads see different
+commits, an error is raised, to try again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SAMPLE = 100
 _PAGE = 10_000
 TRIES = 20
 Get = Callable[[str, dict[str, str]], dict[str, Any]]
-"""Asks for a path with parameters."""
+"""Sends a request for a path with parameters."""
 
 
 class MovedError(Exception):
@@ -34,7 +34,7 @@ class MovedError(Exception):
 
 
 def run_over_http(get: Get, query: str, *, allow_scan: bool = False) -> SqlResult:
-    """Run a SELECT; raise `MovedError` if the application commits between its reads, whenever it is tried."""
+    """Run a SELECT; raise `MovedError` if the application commits between its reads in every attempt."""
     for _ in range(TRIES - 1):
         with suppress(MovedError):
             return _run_once(get, query, allow_scan)
@@ -47,28 +47,28 @@ def _run_once(get: Get, query: str, allow_scan: bool) -> SqlResult:
     except (ReadOnlyError, ScanRefusedError):
         raise
     except SqlError:
-        # The rows that were read may lack a column. A look at others leaves a cursor open, so it
-        # isn't the first try.
+        # The rows that were read may lack a column. Reading samples leaves a cursor open, so it isn't done in the first
+        # attempt.
         return run(PortStores(get, looks=True), query, allow_scan=allow_scan)
 
 
 class PortStores:
-    """Stores of one commit."""
+    """Stores as of one commit."""
 
     def __init__(self, get: Get, *, looks: bool = False) -> None:
-        """`get` asks the port. With `looks`, columns are those of a hundred rows too."""
+        """`get` queries the port. With `looks`, columns are also derived from a hundred sample rows."""
         self._get = get
         self._looks = looks
         self._epoch: int | None = None
 
     @property
     def epoch(self) -> int:
-        """The number of the commit; 0 if nothing was read."""
+        """Number of the commit; 0 if nothing was read."""
         return self._epoch or 0
 
     @cached_property
     def forms(self) -> Mapping[str, StoreForm]:
-        """How the stores are made."""
+        """Forms of the stores."""
         listed = self._get("/stores", {})["stores"]
         return {
             store["name"]: StoreForm(store["kind"].replace("-", "_"), store["key"]["serde"], store["value"]["serde"])
@@ -77,7 +77,7 @@ class PortStores:
         }
 
     def known(self, store: str) -> Known:
-        """Tell what serdes tell, and look at the first rows if that was asked for."""
+        """Return what serdes define, and the first rows' columns if requested."""
         form = self.forms[store]
         looks = self._looks and form.kind == "key_value"
         page = self._get(_path(store), {"limit": str(_SAMPLE)}) if looks else {"entries": []}
@@ -89,7 +89,7 @@ class PortStores:
         return reading.pages(), reading.how
 
     def walk(self, path: str, query: dict[str, str], limit: int | None) -> Iterator[list[Row]]:
-        """Give all pages of an answer, all of one commit."""
+        """Yield all pages of an answer, all of one commit."""
         left = limit
         page = self._get(path, {**query, "limit": str(min(_PAGE, left or _PAGE))})
         self._epoch = page["epoch"] if self._epoch is None else self._epoch
@@ -105,7 +105,7 @@ class PortStores:
 
 
 class _Reading:
-    """One read."""
+    """One read of a store."""
 
     def __init__(self, stores: PortStores, store: str, wanted: Wanted) -> None:
         self._stores = stores

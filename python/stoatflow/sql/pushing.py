@@ -1,7 +1,8 @@
-"""Which conditions of a query can be left to the stores: those that only spare rows that can't be in the answer.
+"""Predicate pushdown: which conditions of a query the stores can evaluate without changing its result.
 
-Takes a query's tree and what is known of its stores. Gives, for each place that names a store, conditions that all rows
-which matter there meet. DuckDB applies the whole query to what was read, so leaving a condition out is always right.
+Takes a query's tree and what is known about its stores. Returns, for each reference to a store, conditions that all
+relevant rows meet. DuckDB applies the whole query to the rows that were read, so leaving a condition out is always
+correct.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Condition(NamedTuple):
 
 @dataclass(eq=False)
 class Place:
-    """A place in a query that names a store."""
+    """A reference to a store in a query."""
 
     store: str
     alias: str
@@ -46,18 +47,18 @@ class Place:
     node: Node
     conditions: list[Condition] = field(default_factory=list)
     parts: int = 0
-    """So many parts of WHERE these conditions say whole."""
+    """Number of parts of WHERE that these conditions cover completely."""
 
 
 class _Side(NamedTuple):
-    """A part of FROM: what it names, and what of that may be filtered as WHERE says."""
+    """A part of FROM: the stores that it names, and those of them that WHERE may filter."""
 
     named: list[Place]
     open: list[Place]
 
 
 class _Rule(NamedTuple):
-    """Parts of a condition, the places whose columns they can name, and those that they may filter."""
+    """Parts of a condition, the places whose columns they can name, and the places that they may filter."""
 
     parts: list[Node]
     scope: list[Place]
@@ -65,7 +66,7 @@ class _Rule(NamedTuple):
 
 
 class _Equal(NamedTuple):
-    """Columns that are equal in all rows that matter: what filters the one may filter the other."""
+    """Columns that are equal in all relevant rows: a filter on one applies to the other."""
 
     one: Place
     a: Column
@@ -74,7 +75,7 @@ class _Equal(NamedTuple):
 
 
 def places(query: Node, known: Mapping[str, Known], *, push: bool = True) -> list[Place]:
-    """Give all places of a query that name a store, with the conditions that hold there."""
+    """Return all references to stores in a query, with the conditions that apply there."""
     made: dict[int, Place] = {}
     for node in tree.tables(query):
         store = next((name for name in known if name.casefold() == node["table_name"].casefold()), None)
@@ -101,7 +102,7 @@ class _Select:
         self._using: set[str] = set()
 
     def push(self) -> None:
-        """Give the places of FROM their conditions."""
+        """Assign conditions to the places of FROM."""
         side = self._side(self._node["from_table"])
         where = list(tree.conjuncts(self._node.get("where_clause")))
         self._rules.append(_Rule(where, side.named, side.open))
@@ -120,17 +121,17 @@ class _Select:
             return _Side([], [])
         left, right = self._side(node["left"]), self._side(node["right"])
         named = left.named + right.named
-        # What a natural join compares depends on the columns that there are, so on rows.
+        # The columns of a natural join depend on the existing columns, and so on rows.
         if node["ref_type"] not in {"REGULAR", "CROSS"} or node.get("sample"):
             return _Side(named, [])
         return _Side(named, self._joined(node, named, left.open, right.open))
 
     def _joined(self, node: Node, named: list[Place], left: list[Place], right: list[Place]) -> list[Place]:
-        """Note what a join says; give what may be filtered behind it."""
+        """Note the condition of a join; return the places that later conditions may filter."""
         kind = node["join_type"]
         parts = list(tree.conjuncts(node.get("condition")))
         self._using |= {name.casefold() for name in node["using_columns"]}
-        # What may be filtered as the join's condition says, and what as a condition behind it says.
+        # Places that the join's condition may filter, and places that a later condition may filter.
         within, behind = {
             "INNER": (left + right, left + right),
             "SEMI": (left + right, left),
@@ -139,8 +140,7 @@ class _Select:
             "RIGHT": (left, right),
         }.get(kind, ([], []))
         self._rules.append(_Rule(parts, named, within))
-        # Rows that only match rows which are left out can be left out too, also of the side that
-        # may be absent.
+        # Rows that match only excluded rows can be excluded too, also on the side that may be absent.
         sources, targets = (right, left) if kind == "RIGHT" else (left, right)
         if behind:
             for part in parts:
@@ -151,7 +151,7 @@ class _Select:
         return behind
 
     def _pair(self, part: Node, scope: list[Place], sources: list[Place], targets: list[Place]) -> None:
-        """Note that two columns are equal, if that is what it says."""
+        """Note that two columns are equal, if the condition says so."""
         if part.get("type") != "COMPARE_EQUAL" or "left" not in part:
             return
         one, other = self._found(part["left"], scope), self._found(part["right"], scope)
@@ -162,14 +162,14 @@ class _Select:
                 self._match(a, a_column, b, b_column, both=False)
 
     def _match(self, one: Place, a: Column | None, other: Place, b: Column | None, *, both: bool) -> None:
-        # Of other kinds DuckDB converts one side, and then more is equal than is the same.
+        # For other kinds DuckDB converts one side, so values that are not identical may be equal.
         if a and b and a.kind == b.kind and a.kind in {"text", "int"}:
             self._equal.append(_Equal(one, a, other, b))
             if both:
                 self._equal.append(_Equal(other, b, one, a))
 
     def _found(self, node: Node, scope: list[Place]) -> list[tuple[Place, Column]]:
-        """Give the columns that a name may mean."""
+        """Return the columns to which a name may refer."""
         names = tree.column(node)
         if names is None:
             return []
@@ -195,7 +195,7 @@ class _Select:
 
 
 class _Said(NamedTuple):
-    """What a part of a condition says of a column."""
+    """What a part of a condition says about a column."""
 
     of: Node
     how: str
@@ -203,7 +203,7 @@ class _Said(NamedTuple):
 
 
 def _said(part: Node) -> list[_Said]:
-    """Read a part of a condition; nothing if it says something else."""
+    """Parse a part of a condition; empty if it is of no known form."""
     kind = part.get("type", "")
     if kind in _COMPARED and "left" in part:
         how, turned = _COMPARED[kind]
@@ -226,7 +226,7 @@ def _function(part: Node) -> list[_Said]:
 
 
 def _either(part: Node) -> list[_Said]:
-    """`a = 1 OR a = 2 OR a IN (3, 4)`."""
+    """Parse `a = 1 OR a = 2 OR a IN (3, 4)`."""
     said = [_said(each) for each in part["children"]]
     if any(len(each) != 1 or each[0].how not in {"=", "in"} for each in said):
         return []
@@ -253,7 +253,7 @@ _READ: dict[str, Callable[[Node], list[_Said]]] = {
 
 
 def _spread(equal: list[_Equal]) -> None:
-    """What holds for a column holds for one that is equal to it."""
+    """Copy the conditions of a column to columns that are equal to it."""
     grown = True
     while grown:
         grown = False
@@ -266,7 +266,7 @@ def _spread(equal: list[_Equal]) -> None:
 
 
 def limit_of(query: Node, found: list[Place]) -> list[Node] | None:
-    """Give LIMIT and OFFSET, if so many rows that meet the conditions are all that the query needs."""
+    """Return LIMIT and OFFSET, if the query needs no more than that many rows that meet the conditions."""
     if len(found) != 1 or query.get("type") != "SELECT_NODE" or query["from_table"] is not found[0].node:
         return None
     limit = query["modifiers"][0] if len(query["modifiers"]) == 1 else {}
@@ -286,7 +286,7 @@ def limit_of(query: Node, found: list[Place]) -> list[Node] | None:
 
 
 def used_names(query: Node, found: list[Place]) -> set[str] | None:
-    """Give the names that a query says, in small letters; nothing if it may mean columns that it doesn't name."""
+    """Return the names in a query, in lower case; `None` if it may use columns that it doesn't name."""
     names: set[str] = set()
     aliases = {place.alias.casefold() for place in found}
     for node in tree.walk(query):

@@ -1,7 +1,7 @@
-"""Reads what a query needs of the stores of one snapshot.
+"""Reads the rows for a query from the stores of one snapshot.
 
-Takes a snapshot and bounds; gives rows, and says how they were found. All reads are of one commit. What would read a
-whole store is refused, unless it is allowed.
+Takes a snapshot and bounds; returns rows, and how they were found. All reads are of one commit. Reading a whole store
+is refused, unless it is allowed.
 """
 
 from __future__ import annotations
@@ -50,66 +50,66 @@ class StoreRead:
     way: str
     """`keys`, `key_range`, `index`, `windows` or `scan`."""
     index: str | None
-    """The index."""
+    """Name of the index, if one was used."""
     rows_read: int
-    """So many rows were read."""
+    """Number of rows read."""
     condition: str
-    """What was left to the store; empty: nothing."""
+    """Conditions that the store evaluated; empty for none."""
 
     def __str__(self) -> str:
-        """Show it in a line."""
+        """Format it on one line."""
         by = f"index {self.index}" if self.index else self.way.replace("_", " ")
         return f"{self.store}: by {by}, {self.rows_read} rows read" + (f", {self.condition}" if self.condition else "")
 
 
 class Wanted(NamedTuple):
-    """What a place in a query needs of a store."""
+    """What a place in a query needs from a store."""
 
     bounds: list[Bound]
     limit: int | None = None
     members: list[str] | None = None
-    """These members of its values are enough; `None`: all."""
+    """The members of values that are needed; `None`: all."""
     allow_scan: bool = False
 
 
 class Stores(Protocol):
-    """Stores of one moment."""
+    """Stores as of one commit."""
 
     @property
     def forms(self) -> Mapping[str, StoreForm]:
-        """How they are made."""
+        """Forms of the stores."""
 
     @property
     def epoch(self) -> int:
-        """The number of the commit."""
+        """Number of the commit."""
 
     def known(self, store: str) -> Known:
-        """Look at a few rows."""
+        """Return what is known about a store, from a few rows."""
 
     def read(self, store: str, wanted: Wanted) -> tuple[Iterator[list[Row]], Callable[[], StoreRead]]:
-        """Give pages of rows, and what says, once they are read, how they were found."""
+        """Return pages of rows, and a function that says, once they are read, how they were found."""
 
 
 class SnapshotStores:
-    """Those of a snapshot of an application."""
+    """Stores of a snapshot of an application."""
 
     def __init__(self, snapshot: bridge.StateSnapshot, forms: Mapping[str, StoreForm]) -> None:
-        """`forms`: of the stores that there are."""
+        """`forms`: those of the existing stores."""
         self._snapshot = snapshot
         self._forms = forms
 
     @property
     def forms(self) -> Mapping[str, StoreForm]:
-        """How they are made."""
+        """Forms of the stores."""
         return self._forms
 
     @property
     def epoch(self) -> int:
-        """The number of the commit."""
+        """Number of the commit."""
         return self._snapshot.epoch
 
     def known(self, store: str) -> Known:
-        """Look at the first rows, and at one for each indexed member that they don't have."""
+        """Read the first rows, and one for each indexed member that they lack."""
         form = self.forms[store]
         if form.kind != "key_value":
             return Known(form, [])
@@ -143,7 +143,7 @@ def _find(reader: bridge.StateReader, where: Any, limit: int) -> Any:
 
 
 def _first_with(reader: bridge.StateReader, path: Sequence[str]) -> list[Row] | None:
-    """Give one row that has a member, if an index says which; `None`: nobody knows."""
+    """Return one row that has a member, if an index can find it; `None` if unknown."""
     try:
         return [row(*each) for each in _find(reader, member(path).is_not_null(), 1)[0]]
     except ConfigError:
@@ -151,7 +151,7 @@ def _first_with(reader: bridge.StateReader, path: Sequence[str]) -> list[Row] | 
 
 
 class _Reading(ABC):
-    """One read."""
+    """One read of a store."""
 
     def __init__(self, store: str, reader: bridge.StateReader, wanted: Wanted) -> None:
         self._store = store
@@ -165,7 +165,7 @@ class _Reading(ABC):
 
     @abstractmethod
     def pages(self) -> Iterator[list[Row]]:
-        """Give the rows, page by page."""
+        """Yield the rows, page by page."""
 
     def _paged(self, rows: Iterable[Row]) -> Iterator[list[Row]]:
         for page in pages(rows):

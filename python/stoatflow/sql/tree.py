@@ -1,7 +1,7 @@
-"""A query as DuckDB's parser sees it: a tree of plain dicts.
+"""A query as parsed by DuckDB: a tree of plain dicts.
 
-Takes trees of `json_serialize_sql`; gives their parts. The names of nodes are DuckDB's, and differ a little between its
-versions: what isn't recognised is left alone.
+Takes trees of `json_serialize_sql`; returns their parts. The names of nodes are DuckDB's, and differ a little between
+its versions: unknown nodes are left unchanged.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ FOLDED = {
     "to_years", "to_months", "to_weeks", "to_days", "to_hours", "to_minutes", "to_seconds", "to_milliseconds", "trunc",
     "lower", "upper", "||", "list_value",
 }  # fmt: skip
-"""Functions that give the same for the same arguments within one query."""
+"""Functions that return the same for the same arguments within one query."""
 
 
 def walk(tree: object) -> Iterator[Node]:
-    """Give all nodes of a tree, the outer ones first."""
+    """Yield all nodes of a tree, the outer ones first."""
     waiting: list[object] = [tree]
     while waiting:
         each = waiting.pop()
@@ -32,13 +32,13 @@ def walk(tree: object) -> Iterator[Node]:
 
 
 def arguments(function: Node) -> list[Node]:
-    """Give the arguments of a function."""
+    """Return the arguments of a function."""
     named = function.get("arguments")
     return list(function.get("children", ())) if named is None else [each["expression"] for each in named]
 
 
 def conjuncts(condition: Node | None) -> Iterator[Node]:
-    """Give the parts of a condition that must all be true."""
+    """Yield the parts of a condition that must all be true."""
     if condition is None:
         return
     if condition.get("type") == "CONJUNCTION_AND":
@@ -49,12 +49,12 @@ def conjuncts(condition: Node | None) -> Iterator[Node]:
 
 
 def column(node: Node) -> list[str] | None:
-    """Give the names of a column, the table's first if it has one."""
+    """Return the parts of a column's name, with the table first if given."""
     return node["column_names"] if node.get("class") == "COLUMN_REF" else None
 
 
 def is_constant(node: Node) -> bool:
-    """Is it the same for all rows, and can it be computed beforehand?"""
+    """Whether it is the same for all rows, and can be computed in advance."""
     if node.get("class") == "PARAMETER":
         return True
     for each in walk(node):
@@ -67,7 +67,7 @@ def is_constant(node: Node) -> bool:
 
 
 def common_tables(tree: Node) -> set[str]:
-    """Give the names of `WITH`, in small letters."""
+    """Return the names of `WITH`, in lower case."""
     names = {each["key"] for node in walk(tree) for each in (node.get("cte_map") or {}).get("map", ())}
     names |= {node["cte_name"] for node in walk(tree) if isinstance(node.get("cte_name"), str)}
     names |= {node["ctename"] for node in walk(tree) if isinstance(node.get("ctename"), str)}
@@ -75,5 +75,5 @@ def common_tables(tree: Node) -> set[str]:
 
 
 def tables(tree: Node) -> list[Node]:
-    """Give the places that name a table."""
+    """Return the nodes that name a table."""
     return [node for node in walk(tree) if node.get("type") == "BASE_TABLE"]

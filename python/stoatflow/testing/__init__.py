@@ -1,7 +1,7 @@
 """Test topologies without a broker: the real engine on a virtual clock, a barrier after each record.
 
-Takes a topology, gives topics to write and read, stores to look into, and crashes on request; or takes a processor
-alone, and gives what it did.
+Takes a topology; has topics to write and read, and stores to inspect, and crashes on request. Or takes a processor
+alone, and records what it does.
 """
 
 from stoatflow.testing.driver import TopologyTestDriver

@@ -1,7 +1,7 @@
 """The test driver: the engine in this process, one record at a time.
 
-Takes a topology, owns one native driver. Reads no environment variables, so that a test gives the
-same result everywhere. Never simulates: outputs and stores are those of the engine.
+Takes a topology, owns one native driver. Reads no environment variables, so that a test has the same result everywhere.
+Nothing is simulated: outputs and stores are those of the engine.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TopologyTestDriver:
     [('ann', 30)]
     """
 
-    __test__ = False  # not a test class, whatever pytest thinks of its name
+    __test__ = False  # not a test class, despite its name
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class TopologyTestDriver:
         on_deserialization_error: OnError | None = None,
         on_production_error: OnError | None = None,
     ) -> None:
-        """Start; the clock stands at `start` (1970 if left out) and moves only with `advance`.
+        """Start; the clock begins at `start` (1970 if left out) and moves only with `advance`.
 
         Handlers are those of `StoatFlow`; a `Retry` does not wait here.
         """
@@ -127,7 +127,7 @@ class TopologyTestDriver:
         start: Timestamp | None = None,
         advance: Duration | None = None,
     ) -> TestInputTopic[Any, Any]:
-        """Give a topic to write into. Timestamps begin at `start` and grow by `advance` per record.
+        """Return a topic to write to. Timestamps begin at `start` and grow by `advance` per record.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).print()
@@ -155,10 +155,10 @@ class TopologyTestDriver:
     def output(
         self, topic: str, key: SerdeLike[Any] | None = None, value: SerdeLike[Any] | None = None
     ) -> TestOutputTopic[Any, Any]:
-        """Give a topic to read. Two objects of one topic share its records, as in Kafka Streams.
+        """Return a topic to read from. Two objects of one topic share its records, as in Kafka Streams.
 
-        One that the topology doesn't write to is empty; if its name is nearly that of one which it does write to, it
-        is taken for a mistake (`TopologyError`).
+        A topic that the topology doesn't write to is empty; a name similar to that of one that it does write to is
+        taken for a typo (`TopologyError`).
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -183,10 +183,10 @@ class TopologyTestDriver:
         return TestOutputTopic(topic, fill, _serde(key), _serde(value))
 
     def store(self, name: str) -> Any:
-        """Give a look into the committed state of a store.
+        """Return a reader of a store's committed state.
 
-        A `TestStore`; of windows and sessions a `TestWindowStore`, of versions a `TestVersionedStore`, of timers a
-        `TestTimerStore`.
+        It is a `TestStore`; for windows and sessions a `TestWindowStore`, for versions a `TestVersionedStore`, for
+        timers a `TestTimerStore`.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.table("orders", key=str, value=int, store="orders")
@@ -221,10 +221,10 @@ class TopologyTestDriver:
         return TestStore(name, scan, rows, key, value)
 
     def to_arrow(self, store: str, *, schema: object = None) -> Any:
-        """Give what a store holds, as of the last commit, as a `pyarrow.Table`.
+        """Return the rows of a store, as of the last commit, as a `pyarrow.Table`.
 
-        The columns are those of `map_batches`, the key first. `schema` names the columns of the values; without one the
-        values tell them. As `StoatFlow.to_arrow`.
+        The columns are those of `map_batches`, the key first. `schema` names the columns of the values; without it they
+        are derived from the values. Like `StoatFlow.to_arrow`.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.table("orders", key=str, value=int, store="orders")
@@ -238,9 +238,9 @@ class TopologyTestDriver:
         return table(self._native, store, schema)
 
     def arrow_batches(self, store: str, *, schema: object = None, max_rows: int = 65_536) -> Any:
-        """Give what a store holds, as of the last commit, as a `pyarrow.RecordBatchReader`: a batch at a time.
+        """Return the rows of a store, as of the last commit, as a `pyarrow.RecordBatchReader`: a batch at a time.
 
-        All batches show one moment, however long they are read. A crash or a restart ends the reader.
+        All batches are of one commit, however long reading takes. A crash or a restart ends the reader.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.table("orders", key=str, value=int, store="orders")
@@ -256,7 +256,7 @@ class TopologyTestDriver:
         return reader(self._native, store, schema, max_rows)
 
     def parked(self, offload: str) -> list[Parked]:
-        """Give what the `offload` of this name has parked, as of the last commit, in the order of the keys' bytes.
+        """Return the records that the `offload` of this name has parked, as of the last commit, by key bytes.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("in", key=str, value=str).offload("ask", "answers", response_value=str, name="score").print()
@@ -268,9 +268,9 @@ class TopologyTestDriver:
         return [Parked(*entry) for entry in self._native.parked(offload)]
 
     def metrics(self) -> dict[str, Any]:
-        """Give all metrics, as `StoatFlow.metrics` does: dropped records by node and reason among them.
+        """Return all metrics, like `StoatFlow.metrics`, including dropped records by node and reason.
 
-        A restart begins new ones.
+        A restart resets them.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -284,7 +284,7 @@ class TopologyTestDriver:
 
     @property
     def produced_topics(self) -> list[str]:
-        """Topics that the topology wrote to.
+        """Topics that the topology has written to.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -309,9 +309,9 @@ class TopologyTestDriver:
         return self._now
 
     def advance(self, by: int | Duration) -> None:
-        """Move the virtual clock (milliseconds, `timedelta` or text) and run what falls due.
+        """Advance the virtual clock (by milliseconds, `timedelta` or text) and run what is due.
 
-        Between `crash` and `restart` time passes without the engine.
+        Between `crash` and `restart` time passes while the engine is down.
 
         >>> class Clock(sf.ContextualProcessor[str, int, str, int]):
         ...     def init(self, context):
@@ -330,7 +330,7 @@ class TopologyTestDriver:
         self._now += ms
 
     def advance_watermark(self, to: Timestamp) -> None:
-        """Raise the application's watermark to at least this time, and commit. It stays there.
+        """Raise the application's watermark to at least this time, and commit. It never falls.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).print()
@@ -343,7 +343,7 @@ class TopologyTestDriver:
 
     @property
     def watermark(self) -> int:
-        """The application's watermark of the last commit; -1: none yet.
+        """The application's watermark as of the last commit; -1 if there is none yet.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, watermark=sf.Watermark.bounded("2s")).to("copy")
@@ -391,7 +391,7 @@ class TopologyTestDriver:
         self._native.barrier()
 
     def crash(self) -> None:
-        """End as by SIGKILL: only what is committed remains. Go on with `restart`.
+        """End as if killed by SIGKILL: only what is committed remains. Continue with `restart`.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.table("orders", key=str, value=int, store="orders")
@@ -405,7 +405,7 @@ class TopologyTestDriver:
         self._native.crash()
 
     def restart(self, *, lanes: int | None = None) -> None:
-        """Recover from what is committed, with another number of lanes if you like.
+        """Recover from what is committed, optionally with another number of lanes.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.table("orders", key=str, value=int, store="orders")
@@ -421,7 +421,7 @@ class TopologyTestDriver:
         self._native.restart(self._lanes)
 
     def close(self) -> None:
-        """Stop and remove everything; more than once is allowed.
+        """Stop and remove all files; may be called more than once.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).print()
@@ -439,7 +439,7 @@ class TopologyTestDriver:
             loop.release()
 
     def __enter__(self) -> TopologyTestDriver:
-        """Running already."""
+        """Return the driver, which runs already."""
         return self
 
     def __exit__(
@@ -456,12 +456,12 @@ class TopologyTestDriver:
     produced_topic_names = produced_topics
 
     def serde(self, spec: Any) -> Serde[Any]:
-        """Give the serde that a plan names."""
+        """Return the serde that a plan names."""
         return planned(spec, self._topology.custom_serde)
 
 
 def _of_topic(topic: str, key: SerdeLike[Any] | None, value: SerdeLike[Any] | None) -> tuple[Serde[Any], Serde[Any]]:
-    """Give serdes that write what is put into this topic: where schemas have ids, it names their subjects."""
+    """Return serdes that write to this topic: for schemas with ids, its name decides their subjects."""
     keys, values = _serde(key), _serde(value)
     return (
         keys.for_topic(topic, "key") if isinstance(keys, RegisteredSerde) else keys,
@@ -474,7 +474,7 @@ def _serde(serde: SerdeLike[Any] | None) -> Serde[Any]:
 
 
 def _written(plan: dict[str, Any], text: str, settings: Settings) -> set[str] | None:
-    """Give the topics that a topology can write to; None if a function may name any other one."""
+    """Return the topics that a topology can write to; `None` if a function may choose any other one."""
     if any(sink.get("topic") is None for sink in plan["sinks"]) or '"call"' in text:
         return None
     topics = {sink["topic"] for sink in plan["sinks"]}

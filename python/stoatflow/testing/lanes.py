@@ -1,8 +1,8 @@
-"""Does a topology give one answer, whatever the number of lanes?
+"""Checks that a topology's results don't depend on the number of lanes.
 
-Takes a topology and its inputs, runs them in the test driver once for each number of lanes, all inputs in one epoch,
-so that lanes work at the same time; raises `AssertionError` where a topic or a store differs. Never compares the order
-of records of different keys: that is promised with one lane only.
+Takes a topology and its inputs, runs them in the test driver once for each number of lanes, all inputs in one epoch, so
+that lanes work at the same time; raises `AssertionError` if a topic or a store differs. The order of records of
+different keys is not compared: it is defined with one lane only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Input: TypeAlias = "tuple[str, Any, Any, Timestamp]"
 _Raw: TypeAlias = "Record[bytes, bytes]"
 _Rows: TypeAlias = "dict[str, list[str]]"
 
-# Others hold what waits for a time, in rows that are internal.
+# Other stores hold pending state, in internal rows.
 _SHOWN = {"key_value", "timestamped_key_value", "window", "session", "versioned"}
 
 
@@ -33,9 +33,9 @@ def any_lanes(
     lanes: Iterable[int] = (1, 2, 4, 16, 64),
     config: Settings | Mapping[str, object] | None = None,
 ) -> dict[str, list[_Raw]]:
-    """Run `inputs`, each `(topic, key, value, timestamp)`, with each number of lanes: all must give the same.
+    """Run `inputs`, each `(topic, key, value, timestamp)`, with each number of lanes: all results must be the same.
 
-    Keys and values are written with the serdes of the topology's sources. Gives the records of each output topic, as
+    Keys and values are written with the serdes of the topology's sources. Returns the records of each output topic, as
     bytes.
 
     >>> from stoatflow.testing import any_lanes

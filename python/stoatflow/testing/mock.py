@@ -1,8 +1,8 @@
-"""A processor's context without an engine around it: what the processor does is caught, for a test to look at.
+"""A processor's context without an engine around it: records what the processor does, for a test to check.
 
-Takes a processor, gives what it forwarded, scheduled and asked for. Times and metadata are what the test says. Its
-stores are the engine's own, in a hidden `TopologyTestDriver`: never an imitation. (Timers are caught as schedules are:
-`timers.py` beside this.) No record walks anywhere; to test a topology, use the driver itself.
+Takes a processor, records what it forwards, schedules and requests. The test sets times and metadata. Stores are the
+engine's own, in a hidden `TopologyTestDriver`. (Timers are recorded like schedules, in `timers.py`.) Records are not
+processed further; to test a topology, use the driver itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CLASSES: dict[str, type] = {
 
 
 class CapturedForward(NamedTuple):
-    """What was forwarded, and to which child; `None`: to all.
+    """A forwarded record, and the child that it was forwarded to; `None`: to all.
 
     >>> context = MockProcessorContext()
     >>> context.forward(sf.Record("ann", 30, 1000), child="large")
@@ -48,7 +48,7 @@ class CapturedForward(NamedTuple):
 
 
 class CapturedPunctuator:
-    """A schedule: `punctuate(time)` fires it.
+    """A captured schedule: `punctuate(time)` calls it.
 
     >>> context = MockProcessorContext()
     >>> _ = context.schedule("1m", sf.PunctuationType.STREAM_TIME, print)
@@ -58,7 +58,7 @@ class CapturedPunctuator:
     """
 
     def __init__(self, interval_ms: int, type: PunctuationType, callback: Callable[[int], object]) -> None:  # noqa: A002
-        """Made by `MockProcessorContext.schedule`."""
+        """Created by `MockProcessorContext.schedule`."""
         self.interval_ms = interval_ms
         self.type = type
         self.callback = callback
@@ -66,7 +66,7 @@ class CapturedPunctuator:
         self.cancelled: bool = False
 
     def punctuate(self, timestamp: Timestamp) -> None:
-        """Call it, as if this time had come; after `cancel()` it is called all the same.
+        """Call it as if this time had come, even after `cancel()`.
 
         >>> context = MockProcessorContext()
         >>> context.schedule("1m", sf.PunctuationType.STREAM_TIME, print).punctuate(60_000)
@@ -87,9 +87,9 @@ class CapturedPunctuator:
 
 
 class MockProcessorContext:
-    """Stands for the context of a processor, a fixed-key processor or a transformer in a test of it alone.
+    """The context of a processor, a fixed-key processor or a transformer in a unit test.
 
-    `stores` are what `Stores` makes. With stores it is a context manager, or wants `close()`.
+    `stores` are created by `Stores`. With stores, use it as a context manager, or call `close()`.
 
     >>> class Double(sf.ContextualProcessor[str, int, str, int]):
     ...     def process(self, record):
@@ -102,7 +102,7 @@ class MockProcessorContext:
     """
 
     def __init__(self, *stores: StoreBuilder[Any, Any], application_id: str = "test", lane: int = 0) -> None:
-        """Start with nothing forwarded; times are -1 (stream) and 0 (system)."""
+        """Start with nothing forwarded; stream time is -1, system time 0."""
         self.application_id = application_id
         self.lane = lane
         self._forwarded: list[CapturedForward] = []
@@ -120,10 +120,10 @@ class MockProcessorContext:
         for store in stores:
             self.add_state_store(store)
 
-    # What processors use -----------------------------------------------------------------------
+    # Used by processors ------------------------------------------------------------------------
 
     def forward(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any], child: str | None = None) -> None:
-        """Catch a record.
+        """Record a forwarded record.
 
         >>> context = MockProcessorContext()
         >>> context.forward(sf.Record("ann", 30, 1000))
@@ -140,7 +140,7 @@ class MockProcessorContext:
         self._forwarded.append(CapturedForward(record, child))
 
     def state_store(self, name: str) -> Any:
-        """Give a store that was added.
+        """Return a store that was added.
 
         >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
         ...     totals = context.state_store("totals")
@@ -153,12 +153,12 @@ class MockProcessorContext:
     def schedule(
         self,
         interval: Duration,
-        type: PunctuationType,  # noqa: A002  # the name that Kafka Streams has
+        type: PunctuationType,  # noqa: A002  # the name in Kafka Streams
         callback: Callable[[int], object],
         *,
         start: Timestamp | None = None,
     ) -> CapturedPunctuator:
-        """Catch a schedule.
+        """Record a schedule.
 
         >>> context = MockProcessorContext()
         >>> punctuator = context.schedule("1m", sf.PunctuationType.STREAM_TIME, print)
@@ -178,7 +178,7 @@ class MockProcessorContext:
 
     @contextmanager
     def locks(self, *what: str | tuple[Any, Any], timeout: Duration | None = None) -> Iterator[None]:
-        """Lock nothing, since nobody else is there; refuse what the engine refuses.
+        """Lock nothing, as no other lane exists; refuse what the engine refuses.
 
         >>> context = MockProcessorContext()
         >>> with context.locks("prices", ("totals", "ann"), timeout="1s"):
@@ -201,7 +201,7 @@ class MockProcessorContext:
             self._locked = False
 
     def commit(self) -> None:
-        """Note that a commit was asked for.
+        """Note that a commit was requested.
 
         >>> context = MockProcessorContext()
         >>> context.commit()
@@ -211,7 +211,7 @@ class MockProcessorContext:
         self._committed = True
 
     def advance_watermark(self, timestamp: Timestamp) -> None:
-        """Catch it; `watermark_ms` stays what the test has set.
+        """Record the call; `watermark_ms` stays what the test has set.
 
         >>> context = MockProcessorContext()
         >>> context.advance_watermark(5000)
@@ -222,7 +222,7 @@ class MockProcessorContext:
 
     @property
     def watermark_ms(self) -> int:
-        """What the test has set.
+        """The value that the test has set.
 
         >>> context = MockProcessorContext()
         >>> context.set_watermark_ms(5000)
@@ -233,7 +233,7 @@ class MockProcessorContext:
 
     @property
     def record_metadata(self) -> RecordMetadata | None:
-        """What the test has set.
+        """The value that the test has set.
 
         >>> context = MockProcessorContext()
         >>> context.set_record_metadata("orders", partition=0, offset=7)
@@ -244,7 +244,7 @@ class MockProcessorContext:
 
     @property
     def stream_time_ms(self) -> int:
-        """What the test has set.
+        """The value that the test has set.
 
         >>> context = MockProcessorContext()
         >>> context.set_current_stream_time_ms(5000)
@@ -255,7 +255,7 @@ class MockProcessorContext:
 
     @property
     def system_time_ms(self) -> int:
-        """What the test has set.
+        """The value that the test has set.
 
         >>> context = MockProcessorContext()
         >>> context.set_current_system_time_ms(5000)
@@ -264,7 +264,7 @@ class MockProcessorContext:
         """
         return self._system_time
 
-    # What tests use ----------------------------------------------------------------------------
+    # Used by tests -----------------------------------------------------------------------------
 
     def init(self, processor: Any) -> None:
         """Call the processor's `init` with this context.
@@ -281,7 +281,7 @@ class MockProcessorContext:
         processor.init(self)
 
     def process(self, record: Record[Any, Any] | FixedKeyRecord[Any, Any]) -> None:
-        """Call `process` of the processor that `init` was called for, with timers that know the record's key.
+        """Call `process` of the processor passed to `init`; its timers get the record's key.
 
         >>> class Double(sf.ContextualProcessor[str, int, str, int]):
         ...     def process(self, record):
@@ -297,7 +297,7 @@ class MockProcessorContext:
 
     @property
     def timers(self) -> list[Timer[Any]]:
-        """All timers that are registered, as they will fire.
+        """All registered timers, in the order in which they will fire.
 
         >>> context = MockProcessorContext(sf.Stores.timers("reminders", key=str))
         >>> context.state_store("reminders").register(5000, key="ann")
@@ -307,10 +307,10 @@ class MockProcessorContext:
         return self._timers.all()
 
     def fire_timers(self, until: Timestamp, *, domain: TimeDomain = "event") -> list[Timer[Any]]:
-        """Call `on_timer` for what is due at `until`, in its order; give the timers that fired.
+        """Call `on_timer` for timers that are due at `until`, in order; return the timers that fired.
 
-        What they register and cancel counts as in the engine: a later timer of the same key that is due too fires as
-        well, any other one with the next call.
+        Timers that they register and cancel are treated as in the engine: a later timer of the same key that is due too
+        fires now, any other one with the next call.
 
         >>> class Reminder(sf.ContextualProcessor[str, str, str, str]):
         ...     def process(self, record):
@@ -332,7 +332,7 @@ class MockProcessorContext:
         return found
 
     def forwarded(self, child: str | None = None) -> list[CapturedForward]:
-        """Give what was forwarded: all of it, or what a child of this name would get.
+        """Return the forwarded records: all, or those that a child of this name would get.
 
         >>> context = MockProcessorContext()
         >>> context.forward(sf.Record("ann", 30, 1000), child="large")
@@ -355,7 +355,7 @@ class MockProcessorContext:
 
     @property
     def scheduled_punctuators(self) -> list[CapturedPunctuator]:
-        """All schedules, in their order, cancelled ones too.
+        """All schedules in order, including cancelled ones.
 
         >>> context = MockProcessorContext()
         >>> _ = context.schedule("1m", sf.PunctuationType.STREAM_TIME, print)
@@ -366,7 +366,7 @@ class MockProcessorContext:
 
     @property
     def committed(self) -> bool:
-        """Was a commit asked for?
+        """Whether a commit was requested.
 
         >>> context = MockProcessorContext()
         >>> context.commit()
@@ -376,7 +376,7 @@ class MockProcessorContext:
         return self._committed
 
     def reset_commit(self) -> None:
-        """Forget that a commit was asked for.
+        """Forget that a commit was requested.
 
         >>> context = MockProcessorContext()
         >>> context.commit()
@@ -388,7 +388,7 @@ class MockProcessorContext:
 
     @property
     def advanced_watermarks(self) -> list[int]:
-        """What `advance_watermark` was called with.
+        """Arguments of the calls of `advance_watermark`.
 
         >>> context = MockProcessorContext()
         >>> context.advance_watermark(5000)
@@ -398,7 +398,7 @@ class MockProcessorContext:
         return list(self._advanced)
 
     def set_record_metadata(self, topic: str, partition: int, offset: int) -> None:
-        """Say where the record comes from.
+        """Set the source of the current record.
 
         >>> context = MockProcessorContext()
         >>> context.set_record_metadata("orders", partition=0, offset=7)
@@ -408,7 +408,7 @@ class MockProcessorContext:
         self._metadata = RecordMetadata(topic, partition, offset)
 
     def set_current_stream_time_ms(self, time: Timestamp) -> None:
-        """Say what `stream_time_ms` is.
+        """Set `stream_time_ms`.
 
         >>> context = MockProcessorContext()
         >>> context.set_current_stream_time_ms(5000)
@@ -418,7 +418,7 @@ class MockProcessorContext:
         self._stream_time = timestamp_ms(time)
 
     def set_watermark_ms(self, time: Timestamp) -> None:
-        """Say what `watermark_ms` is.
+        """Set `watermark_ms`.
 
         >>> context = MockProcessorContext()
         >>> context.set_watermark_ms(5000)
@@ -428,7 +428,7 @@ class MockProcessorContext:
         self._watermark = timestamp_ms(time)
 
     def set_current_system_time_ms(self, time: Timestamp) -> None:
-        """Say what `system_time_ms` is.
+        """Set `system_time_ms`.
 
         >>> context = MockProcessorContext()
         >>> context.set_current_system_time_ms(5000)
@@ -452,7 +452,7 @@ class MockProcessorContext:
             self._room.add(store)
 
     def close(self) -> None:
-        """Remove the stores; more than once is allowed.
+        """Remove the stores; may be called more than once.
 
         >>> context = MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int))
         >>> totals = context.state_store("totals")
@@ -464,7 +464,7 @@ class MockProcessorContext:
         self._room.close()
 
     def __enter__(self) -> MockProcessorContext:
-        """Running already."""
+        """Return the context."""
         return self
 
     def __exit__(
@@ -477,7 +477,7 @@ class MockProcessorContext:
 
 
 class _Room:
-    """A driver whose only processor does, at each record, what it is told to do with a store."""
+    """A driver whose only processor runs, at each record, a given function with a store."""
 
     def __init__(self) -> None:
         self.builders: dict[str, StoreBuilder[Any, Any]] = {}
@@ -502,7 +502,7 @@ class _Room:
         return _Store(self, name, _CLASSES[self.builders[name].kind.type], context)
 
     def run(self, name: str, act: Callable[[Any], Any], time: int) -> Any:
-        """Do something with the store, within a call of the processor."""
+        """Call a function with the store, within a call of the processor."""
         given: list[Any] = []
         raised: list[Exception] = []
 
@@ -510,7 +510,7 @@ class _Room:
             try:
                 given.append(act(context.state_store(name)))
             except Exception as error:
-                # It is the caller's, and must not end the engine.
+                # The error is the caller's, and must not end the engine.
                 raised.append(error)
 
         pipe = self._started()
@@ -535,7 +535,7 @@ class _Room:
             room = self
 
             class Works(Processor[bytes, bytes, Any, Any]):
-                """Does the room's task."""
+                """Runs the pending function."""
 
                 def init(self, context: Any) -> None:
                     self.context = context
@@ -555,7 +555,7 @@ class _Room:
 
 
 class _Store:
-    """A store that works at any time: each use of it is one call of the room's processor."""
+    """A store that can be used at any time: each use is one call of the processor."""
 
     def __init__(self, room: _Room, name: str, cls: type, context: MockProcessorContext) -> None:
         self.name = name

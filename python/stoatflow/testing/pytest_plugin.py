@@ -1,7 +1,7 @@
-"""What pytest finds by itself once StoatFlow is installed: fixtures, and comparisons of records that read well.
+"""pytest plugin of an installed StoatFlow: fixtures, and readable comparisons of records.
 
-Takes nothing; gives `topology_driver` and `embedded_broker`. Imports the engine only when a test asks for a fixture, so
-that test suites that don't use it pay nothing.
+Provides `topology_driver` and `embedded_broker`. Imports the engine only when a test uses a fixture, so that other test
+suites aren't slowed down.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHOWN = 20
 
 @pytest.fixture
 def topology_driver() -> Iterator[Callable[..., TopologyTestDriver]]:
-    """Make drivers, as `TopologyTestDriver(...)` does; the end of the test closes them."""
+    """Create drivers, like `TopologyTestDriver(...)`; they are closed at the end of the test."""
     from stoatflow.testing.driver import TopologyTestDriver
 
     with ExitStack() as drivers:
@@ -35,7 +35,7 @@ def topology_driver() -> Iterator[Callable[..., TopologyTestDriver]]:
 
 @pytest.fixture
 def embedded_broker() -> Iterator[EmbeddedBroker]:
-    """Give a broker with topics in a temporary directory, for `StoatFlow(..., broker=embedded_broker)`."""
+    """A broker with topics in a temporary directory, for `StoatFlow(..., broker=embedded_broker)`."""
     from stoatflow.embedded import EmbeddedBroker
 
     with EmbeddedBroker() as broker:
@@ -43,7 +43,7 @@ def embedded_broker() -> Iterator[EmbeddedBroker]:
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Say record by record what differs between two lists of records."""
+    """Describe, record by record, what differs between two lists of records."""
     if op != "==" or not (_are_records(left) and _are_records(right)):
         return None
     left_records, right_records = list(left), list(right)  # type: ignore[call-overload]  # they are lists

@@ -1,4 +1,4 @@
-"""A record as tests write and read it: the one that processors see."""
+"""Records of tests: the same class as for processors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A look into a store of a test: what is committed, decoded.
+"""Readers of stores in tests: committed rows, decoded.
 
-Takes bytes from the engine, gives Python values in the order of the key bytes.
+Takes bytes from the engine, returns Python values in the order of the key bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VersionAt = Callable[[bytes, "int | None"], "tuple[bytes, int] | None"]
 
 
 class Entry(NamedTuple):
-    """A key (a `Windowed` one in stores of windows and sessions) with its value and the value's timestamp."""
+    """A key (a `Windowed` in stores of windows and sessions) with its value and the value's timestamp."""
 
     key: Any
     value: Any
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 
 
 class TestStore(Generic[K, V]):
-    """The committed state of one store. Expired windows and sessions are not in it.
+    """The committed state of one store, without expired windows and sessions.
 
     >>> builder = sf.StreamsBuilder()
     >>> orders = builder.table("orders", key=str, value=int, store="orders")
@@ -44,7 +44,7 @@ class TestStore(Generic[K, V]):
     __test__ = False
 
     def __init__(self, name: str, scan: Scan, rows: Rows, key: Serde[K], value: Serde[V]) -> None:
-        """Made by `TopologyTestDriver.store`."""
+        """Created by `TopologyTestDriver.store`."""
         self.name = name
         self._scan = scan
         self._rows = rows
@@ -52,7 +52,7 @@ class TestStore(Generic[K, V]):
         self._value = value
 
     def get(self, key: K) -> V | None:
-        """Give the value of a key.
+        """Return the value of a key.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.table("orders", key=str, value=int, store="orders")
@@ -65,7 +65,7 @@ class TestStore(Generic[K, V]):
         return None if entry is None else entry.value
 
     def entry(self, key: K) -> Entry | None:
-        """Give key, value and timestamp of a key.
+        """Return key, value and timestamp of a key.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.table("orders", key=str, value=int, store="orders")
@@ -79,7 +79,7 @@ class TestStore(Generic[K, V]):
         return found[0] if found else None
 
     def all(self) -> dict[K, V]:
-        """Give all keys with their values.
+        """Return all keys with their values.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.table("orders", key=str, value=int, store="orders")
@@ -91,7 +91,7 @@ class TestStore(Generic[K, V]):
         return {entry.key: entry.value for entry in self.entries()}
 
     def range(self, from_key: K | None = None, to_key: K | None = None) -> dict[K, V]:
-        """Give the keys between two, both included, in the order of their bytes.
+        """Return the entries between two keys, both included, in the order of their bytes.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.table("orders", key=str, value=int, store="orders")
@@ -104,7 +104,7 @@ class TestStore(Generic[K, V]):
         return {entry.key: entry.value for entry in self._entries(ends[0], ends[1], None)}
 
     def entries(self) -> list[Entry]:
-        """Give everything, with timestamps, by key bytes, then window: also for keys that no dict can hold.
+        """Return all entries with timestamps, by key bytes, then window; also for keys that can't be in a dict.
 
         >>> builder = sf.StreamsBuilder()
         >>> orders = builder.table("orders", key=str, value=int, store="orders")
@@ -119,19 +119,19 @@ class TestStore(Generic[K, V]):
         ]
 
     def __contains__(self, key: K) -> bool:
-        """Is the key there?"""
+        """Whether the key exists."""
         return self.entry(key) is not None
 
     def __len__(self) -> int:
-        """How many entries are there."""
+        """Return the number of entries."""
         return len(self._rows())
 
     def __bool__(self) -> bool:
-        """Refuse a surprise: an empty store is still a store."""
+        """Return True: an empty store is still a store."""
         return True
 
     def __iter__(self) -> Iterator[K]:
-        """Give the keys in the order of their bytes."""
+        """Iterate over the keys in the order of their bytes."""
         return (entry.key for entry in self.entries())
 
     def _shown(self, key: bytes, window: tuple[int, int] | None) -> Any:
@@ -158,7 +158,7 @@ class TestWindowStore(TestStore[K, V]):
     """
 
     def entry(self, key: Any) -> Entry | None:
-        """Give the entry of `Windowed(key, Window(start, end))`.
+        """Return the entry of `Windowed(key, Window(start, end))`.
 
         >>> builder = sf.StreamsBuilder()
         >>> grouped = builder.stream("orders", key=str).group_by_key()
@@ -171,7 +171,7 @@ class TestWindowStore(TestStore[K, V]):
         return next((entry for entry in self.entries() if entry.key == key), None)
 
     def fetch(self, key: Any) -> dict[Window, V]:
-        """Give the windows of a key.
+        """Return the windows of a key.
 
         >>> builder = sf.StreamsBuilder()
         >>> grouped = builder.stream("orders", key=str).group_by_key()
@@ -184,7 +184,7 @@ class TestWindowStore(TestStore[K, V]):
         return {entry.key.window: entry.value for entry in self.entries() if entry.key.key == key}
 
     def range(self, from_key: Any = None, to_key: Any = None) -> dict[K, V]:
-        """Give the windows of the keys between two, both included, in the order of their bytes.
+        """Return the windows of the keys between two keys, both included, in the order of their bytes.
 
         >>> builder = sf.StreamsBuilder()
         >>> grouped = builder.stream("orders", key=str).group_by_key()
@@ -204,7 +204,7 @@ class TestWindowStore(TestStore[K, V]):
 
 
 class TestVersionedStore(TestStore[K, V]):
-    """The committed versions of one store: `entries()` and `all()` give the latest of each key.
+    """The committed versions of one store: `entries()` and `all()` return the latest version of each key.
 
     >>> builder = sf.StreamsBuilder()
     >>> prices = builder.table("prices", key=str, value=int, store=sf.Materialized("prices", history="1h"))
@@ -216,12 +216,12 @@ class TestVersionedStore(TestStore[K, V]):
     """
 
     def __init__(self, name: str, scan: Scan, rows: Rows, version: VersionAt, key: Serde[K], value: Serde[V]) -> None:
-        """Made by `TopologyTestDriver.store`."""
+        """Created by `TopologyTestDriver.store`."""
         super().__init__(name, scan, rows, key, value)
         self._version = version
 
     def get(self, key: K, as_of: int | None = None) -> Any:
-        """Give the `VersionedRecord` that holds, or held at a time.
+        """Return the `VersionedRecord` that is valid now, or was valid at a time.
 
         >>> builder = sf.StreamsBuilder()
         >>> prices = builder.table("prices", key=str, value=int, store=sf.Materialized("prices", history="1h"))
@@ -234,7 +234,7 @@ class TestVersionedStore(TestStore[K, V]):
         return None if found is None else VersionedRecord(self._value.deserialize(found[0]), found[1], None)
 
     def entry(self, key: K) -> Entry | None:
-        """Give key, value and timestamp of the latest version.
+        """Return key, value and timestamp of the latest version.
 
         >>> builder = sf.StreamsBuilder()
         >>> prices = builder.table("prices", key=str, value=int, store=sf.Materialized("prices", history="1h"))
@@ -246,7 +246,7 @@ class TestVersionedStore(TestStore[K, V]):
         return next((entry for entry in self.entries() if entry.key == key), None)
 
     def range(self, from_key: K | None = None, to_key: K | None = None) -> dict[K, V]:
-        """Give the latest versions of the keys between two, both included, in the order of their bytes.
+        """Return the latest versions of the keys between two keys, both included, in the order of their bytes.
 
         >>> builder = sf.StreamsBuilder()
         >>> prices = builder.table("prices", key=str, value=int, store=sf.Materialized("prices", history="1h"))
@@ -265,7 +265,7 @@ class TestVersionedStore(TestStore[K, V]):
 
 
 class TestTimerStore(Generic[K]):
-    """The committed timers of one store: those that are still to fire.
+    """The committed timers of one store that have not fired yet.
 
     >>> class Reminder(sf.ContextualProcessor[str, str, str, str]):
     ...     def process(self, record):
@@ -283,13 +283,13 @@ class TestTimerStore(Generic[K]):
     __test__ = False
 
     def __init__(self, name: str, rows: Rows, key: Serde[K]) -> None:
-        """Made by `TopologyTestDriver.store`."""
+        """Created by `TopologyTestDriver.store`."""
         self.name = name
         self._rows = rows
         self._key = key
 
     def all(self, domain: TimeDomain | None = None) -> list[Timer[K]]:
-        """Give all timers (of one clock), as they will fire: those of event time first, by time, then by key bytes.
+        """Return all timers (of one clock) in firing order: event time first, by time, then by key bytes.
 
         >>> class Reminder(sf.ContextualProcessor[str, str, str, str]):
         ...     def process(self, record):
@@ -311,7 +311,7 @@ class TestTimerStore(Generic[K]):
         ]
 
     def pending(self, key: K) -> list[Timer[K]]:
-        """Give the timers of a key.
+        """Return the timers of a key.
 
         >>> class Reminder(sf.ContextualProcessor[str, str, str, str]):
         ...     def process(self, record):
@@ -328,13 +328,13 @@ class TestTimerStore(Generic[K]):
         return [timer for timer in self.all() if timer.key == key]
 
     def __len__(self) -> int:
-        """How many are there."""
+        """Return the number of timers."""
         return len(self._rows())
 
     def __bool__(self) -> bool:
-        """Refuse a surprise: an empty store is still a store."""
+        """Return True: an empty store is still a store."""
         return True
 
     def __iter__(self) -> Iterator[Timer[K]]:
-        """Give all timers, as they will fire."""
+        """Iterate over all timers in firing order."""
         return iter(self.all())

@@ -1,6 +1,6 @@
 """Strategies for hypothesis: lists of records to pipe into a topology.
 
-Takes strategies for keys and values; gives records with timestamps in order, or out of order by a bound. Needs
+Takes strategies for keys and values; returns records with timestamps in order, or out of order within a limit. Needs
 `hypothesis`.
 """
 
@@ -30,7 +30,7 @@ def records(
     late: Duration = "0s",
     tombstones: bool = False,
 ) -> list[Record[K, V]]:
-    """Give records whose timestamps rise from `start` by `gap` at most, and are up to `late` behind that.
+    """Draw records whose timestamps rise from `start` by at most `gap`, and are up to `late` behind that.
 
     With `tombstones` some values are None. Pass the list to `driver.input(...).pipe_all(...)`.
     """

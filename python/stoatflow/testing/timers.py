@@ -1,7 +1,7 @@
-"""Timers in a test of a processor alone: caught, and fired when the test says so.
+"""Timers of a processor in a unit test: recorded, and fired on request.
 
-Takes registrations, gives timers in the engine's order: by time, then by the bytes of their keys. Keys go through their
-serde, as in the engine. Never looks at a clock.
+Takes registrations, returns timers in the engine's order: by time, then by the bytes of their keys. Keys are
+serialized, as in the engine. Uses no clock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOBODY: Any = object()
 
 
 class _Row(NamedTuple):
-    """A timer, ordered as it fires."""
+    """A timer, ordered as timers fire."""
 
     domain: TimeDomain
     at: int
@@ -32,7 +32,7 @@ class MockTimers:
     """The timers of all stores of a mock."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start without timers."""
         self._stores: dict[str, MockTimerStore] = {}
         self._pending: set[_Row] = set()
         self._key: Any = _NOBODY
@@ -41,16 +41,16 @@ class MockTimers:
         self._until = 0
 
     def add(self, store: StoreBuilder[Any, Any]) -> None:
-        """Add a store of timers."""
+        """Add a timer store."""
         self._stores[store.name] = MockTimerStore(self, store.name, resolve(store.key))
 
     def store(self, name: str) -> MockTimerStore | None:
-        """Give the handle of a store, if it keeps timers."""
+        """Return the handle of a store, if it is a timer store."""
         return self._stores.get(name)
 
     @contextmanager
     def at_hand(self, key: Any) -> Iterator[None]:
-        """Use this key where none is given."""
+        """Use this key if none is given."""
         before, self._key = self._key, key
         try:
             yield
@@ -58,19 +58,19 @@ class MockTimers:
             self._key = before
 
     def all(self) -> list[Timer[Any]]:
-        """Give what is pending, as it will fire."""
+        """Return the pending timers in firing order."""
         return [self.timer(row) for row in sorted(self._pending)]
 
     def of_key(self, store: str, key: bytes) -> list[Timer[Any]]:
-        """Give what is pending for a key in a store."""
+        """Return the pending timers of a key in a store."""
         return [self.timer(row) for row in sorted(self._pending) if (row.store, row.key) == (store, key)]
 
     def timer(self, row: _Row) -> Timer[Any]:
-        """Give the timer of a row."""
+        """Return the timer of a row."""
         return Timer(row.store, self._stores[row.store].serde.deserialize(row.key), row.at, row.domain)
 
     def key(self, given: Any, method: str) -> Any:
-        """Give the key that is meant."""
+        """Return the given key, or the current one."""
         if given is not None:
             return given
         if self._key is _NOBODY:
@@ -81,7 +81,7 @@ class MockTimers:
         return self._key
 
     def register(self, row: _Row) -> None:
-        """Take a timer."""
+        """Add a timer."""
         self._pending.add(row)
         now = self._firing
         follows = now is not None and (now.domain, now.key) == (row.domain, row.key) and now.at < row.at <= self._until
@@ -89,11 +89,11 @@ class MockTimers:
             insort(self._due, row)
 
     def cancel(self, row: _Row) -> None:
-        """Forget a timer."""
+        """Remove a timer."""
         self._pending.discard(row)
 
     def fire(self, call: Callable[[Any], object], until: int, domain: TimeDomain) -> list[Timer[Any]]:
-        """Call for what is due, in its order."""
+        """Call for the timers that are due, in order."""
         self._due = sorted(row for row in self._pending if row.domain == domain and row.at <= until)
         self._until = until
         fired = []
@@ -114,28 +114,28 @@ class MockTimers:
 
 
 class MockTimerStore:
-    """Stands for a `TimerStore` in a test of a processor alone."""
+    """A `TimerStore` in a unit test of a processor."""
 
     def __init__(self, timers: MockTimers, name: str, serde: Serde[Any]) -> None:
-        """Made by `MockProcessorContext`."""
+        """Created by `MockProcessorContext`."""
         self.name = name
         self.serde = serde
         self._timers = timers
 
     def register(self, at: Timestamp, *, key: Any = None, domain: TimeDomain = "event") -> None:
-        """Catch a timer."""
+        """Record a timer."""
         self._timers.register(self._row("register", at, key, domain))
 
     def cancel(self, at: Timestamp, *, key: Any = None, domain: TimeDomain = "event") -> None:
-        """Forget a timer, if it is there."""
+        """Cancel a timer, if it exists."""
         self._timers.cancel(self._row("cancel", at, key, domain))
 
     def pending(self, key: Any = None) -> list[Timer[Any]]:
-        """Give the timers of a key, those of event time first, by time."""
+        """Return the timers of a key, event time first, then by time."""
         return self._timers.of_key(self.name, self._bytes("pending", key))
 
     def __repr__(self) -> str:
-        """Show which it is."""
+        """Show the name of the store."""
         return f"<TimerStore '{self.name}' of a MockProcessorContext>"
 
     def _row(self, method: str, at: Timestamp, key: Any, domain: TimeDomain) -> _Row:

@@ -1,6 +1,6 @@
-"""Topics of a test: write into inputs, read outputs.
+"""Topics in tests: write to inputs, read outputs.
 
-Takes and gives Python values; serdes turn them into the bytes that the engine sees.
+Takes and returns Python values; serdes convert them to the bytes of the engine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MISSING: Any = object()
 
 
 class TestInputTopic(Generic[K, V]):
-    """Writes records into a topic; each one is processed to its end before the next.
+    """Writes records to a topic; each one is processed completely before the next.
 
     >>> builder = sf.StreamsBuilder()
     >>> builder.stream("orders", key=str, value=int).map_values(lambda total: total * 2).to("doubled", value=int)
@@ -33,7 +33,7 @@ class TestInputTopic(Generic[K, V]):
     60
     """
 
-    __test__ = False  # not a test class, whatever pytest thinks of its name
+    __test__ = False  # not a test class, despite its name
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class TestInputTopic(Generic[K, V]):
         start: Timestamp | None,
         advance: Duration | None,
     ) -> None:
-        """Made by `TopologyTestDriver.input`."""
+        """Created by `TopologyTestDriver.input`."""
         self._pipe = pipe
         self._now = now
         self._key = key
@@ -66,7 +66,7 @@ class TestInputTopic(Generic[K, V]):
         timestamp: Timestamp | None = None,
         headers: HeadersLike = (),
     ) -> None:
-        """Write `pipe(value)` or `pipe(key, value)`; without a timestamp, the topic's or the driver's time.
+        """Write `pipe(value)` or `pipe(key, value)`; the default timestamp is the topic's or the driver's time.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -90,7 +90,7 @@ class TestInputTopic(Generic[K, V]):
         start: Timestamp | None = None,
         advance: Duration | None = None,
     ) -> None:
-        """Write many: values, `(key, value)` pairs or `Record`s; `start` and `advance` hold for this call.
+        """Write many: values, `(key, value)` pairs or `Record`s; `start` and `advance` apply to this call.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -112,7 +112,7 @@ class TestInputTopic(Generic[K, V]):
             at = None if at is None else at + step
 
     def advance_time(self, by: Duration) -> None:
-        """Move the topic's time forward.
+        """Advance the topic's time.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -153,14 +153,14 @@ class TestOutputTopic(Generic[K, V]):
     __test__ = False
 
     def __init__(self, topic: str, fill: Callable[[], deque[RawRecord]], key: Serde[K], value: Serde[V]) -> None:
-        """Made by `TopologyTestDriver.output`."""
+        """Created by `TopologyTestDriver.output`."""
         self._topic = topic
         self._fill = fill
         self._key = key
         self._value = value
 
     def read(self) -> Record[K, V]:
-        """Give the next record; raise `LookupError` if there is none.
+        """Return the next record; raise `LookupError` if there is none.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -181,7 +181,7 @@ class TestOutputTopic(Generic[K, V]):
         )
 
     def read_value(self) -> V | None:
-        """Give the next record's value.
+        """Return the next record's value.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -193,7 +193,7 @@ class TestOutputTopic(Generic[K, V]):
         return self.read().value
 
     def read_key_value(self) -> tuple[K | None, V | None]:
-        """Give the next record's key and value.
+        """Return the next record's key and value.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -206,7 +206,7 @@ class TestOutputTopic(Generic[K, V]):
         return record.key, record.value
 
     def read_all(self) -> list[Record[K, V]]:
-        """Give all records that are left.
+        """Return all remaining records.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -218,7 +218,7 @@ class TestOutputTopic(Generic[K, V]):
         return list(self)
 
     def read_values_to_list(self) -> list[V | None]:
-        """Give the values of all records that are left.
+        """Return the values of all remaining records.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -230,7 +230,7 @@ class TestOutputTopic(Generic[K, V]):
         return [record.value for record in self]
 
     def read_key_values_to_list(self) -> list[tuple[K | None, V | None]]:
-        """Give key and value of all records that are left.
+        """Return keys and values of all remaining records.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -242,7 +242,7 @@ class TestOutputTopic(Generic[K, V]):
         return [(record.key, record.value) for record in self]
 
     def to_dict(self) -> dict[K, V | None]:
-        """Give the last value of each key that is left; raise `ValueError` at a null key.
+        """Return the last value of each key in the remaining records; raise `ValueError` for a null key.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -260,7 +260,7 @@ class TestOutputTopic(Generic[K, V]):
 
     @property
     def is_empty(self) -> bool:
-        """Is no record left?
+        """Whether no record remains.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -274,7 +274,7 @@ class TestOutputTopic(Generic[K, V]):
 
     @property
     def queue_size(self) -> int:
-        """How many records are left.
+        """The number of remaining records.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -287,15 +287,15 @@ class TestOutputTopic(Generic[K, V]):
         return len(self._fill())
 
     def __len__(self) -> int:
-        """How many records are left."""
+        """Return the number of remaining records."""
         return len(self._fill())
 
     def __bool__(self) -> bool:
-        """Refuse a surprise: an empty topic is still a topic."""
+        """Return True: an empty topic is still a topic."""
         return True
 
     def __iter__(self) -> Iterator[Record[K, V]]:
-        """Read what is left."""
+        """Read the remaining records."""
         while self._fill():
             yield self.read()
 
@@ -310,5 +310,5 @@ def _headers(headers: HeadersLike) -> list[Header]:
 
 
 def header_text(headers: Headers) -> list[tuple[str, str | None]]:
-    """Give headers with their values as text."""
+    """Return headers with their values as text."""
     return [(name, None if value is None else value.decode()) for name, value in headers]

@@ -1,5 +1,5 @@
-"""What becomes of an application's state when its topology changes.
+"""Compares two versions of a topology: what happens to the application's state.
 
-Takes the checked plans of two topologies, gives what the next start does with each store. Never runs anything, and
-never looks at a broker or a disk.
+Takes the checked plans of two topologies, returns what the next start does with each store. Runs nothing, and accesses
+neither broker nor disk.
 """

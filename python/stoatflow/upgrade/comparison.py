@@ -1,7 +1,7 @@
 """Two topologies of one application, compared as an upgrade.
 
-Takes topologies and, if they are known, the settings of both. Gives what becomes of stores, input topics, output
-topics and changelog topics. There are no repartition or subscription topics to compare: records walk in memory.
+Takes topologies and, if known, the settings of both. Returns the changes of stores, input topics, output topics and
+changelog topics. There are no repartition or subscription topics to compare: records are repartitioned in memory.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _CLOCKS = "clocks"
 
 @dataclass(frozen=True)
 class Side:
-    """What is compared of one topology. It is plain data: the topology's file may be forgotten."""
+    """What is compared of one topology, as plain data: the topology's modules may be unloaded."""
 
     stores: tuple[StoreFacts, ...]
     inputs: tuple[str, ...]
     """Topics, and patterns of topics."""
     begins: dict[str, str]
-    """Where each of them is read from when it is new."""
+    """Where each input is read from if it is new."""
     outputs: tuple[str, ...]
     has_clocks: bool
     sub_topologies: int
@@ -39,7 +39,7 @@ class Side:
 
     @classmethod
     def of(cls, topology: Topology, settings: Settings | None = None) -> Side:
-        """Give what is known of a topology."""
+        """Return what is known about a topology."""
         plan = json.loads(topology.plan.physical_json)
         known = {} if settings is None else {name: str(settings.get(name)) for name in _SETTINGS if name in settings}
         inputs = {
@@ -59,17 +59,17 @@ class Side:
 
     @property
     def application(self) -> str | None:
-        """Its id, if the settings say it."""
+        """The application's id, if the settings have it."""
         return self.settings.get("application.id")
 
     @property
     def generated(self) -> tuple[str, ...]:
-        """Names of stores that nobody has named."""
+        """Names of stores that were generated."""
         return tuple(store.name for store in self.stores if not store.is_named)
 
     @property
     def changelogs(self) -> tuple[str, ...]:
-        """The topics of the application itself."""
+        """Changelog topics of the application."""
         application = self.application or "<application.id>"
         own = [f"{application}-{store.name}-changelog" for store in self.stores if store.is_logged]
         return tuple([*own, f"{application}-{_CLOCKS}-changelog"] if self.has_clocks else own)
@@ -77,7 +77,7 @@ class Side:
 
 @dataclass(frozen=True)
 class SettingChange:
-    """A setting that has to do with state."""
+    """A change of a setting that affects state."""
 
     name: str
     old: str | None
@@ -98,7 +98,7 @@ _ALL_LOST = ("application.id",)
 
 @dataclass(frozen=True)
 class Comparison:
-    """What an upgrade does."""
+    """The effects of an upgrade."""
 
     old: Side
     new: Side
@@ -107,7 +107,7 @@ class Comparison:
 
     @classmethod
     def of(cls, old: Side, new: Side) -> Comparison:
-        """Compare."""
+        """Compare two topologies."""
         pairs = paired(list(old.stores), list(new.stores))
         stores = tuple(outcome(pair, old.inputs) for pair in pairs)
         changed = [name for name in _SETTINGS if old.settings.get(name) != new.settings.get(name)]
@@ -123,12 +123,12 @@ class Comparison:
 
     @property
     def is_lost(self) -> bool:
-        """Does any state of the old application stop being used, or get another meaning?"""
+        """Whether any state of the old application is no longer used, or is read with another meaning."""
         return any(each.is_lost for each in self.stores) or any(each.is_lost for each in self.settings)
 
     @property
     def unrestorable(self) -> list[str]:
-        """Which stores are lost where the local state has to be removed for another one?"""
+        """Stores that are lost if the local state has to be removed because of another store."""
         if not any(each.status is Status.REBUILT for each in self.stores):
             return []
         kept = [each.pair.new for each in self.stores if each.status in (Status.KEPT, Status.CHANGED)]
@@ -136,7 +136,7 @@ class Comparison:
         return [store.name for store in local if store.copied_topic is None]
 
     def to_json(self) -> dict[str, Any]:
-        """Give all of it as plain data."""
+        """Return everything as plain data."""
         return {
             "lost": self.is_lost,
             "stores": [_store_json(each) for each in self.stores],
@@ -163,7 +163,7 @@ def _beginning(source: dict[str, Any]) -> str:
 
 
 def without(some: tuple[str, ...], others: tuple[str, ...]) -> list[str]:
-    """Give what of `some` is not among `others`, in its order."""
+    """Return the members of `some` that are not in `others`, in order."""
     return [each for each in some if each not in others]
 
 

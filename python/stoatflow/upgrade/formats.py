@@ -1,6 +1,7 @@
-"""How a store's rows are written, in the words that the engine keeps beside them.
+"""The format of a store's rows, in the notation that the engine stores with them.
 
-Takes serdes and kinds of a plan's JSON. Two that are alike here are alike for a start, which compares nothing else.
+Takes serdes and kinds of a plan's JSON. Two formats that are equal here are equal to a start of the engine, which
+compares nothing else.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 
     from stoatflow.serdes import Serde
 
-# As in Kafka Streams: windows and sessions are kept in segments of half their retention, and of a
-# minute at least.
+# As in Kafka Streams: windows and sessions are kept in segments of half their retention, but at least a minute.
 _SHORTEST_SEGMENT_MS = 60_000
 _LAYOUTS = {
     "key_value": "key-value",
@@ -31,13 +31,13 @@ _LAYOUTS = {
 
 @dataclass(frozen=True)
 class SerdeFormat:
-    """A serde by the name that the engine keeps; for Protobuf its message too, whose fields count."""
+    """A serde by the name that the engine stores; for Protobuf also its message, whose fields matter."""
 
     name: str
     message: Mapping[str, Any] | None = field(default=None, compare=False)
 
     def writes_as(self, other: SerdeFormat) -> bool:
-        """Does a start take the one for the other?"""
+        """Whether a start accepts one in place of the other."""
         if self.name != other.name or self.message is None or other.message is None:
             return self.name == other.name
         return _protobuf(self.message).writes_as(base64.b64decode(other.message["descriptors"]))
@@ -48,7 +48,7 @@ class SerdeFormat:
 
 
 def serde_format(spec: Any, custom: Sequence[Serde[Any]]) -> SerdeFormat:
-    """Give the format of a serde of a plan; `custom` are the plan's own serdes."""
+    """Return the format of a serde in a plan; `custom` are the plan's own serdes."""
     if isinstance(spec, str):
         return SerdeFormat(spec)
     if "custom" in spec:
@@ -57,7 +57,7 @@ def serde_format(spec: Any, custom: Sequence[Serde[Any]]) -> SerdeFormat:
         return SerdeFormat(_avro_name(spec["avro"]))
     if "protobuf" in spec:
         message = spec["protobuf"]
-        # With the id of a schema in front, fields may come and go.
+        # With a schema id before the value, fields may be added and removed.
         return SerdeFormat(f"protobuf({message['message']})", None if _is_framed(message) else message)
     if "json_schema" in spec:
         return SerdeFormat("json_schema" if _is_framed(spec["json_schema"]) else "json_schema(plain)")
@@ -65,12 +65,12 @@ def serde_format(spec: Any, custom: Sequence[Serde[Any]]) -> SerdeFormat:
 
 
 def layout(kind: Mapping[str, Any]) -> str:
-    """Give what a store keeps for a key: one value, windows, sessions, versions."""
+    """Return what a store keeps for a key: one value, windows, sessions, versions."""
     return _LAYOUTS.get(kind["type"], str(kind["type"]))
 
 
 def segment_ms(kind: Mapping[str, Any]) -> int | None:
-    """Give how much time stands together, where a store's keys depend on it."""
+    """Return the duration of a segment, if the store's keys depend on it."""
     if kind["type"] not in ("window", "session"):
         return None
     return max(int(kind["retention_ms"]) // 2, _SHORTEST_SEGMENT_MS)

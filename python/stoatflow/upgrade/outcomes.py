@@ -1,7 +1,7 @@
 """What the next start does with each store.
 
-Takes pairs of stores, gives outcomes. It says what the engine does, not what it should do: each sentence here is tried
-in `tests/python/test_diff.py` by a run of the old topology and a run of the new one. Pure.
+Takes pairs of stores, returns outcomes. They describe what the engine does, not what it should do:
+`tests/python/test_diff.py` verifies each sentence here with a run of the old topology and a run of the new one. Pure.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ if TYPE_CHECKING:
 
 
 class Status(Enum):
-    """What becomes of a store, in a word."""
+    """What happens to a store, in one word."""
 
     KEPT = "kept"
-    """It goes on as it is."""
+    """It continues unchanged."""
     CHANGED = "changed"
-    """It goes on, and something about it is different."""
+    """It continues, with some properties changed."""
     REBUILT = "rebuilt"
-    """The start is refused until the local state is removed; then the changelog gives all of it back."""
+    """The start is refused until the local state is removed; then the store is restored from its changelog."""
     REFUSED = "refused"
     """The start is refused, and the changelog does not help."""
     MISREAD = "misread"
-    """It goes on with rows that mean something else to it."""
+    """It continues, but reads its rows with another meaning."""
     RENAMED = "renamed"
-    """It begins empty under another name."""
+    """It starts empty under another name."""
     DROPPED = "dropped"
     """The new topology doesn't have it."""
     EMPTIED = "emptied"
-    """It begins empty under the same name."""
+    """It starts empty under the same name."""
     NEW = "new"
     """The old topology doesn't have it."""
 
 
 _KIND = re.compile(r'"kind": "(\w+)"')
-# A broker holds what the rows of a changelog are; embedded topics don't.
+# On a broker, the format of a changelog's rows is stored; for embedded topics it isn't.
 _ON_KAFKA = "on Kafka the start is refused (IncompatibleStateError); with embedded topics it is not, and"
 _LOSES = {Status.REFUSED, Status.MISREAD, Status.RENAMED, Status.DROPPED, Status.EMPTIED}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What becomes of a store."""
+    """What happens to a store."""
 
     pair: Pair
     status: Status
     changes: tuple[str, ...] = ()
-    """What is different, as `what: before -> after`."""
+    """Changed properties, as `what: before -> after`."""
     then: str = ""
     """What happens."""
     advice: str = ""
@@ -65,7 +65,7 @@ class Outcome:
 
     @property
     def is_lost(self) -> bool:
-        """Does state of the old topology stop being used, or get another meaning?"""
+        """Whether state of the old topology is no longer used, or is read with another meaning."""
         gone = _one(self.pair)
         if self.status is Status.DROPPED and (gone.copied_topic is not None or gone.is_made_of_its_table):
             return False
@@ -73,12 +73,12 @@ class Outcome:
 
     @property
     def name(self) -> str:
-        """The store's name in the new topology, or the one that it had."""
+        """The store's name in the new topology, or its old one."""
         return _one(self.pair).name
 
 
 def outcome(pair: Pair, read_before: Collection[str] = ()) -> Outcome:
-    """Say what becomes of a store; `read_before` are the input topics of the old topology."""
+    """Return what happens to a store; `read_before` are the input topics of the old topology."""
     old, new = pair.old, pair.new
     if old is not None and new is None:
         return _dropped(pair, old)
@@ -147,7 +147,7 @@ def _old_name(old: StoreFacts | None) -> str:
 
 def _same_name(pair: Pair, old: StoreFacts, new: StoreFacts) -> Outcome:
     changes = tuple(_changes(old, new))
-    # Otherwise only the changelog is there, and nothing is checked.
+    # Otherwise the store has only its changelog, and nothing is checked.
     on_disk = not old.is_in_memory and not new.is_in_memory
     if new.copied_topic is not None or old.copied_topic is not None:
         return _global(pair, old, new, changes, on_disk=on_disk)
@@ -282,7 +282,7 @@ def _goes_on(pair: Pair, old: StoreFacts, new: StoreFacts, changes: tuple[str, .
 
 
 def _changes(old: StoreFacts, new: StoreFacts) -> Iterator[str]:
-    """Say what is different, each as `what: before -> after`."""
+    """Yield changed properties, each as `what: before -> after`."""
     yield from _change("key serde", old.key, new.key, alike=old.key.writes_as(new.key))
     yield from _change("value serde", old.value, new.value, alike=old.value.writes_as(new.value))
     yield from _change("kind", _kind(old), _kind(new))
@@ -307,7 +307,7 @@ def _change(what: str, before: object, after: object, *, alike: bool | None = No
 
 
 def _aggregated(old: StoreFacts, new: StoreFacts) -> tuple[str, str]:
-    """Give the native aggregations of both, in a word if that tells them apart."""
+    """Return the native aggregations of both, as single words if these differ."""
     sides = [", ".join(each.aggregations) for each in (old, new)]
     kinds = [", ".join(_KIND.findall(side)) or "functions" for side in sides]
     before, after = kinds if kinds[0] != kinds[1] else sides
@@ -323,12 +323,12 @@ def _serdes_differ(old: StoreFacts, new: StoreFacts) -> bool:
 
 
 def _differs(old: StoreFacts, new: StoreFacts) -> bool:
-    """Would a start refuse it on the disk?"""
+    """Whether a start would refuse the store on disk."""
     return _serdes_differ(old, new) or old.layout != new.layout or old.segment_ms != new.segment_ms
 
 
 def _windows_differ(old: StoreFacts, new: StoreFacts) -> bool:
-    # Where a key and a time may have several rows, they are records of a join, and no windows.
+    # With several rows per key and time it is the store of a join, whose size doesn't matter.
     return not new.kind.get("duplicates") and old.kind.get("size_ms") != new.kind.get("size_ms")
 
 

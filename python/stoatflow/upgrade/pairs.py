@@ -1,7 +1,7 @@
-"""Which store of a new topology is which of the old one.
+"""Matches the stores of a new topology with those of the old one.
 
-A name that the user gave says it. A generated name counts the operators before it, so it may belong to another
-operator afterwards: such stores are told apart by what makes them. Pure.
+Names given by the user are matched. A generated name depends on the number of operators before it, so it may belong to
+another operator in the new topology: such stores are matched by the operators that write them. Pure.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from stoatflow.upgrade.stores import StoreFacts
 
 @dataclass(frozen=True)
 class Pair:
-    """A store before and after; one of them may be missing."""
+    """A store before and after; one of both may be missing."""
 
     old: StoreFacts | None
     new: StoreFacts | None
     stranger: StoreFacts | None = None
-    """The old store whose name, and so whose state, the new one has got."""
+    """The old store whose name, and so whose state, the new store takes over."""
     heir: StoreFacts | None = None
-    """Of an old store that is gone: the new one that has got its name."""
+    """For an old store that is gone: the new store that took over its name."""
 
 
 def paired(old: list[StoreFacts], new: list[StoreFacts]) -> list[Pair]:
-    """Give the pairs: those of the new topology in its order, then what it doesn't have any more."""
+    """Return the pairs: stores of the new topology in order, then those that it no longer has."""
     by_name = {store.name: store for store in old}
     found = {store.name: by_name[store.name] for store in new if store.is_named and store.name in by_name}
     for key, needs_generated in _KEYS:
@@ -45,7 +45,7 @@ def paired(old: list[StoreFacts], new: list[StoreFacts]) -> list[Pair]:
 def _matched(
     old: list[StoreFacts], new: list[StoreFacts], key: Callable[[StoreFacts], Hashable], *, needs_generated: bool
 ) -> dict[str, StoreFacts]:
-    """Pair those of equal keys in their order; those whose names are equal too go first."""
+    """Pair stores with equal keys in order; those with equal names first."""
     groups: dict[Hashable, list[StoreFacts]] = defaultdict(list)
     for store in old:
         groups[key(store)].append(store)
@@ -69,7 +69,7 @@ def _operators(store: StoreFacts) -> tuple[str, ...]:
     return tuple(step.split(" ", 1)[0] for step in store.path)
 
 
-# From the surest one on. The last is too weak for a store that somebody has named.
+# The most reliable key first. The last one is too weak for a store that the user has named.
 _KEYS: list[tuple[Callable[[StoreFacts], Hashable], bool]] = [
     (lambda store: (store.maker, store.topics, store.path), False),
     (lambda store: (store.maker, store.topics, _operators(store)), False),

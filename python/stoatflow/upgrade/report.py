@@ -1,4 +1,4 @@
-"""A comparison in words. Pure."""
+"""Formats a comparison as text. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MARKS = {Status.KEPT: "=", Status.CHANGED: "~", Status.REBUILT: "~", Status.NEW
 
 
 def text(comparison: Comparison) -> str:
-    """Give the report."""
+    """Return the report."""
     return "\n".join(_lines(comparison))
 
 
@@ -62,7 +62,7 @@ def _store(each: Outcome) -> Iterator[str]:
 
 
 def _wrapped(sentence: str) -> list[str]:
-    # A name or a path in it is to be copied whole.
+    # Names and paths are not broken, so that they can be copied.
     return textwrap.wrap(
         sentence,
         _WIDTH,

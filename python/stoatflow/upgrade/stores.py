@@ -1,7 +1,7 @@
-"""The stores of a topology, each with what a later one is compared by.
+"""The stores of a topology, with the facts by which they are compared.
 
-Takes a topology, gives facts. A store's maker is the operator that writes it; its path are the operators from the
-sources to there. They tell stores apart whose names were generated.
+Takes a topology, returns facts. A store's maker is the operator that writes it; its path consists of the operators from
+the sources to the maker. They distinguish stores with generated names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stoatflow.serdes import Serde
     from stoatflow.topology import Topology
 
-# Members of an operator that hold a number of what is numbered through, or a place in the file.
+# Members of an operator that hold a running number, or a line of the user's file.
 _NUMBERS = {
     "source", "sink", "store", "stores", "own", "other", "pending", "positions", "buffer", "clock", "time", "to",
     "stage", "of", "join", "line", "processor", "udf",
@@ -34,7 +34,7 @@ _PLACE = re.compile(r"^\S+:\d+ ")
 
 @dataclass(frozen=True)
 class StoreFacts:
-    """What is known of a store."""
+    """What is known about a store."""
 
     name: str
     is_named: bool
@@ -45,42 +45,42 @@ class StoreFacts:
     is_in_memory: bool
     is_cached: bool
     copied_topic: str | None
-    """Of a global table: the topic that it is read from at each start."""
+    """For a global table: the topic from which it is read at each start."""
     topics: tuple[str, ...]
     indexes: tuple[str, ...]
     rocksdb: Mapping[str, Any]
-    """What it says of how RocksDB keeps it."""
+    """The RocksDB options of the store."""
     maker: str
     line: str | None
     times: Mapping[str, Any]
     """Sizes, grace and gaps of the maker."""
     aggregations: tuple[str, ...]
     waiting: tuple[SerdeFormat, ...]
-    """Of a store of what waits, whose own rows are bytes: what the maker writes into them."""
+    """For a store of pending records, whose rows are raw bytes: the formats that the maker writes into them."""
     path: tuple[str, ...]
 
     @property
     def is_made_of_its_table(self) -> bool:
-        """Is it the index of a table's `ttl`, which each start makes whole?"""
+        """Whether it is the index of a table's `ttl`, which each start rebuilds."""
         return self.maker.startswith("expire")
 
     @property
     def layout(self) -> str:
-        """What it keeps for a key."""
+        """What the store keeps for a key."""
         return layout(self.kind)
 
     @property
     def segment_ms(self) -> int | None:
-        """How much time stands together."""
+        """Duration of its segments."""
         return segment_ms(self.kind)
 
     def changelog(self, application: str | None) -> str | None:
-        """Give the name of its changelog topic."""
+        """Return the name of its changelog topic."""
         return f"{application or '<application.id>'}-{self.name}-changelog" if self.is_logged else None
 
 
 def stores_of(topology: Topology, *, in_memory: bool = False) -> list[StoreFacts]:
-    """List a topology's stores; `in_memory`: all of them are kept there (`default.dsl.store`)."""
+    """List a topology's stores; `in_memory`: all of them are in memory (`default.dsl.store`)."""
     plan = json.loads(topology.plan.physical_json)
     custom = topology.encoded.serdes
     whole = {topic for source in plan["sources"] if source["global"] for topic in source["topics"]}
@@ -116,7 +116,7 @@ def stores_of(topology: Topology, *, in_memory: bool = False) -> list[StoreFacts
 
 
 class _Walk:
-    """Goes from a store to its maker, and up to the sources."""
+    """Walks from a store to its maker, and up to the sources."""
 
     def __init__(self, plan: Mapping[str, Any]) -> None:
         self._plan = plan
@@ -127,7 +127,7 @@ class _Walk:
                 self._parents.setdefault(child, []).append(node["id"])
 
     def maker(self, store: int) -> tuple[Any, str]:
-        """Give the operator that writes a store, and which of its stores it is; the one whose result it is first."""
+        """Return the operator that writes a store, and its role there; an operator whose result it is comes first."""
         for member in _WRITES:
             for node in self._nodes:
                 if node["op"].get(member) == store:
@@ -140,7 +140,7 @@ class _Walk:
         return None, ""
 
     def path(self, node: Any) -> tuple[str, ...]:
-        """Give the operators from the sources to a node, each once, as text without numbers and places."""
+        """Return the operators from the sources to a node, each once, as text without numbers and lines."""
         seen: dict[int, None] = {}
         todo = [node["id"]]
         while todo:
@@ -148,7 +148,7 @@ class _Walk:
             if at not in seen:
                 seen[at] = None
                 todo += self._parents.get(at, [])
-        # An exchange stands where a key was changed before; its own name is generated.
+        # An exchange only follows a change of the key; its own name is generated.
         return tuple(self._text(self._nodes[at]) for at in sorted(seen) if self._nodes[at]["op"]["op"] != "exchange")
 
     def _text(self, node: Any) -> str:
@@ -174,7 +174,7 @@ def _times(op: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _aggregations(part: Any) -> Iterator[str]:
-    """Find the native aggregations of an operator, which a store's rows have the form of."""
+    """Find the native aggregations of an operator, which determine the format of a store's rows."""
     if isinstance(part, dict):
         if "aggregation" in part:
             yield json.dumps(_plain(part["aggregation"]), sort_keys=True)

@@ -32,14 +32,14 @@ rootLogger.appenderRef.out.ref = out
 
 @dataclass(frozen=True)
 class Ports:
-    """The two doors of the node."""
+    """The ports of the node's two listeners."""
 
     broker: int
     controller: int
 
 
 def free_ports() -> Ports:
-    """Ports for a node."""
+    """Picks ports for a node."""
     broker, controller = free_port_numbers(2)
     return Ports(broker, controller)
 
@@ -47,8 +47,8 @@ def free_ports() -> Ports:
 def free_port_numbers(count: int) -> list[int]:
     """Free loopback ports below the range from which the system picks ports for outgoing connections.
 
-    A port of that range could be taken by any client while the broker is down between kill and restart. Until this
-    process ends no other one is given the same: brokers that start side by side bind theirs seconds later.
+    A port in that range could be taken by any client while the broker is down between kill and restart. Until this
+    process ends, no other process gets the same ports: brokers that start side by side bind theirs seconds later.
     """
     found: list[int] = []
     for _ in range(500):
@@ -70,7 +70,7 @@ _reserved: set[int] = set()
 
 
 def _reserve(port: int) -> bool:
-    """Take a port for this process, by a lock that ends with it."""
+    """Reserve a port for this process, by a lock that is released when it ends."""
     if port in _reserved:
         return False
     folder = Path(tempfile.gettempdir()) / f"stoatflow-ports-{os.getuid()}"
@@ -86,7 +86,7 @@ def _reserve(port: int) -> bool:
 
 
 def second_listener(ports: Ports, listen: int, advertised: int) -> dict[str, str]:
-    """Settings of a second door for clients, which is told to them under another port: that of a proxy."""
+    """Settings of a second listener for clients, which advertises another port: that of a proxy."""
     own = f"PLAINTEXT://{HOST}:{ports.broker}"
     return {
         "listeners": f"{own},CONTROLLER://{HOST}:{ports.controller},PROXIED://{HOST}:{listen}",
@@ -113,18 +113,18 @@ def server_properties(ports: Ports, data: Path, overrides: Mapping[str, str]) ->
         "transaction.state.log.min.isr": "1",
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
-        # 50 partitions each by default: seconds of start-up and file handles for nothing.
+        # The default is 50 partitions each, which costs seconds at start-up and many file handles.
         "offsets.topic.num.partitions": "4",
         "transaction.state.log.num.partitions": "4",
         "group.initial.rebalance.delay.ms": "0",
-        # After a kill the controller refuses the node until its old session is over: 9 seconds by default.
+        # After a kill the controller rejects the node until its old session has expired: 9 seconds by default.
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
         # A topic that nobody created is a mistake in the test, and "missing source topic" must be testable.
         "auto.create.topics.enable": "false",
         # Tests write records with timestamps near 0: with a retention they would be deleted minutes later.
         "log.retention.ms": "-1",
-        # The default asks for 128 MB of a 512 MB heap.
+        # The default requests 128 MB of a 512 MB heap.
         "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
         "log.cleaner.threads": "1",
         "num.network.threads": "2",
@@ -136,7 +136,7 @@ def server_properties(ports: Ports, data: Path, overrides: Mapping[str, str]) ->
 
 
 def write_config(folder: Path, settings: Mapping[str, str]) -> tuple[Path, Path]:
-    """Writes both files into `folder`; gives the paths of the server's and the logger's."""
+    """Writes both files into `folder`; returns the paths of server.properties and log4j2.properties."""
     server, logger = folder / "server.properties", folder / "log4j2.properties"
     server.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     logger.write_text(_LOG4J)

@@ -1,7 +1,7 @@
-"""Certificates for a test cluster and its clients, signed by a CA made for the run, and some that clients must refuse.
+"""Certificates for a test cluster and its clients, signed by a CA of the run, and some that clients must reject.
 
-`Certificates(folder, users)` writes PEM files. A broker's file holds key and certificate, as its keystore of type PEM
-wants them; a client has `NAME.pem` and `NAME.key`.
+`Certificates(folder, users)` writes PEM files. A broker's file holds key and certificate, as its keystore of type
+PEM requires; a client has `NAME.pem` and `NAME.key`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Authority:
         self._name = name
 
     def sign(self, common: str, names: tuple[x509.GeneralName, ...] = (), valid: timedelta = 30 * _DAY) -> _Issued:
-        """A certificate for a client, or with `names` for a server; valid from two days before now until `valid`."""
+        """A certificate for a client, or with `names` for a server; valid from two days ago until `valid`."""
         key = ec.generate_private_key(ec.SECP256R1())
         purpose = ExtendedKeyUsageOID.SERVER_AUTH if names else ExtendedKeyUsageOID.CLIENT_AUTH
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.issued.key.public_key())
@@ -110,7 +110,7 @@ class Certificates:
         self.server_expired = self._keystore("server-expired", self._authority.sign("broker", _LOCAL, -_DAY))
         self.server_other_host = self._keystore("server-other-host", self._authority.sign("broker", _ELSEWHERE))
         self.clients = {user: self._client(user, self._authority.sign(user)) for user in users}
-        """By user: the common name, which the brokers take as the principal."""
+        """By user: the files of a certificate whose common name the brokers use as the principal."""
         self.client_expired = self._client("client-expired", self._authority.sign(users[0], valid=-_DAY))
         self.client_other_ca = self._client("client-other-ca", other.sign(users[0]))
         encrypted = self._authority.sign(users[0])
@@ -126,7 +126,7 @@ class Certificates:
         return self._keystore(f"server-{self._renewals}", self._authority.sign("broker", _LOCAL))
 
     def paths(self) -> dict[str, str]:
-        """All files by name, for programs that are told them."""
+        """All files by name, for programs that get their paths as arguments."""
         pairs = {
             **{f"client_{user}": pair for user, pair in self.clients.items()},
             "client_expired": self.client_expired,

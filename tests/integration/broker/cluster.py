@@ -59,8 +59,8 @@ LOGIN = wire.Login(ADMIN, PASSWORDS[ADMIN])
 class KafkaCluster:
     """`with KafkaCluster() as cluster: connect(cluster.client("SASL_SSL_SCRAM"))`.
 
-    `version` is one of Kafka that Maven Central has, without it that of the other tests. `settings` are added to
-    server.properties of every node; `java_options` stand in place of those that keep a node small.
+    `version` is a Kafka version on Maven Central; by default that of the other tests. `settings` are added to
+    server.properties of every node; `java_options` replace those that keep a node small.
     """
 
     def __init__(
@@ -82,9 +82,9 @@ class KafkaCluster:
         self._running: dict[int, BrokerProcess] = {}
         self._paused: set[int] = set()
         self.tokens = TokenServer({user: PASSWORDS[user] for user in (ALLOWED, DENIED)})
-        """Hands out tokens of SASL/OAUTHBEARER: a client's id is the user, its secret the password."""
+        """Issues SASL/OAUTHBEARER tokens: a client's id is the user, its secret the password."""
 
-    # -- what it is
+    # -- properties
 
     @property
     def certificates(self) -> Certificates:
@@ -98,7 +98,7 @@ class KafkaCluster:
 
     @property
     def folder(self) -> Path:
-        """Everything that the nodes write."""
+        """All files that the nodes write."""
         if self._folder is None:
             raise BrokerError("The cluster was not started.")
         return self._folder
@@ -110,7 +110,7 @@ class KafkaCluster:
         return ",".join(f"{HOST}:{node.ports[listener]}" for node in self._nodes if node.number != without)
 
     def client(self, listener: str, user: str = ALLOWED, mechanism: str | None = None) -> dict[str, str]:
-        """The properties of a client that is let in, in the names of librdkafka and StoatFlow."""
+        """The properties of a client that may connect, with the names of librdkafka and StoatFlow."""
         chosen = next(each for each in ALL_LISTENERS if each.name == listener)
         return {
             "bootstrap.servers": self.bootstrap(listener),
@@ -118,14 +118,14 @@ class KafkaCluster:
         }
 
     def pid(self, node: int) -> int:
-        """The process of a node that runs."""
+        """The process id of a running node."""
         return self._process(node).pid
 
     def log_file(self, node: int) -> Path:
         """What a node printed."""
         return self._node(node).log_file
 
-    # -- its life
+    # -- life cycle
 
     def __enter__(self) -> Self:
         try:
@@ -140,7 +140,7 @@ class KafkaCluster:
         self.stop()
 
     def stop(self) -> None:
-        """Ends all nodes at once and removes their files."""
+        """Ends all nodes immediately and removes their files."""
         for process in self._running.values():
             process.send(signal.SIGKILL)
         for node in list(self._running):
@@ -163,37 +163,37 @@ class KafkaCluster:
         self._end(node, signal.SIGKILL, 10.0)
 
     def end(self, node: int) -> None:
-        """Ends a node in order, so that others lead its partitions."""
+        """Stops a node cleanly, so that others become leaders of its partitions."""
         self._end(node, signal.SIGTERM, 30.0)
 
     def restart(self, node: int) -> None:
-        """Ends a node in order and starts it again."""
+        """Stops a node cleanly and starts it again."""
         self.end(node)
         self.start(node)
 
     def upgrade(self, node: int, version: str) -> None:
-        """Ends a node in order and starts it as another version of Kafka, on its data, settings and ports."""
-        kafka_jars(version)  # before it is gone: a download takes a while
+        """Stops a node cleanly and starts it with another version of Kafka, on its data, settings and ports."""
+        kafka_jars(version)  # before the node stops: a download takes a while
         self.end(node)
         self._upgraded[node] = version
         self.start(node)
 
     def pause(self, node: int) -> None:
-        """Stops a node's process: its connections stay open and nothing answers."""
+        """Pauses a node's process (SIGSTOP): its connections stay open, but it doesn't respond."""
         self._process(node).send(signal.SIGSTOP)
         self._paused.add(node)
 
     def resume(self, node: int) -> None:
-        """Lets a paused node run on."""
+        """Resumes a paused node."""
         self._process(node).send(signal.SIGCONT)
         self._paused.discard(node)
 
-    # -- what is done with it
+    # -- operations
 
     def create_topic(
         self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None, replicas: int | None = None
     ) -> None:
-        """Creates a topic and returns when every partition has a leader, as all running nodes know."""
+        """Creates a topic; returns when every partition has a leader that all running nodes know."""
         copies = min(3, len(self._nodes)) if replicas is None else replicas
         port = self._any_port()
         error, words = wire.create_topic(HOST, port, name, partitions, configs or {}, 30.0, copies, LOGIN)
@@ -211,29 +211,29 @@ class KafkaCluster:
         return wire.metadata(HOST, self._any_port(), [topic], login=LOGIN).topics[topic].leaders[partition]
 
     def replicas(self, topic: str, partition: int = 0) -> tuple[int, ...]:
-        """The nodes that have a partition and keep up with its leader."""
+        """The in-sync replicas of a partition."""
         return wire.metadata(HOST, self._any_port(), [topic], login=LOGIN).topics[topic].in_sync[partition]
 
     def coordinator(self, kind: Coordinator, of: str) -> int:
-        """The node that has the offsets of a group, or the transactions of a transactional id; -1 for a moment."""
+        """The node that coordinates a group or a transactional id; -1 while there is none."""
         return wire_admin.coordinator(HOST, self._any_port(), LOGIN, kind, of)
 
     def controller(self) -> int:
-        """The node that leads the controllers, or -1 for a moment."""
+        """The node that leads the controllers; -1 while there is none."""
         return wire_admin.controller(HOST, self._any_port(), LOGIN)
 
     def wait_until_missed(self, node: int) -> None:
-        """Returns when the others know that a node is gone: clients are not sent to it any more."""
+        """Returns when the other nodes know that a node is gone, so that clients are no longer sent to it."""
         self._wait(
             f"the others still count on node {node}",
             lambda: node not in wire.metadata(HOST, self._any_port(), [], login=LOGIN).brokers,
         )
 
     def wait_until_in_sync(self, topic: str) -> None:
-        """Returns when all nodes keep up with a topic that has a replica on each: then any of them may go."""
+        """Returns when all nodes are in sync for a topic that has a replica on each, so that any of them may stop."""
 
         def done() -> bool:
-            # All are asked: one that was paused still takes itself for the leader, with all in sync.
+            # All nodes are asked: one that was paused still considers itself the leader, with all replicas in sync.
             told = [
                 wire.metadata(HOST, node.ports[INTERNAL], [topic], login=LOGIN).topics[topic]
                 for node in self._answering()
@@ -250,23 +250,25 @@ class KafkaCluster:
         self._wait_for_acls(acls, known=True)
 
     def revoke(self, user: str, resource: Resource, name: str, *operations: Operation, prefixed: bool = False) -> None:
-        """Takes back what `grant` gave in the same words; returns when all running nodes know it."""
+        """Revokes what `grant` permitted with the same arguments; returns when all running nodes know it."""
         acls = _acls(user, resource, name, operations, prefixed=prefixed)
         wire_admin.delete_acls(HOST, self._any_port(), LOGIN, acls)
         self._wait_for_acls(acls, known=False)
 
     def limit(self, client_id: str, **quotas: float | None) -> None:
-        """Sets quotas of a `client.id`, such as `producer_byte_rate`; None takes one away."""
+        """Sets quotas of a `client.id`, such as `producer_byte_rate`; None removes one."""
         wire_admin.alter_quotas(HOST, self._any_port(), LOGIN, client_id, quotas)
 
     def features(self) -> Mapping[str, int]:
-        """The levels of features that the cluster goes by, where all running nodes agree; none that is 0."""
+        """The finalized levels of features, where all running nodes agree; without those that are 0."""
         told = [wire_admin.features(HOST, node.ports[INTERNAL], LOGIN).finalized for node in self._answering()]
         return {name: level for name, level in told[0].items() if all(each.get(name) == level for each in told)}
 
     def upgrade_features(self) -> None:
-        """Every feature to the newest level that all nodes know, as `kafka-features.sh upgrade` does; returns
-        when all running nodes go by it."""
+        """Upgrades every feature to the newest level that all nodes support.
+
+        As `kafka-features.sh upgrade` does; returns when all running nodes have finalized it.
+        """
         told = [wire_admin.features(HOST, node.ports[INTERNAL], LOGIN).supported for node in self._answering()]
         # Controllers that are listed in the settings have no level of their own.
         names = set.intersection(*(set(each) for each in told)) - {"kraft.version"}
@@ -275,7 +277,7 @@ class KafkaCluster:
         self._wait(f"not every node goes by {wanted}", lambda: self.features() == wanted)
 
     def renew_certificates(self) -> None:
-        """Gives all running brokers a new certificate from the same CA; returns when every listener shows it."""
+        """Gives all running brokers a new certificate from the same CA; returns when every listener presents it."""
         keystore = self.certificates.renewed_server()
         listeners = [listener for listener in LISTENERS if listener.certificate == "server"]
         settings = {key: value for each in listeners for key, value in keystore_settings(each, keystore).items()}
@@ -289,7 +291,7 @@ class KafkaCluster:
         )
 
     def as_json(self) -> dict[str, object]:
-        """All that a client in another process needs."""
+        """Everything that a client in another process needs."""
         return {
             "bootstrap": {each.name: self.bootstrap(each.name) for each in LISTENERS},
             "clients": {each.name: self.client(each.name) for each in LISTENERS},
@@ -300,12 +302,12 @@ class KafkaCluster:
         }
 
     def check(self) -> None:
-        """Raises BrokerError when a node has ended by itself."""
+        """Raises BrokerError if a node has ended by itself."""
         for number, process in self._running.items():
             if process.exit_code is not None:
                 raise BrokerError(f"Node {number} ended by itself. {quote_log(self.log_file(number))}")
 
-    # -- inside
+    # -- internals
 
     def _start_all(self) -> Self:
         java = find_java()
@@ -338,7 +340,7 @@ class KafkaCluster:
         return self
 
     def _controller_addresses(self, node: Node) -> dict[str, str]:
-        """Settings of a node that reaches controllers, and is reached, elsewhere than where they listen."""
+        """Settings of a node that reaches controllers, and is reached, at other addresses than they listen on."""
         del node
         return {}
 
@@ -348,7 +350,7 @@ class KafkaCluster:
         self.grant(user, Resource.CLUSTER, "kafka-cluster", Operation.ALL)
 
     def _command(self, node: Node) -> list[str]:
-        """Java with the jars of the node's version."""
+        """The Java command with the jars of the node's version."""
         return [*self._java, "-cp", f"{kafka_jars(self._upgraded.get(node.number, self._version))}/*"]
 
     def _launch(self, node: Node) -> None:
@@ -372,7 +374,7 @@ class KafkaCluster:
         return self._running[node]
 
     def _any_port(self) -> int:
-        """The harness's own listener of a node that answers."""
+        """The port of the harness's own listener on a node that responds."""
         for node in self._answering():
             return node.ports[INTERNAL]
         raise BrokerError("No node of the cluster is running.")
@@ -433,7 +435,7 @@ def _acls(user: str, resource: Resource, name: str, operations: tuple[Operation,
 
 
 def _serve(cluster: KafkaCluster) -> None:
-    """Prints what clients need, then does what lines on stdin say, until stdin closes or a signal arrives."""
+    """Prints what clients need, then executes commands from stdin, until stdin closes or a signal arrives."""
 
     def leave(number: int, frame: FrameType | None) -> NoReturn:
         del frame
@@ -457,7 +459,7 @@ def _serve(cluster: KafkaCluster) -> None:
 
 
 def _obey(cluster: KafkaCluster, words: list[str]) -> str:
-    """Does one command, as the help of the command line lists them; gives what is answered."""
+    """Executes one command, as listed in the help of the command line; returns the answer."""
     commands: dict[str, Callable[[list[str]], None]] = {
         "kill": lambda rest: cluster.kill(int(rest[0])),
         "start": lambda rest: cluster.start(int(rest[0])),

@@ -16,7 +16,7 @@ _TOKENS = "org.apache.kafka.common.security.oauthbearer"
 
 @dataclass(frozen=True)
 class Node:
-    """Where a node listens, and where its files are."""
+    """The ports and files of a node."""
 
     number: int
     ports: Mapping[str, int]
@@ -24,13 +24,13 @@ class Node:
 
     @property
     def log_file(self) -> Path:
-        """Everything that it printed, over all its restarts."""
+        """The log of everything that the node printed, over all its restarts."""
         return self.folder / "broker.log"
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """What brokers check tokens against."""
+    """What brokers verify tokens with."""
 
     key_set: Path
     issuer: str
@@ -47,7 +47,7 @@ def make_nodes(count: int, folder: Path) -> list[Node]:
 
 
 def keystore_settings(listener: Listener, keystore: Path) -> dict[str, str]:
-    """The certificate that a listener shows."""
+    """Settings for the certificate that a listener presents."""
     return {
         f"listener.name.{listener.name.lower()}.ssl.keystore.type": "PEM",
         f"listener.name.{listener.name.lower()}.ssl.keystore.location": str(keystore),
@@ -82,12 +82,12 @@ def node_properties(
         "transaction.state.log.min.isr": in_sync,
         "share.coordinator.state.topic.replication.factor": replicas,
         "share.coordinator.state.topic.min.isr": in_sync,
-        # A client that says where it runs reads from the replica there.
+        # A client that configures its rack reads from the replica there.
         "broker.rack": f"rack-{node.number}",
         "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-        # Each listener has threads of its own.
+        # Each listener has its own threads.
         "num.network.threads": "1",
-        # A killed node is missed after 9 seconds otherwise, and a paused replica after 30.
+        # By default a killed node is detected after 9 seconds, and a paused replica after 30.
         "replica.lag.time.max.ms": "5000",
         **_token_settings(tokens),
     }
@@ -104,7 +104,7 @@ def _token_settings(tokens: Tokens) -> dict[str, str]:
     prefix = "listener.name.sasl_ssl_oauthbearer"
     return {
         f"{prefix}.oauthbearer.sasl.server.callback.handler.class": f"{_TOKENS}.OAuthBearerValidatorCallbackHandler",
-        # The default of Kafka 4.1.1 doesn't look at the signature: a token of anybody would do.
+        # The default of Kafka 4.1.1 doesn't verify the signature: it would accept anybody's token.
         f"{prefix}.sasl.oauthbearer.jwt.validator.class": f"{_TOKENS}.BrokerJwtValidator",
         f"{prefix}.sasl.oauthbearer.jwks.endpoint.url": tokens.key_set.as_uri(),
         f"{prefix}.sasl.oauthbearer.expected.audience": AUDIENCE,
@@ -113,10 +113,10 @@ def _token_settings(tokens: Tokens) -> dict[str, str]:
 
 
 def java_options(tokens: Tokens, heap_mb: int, others: Sequence[str] | None = None) -> list[str]:
-    """Small and quick to start: several run side by side on a small machine. Others stand in place of that."""
+    """Options of a small JVM that starts quickly, since several run side by side. `others` replace them."""
     small = (f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
     return [
         *(small if others is None else others),
-        # Kafka 4 reads a key set only from places that are allowed by name.
+        # Kafka 4 reads a key set only from URLs that are explicitly allowed.
         f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={tokens.key_set.as_uri()}",
     ]

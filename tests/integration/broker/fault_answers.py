@@ -1,7 +1,7 @@
-"""Answers of a broker that refuses a request, made without a broker.
+"""Responses of a broker that rejects a request, built without a broker.
 
-Takes a request (its version, its number and its body behind the header) and one of Kafka's error codes; gives the whole
-answer. A request about several partitions is refused for each of them. Never: sends anything.
+Takes a request (its version, its correlation id and its body after the header) and one of Kafka's error codes;
+returns the whole response. A request for several partitions is rejected for each of them. Never: sends anything.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import IntEnum
 
 
 class Api(IntEnum):
-    """Kafka's numbers of requests."""
+    """Kafka's API keys."""
 
     PRODUCE = 0
     FETCH = 1
@@ -37,11 +37,11 @@ FLEXIBLE_SINCE = {
     Api.END_TXN: 3,
     Api.TXN_OFFSET_COMMIT: 3,
 }
-"""From these versions on, lengths are varints plus one, and tags follow each structure."""
+"""From these versions on, the encoding is flexible: lengths are varints plus one, and tags follow each structure."""
 
 
 class _Body:
-    """Reads a request's body, in either of the two styles."""
+    """Reads a request's body in either of the two encodings."""
 
     def __init__(self, data: bytes, *, flexible: bool) -> None:
         self._data, self._at, self._flexible = data, 0, flexible
@@ -63,11 +63,11 @@ class _Body:
             shift += 7
 
     def count(self, short: str = ">i") -> int:
-        """The length of an array, or of a text (`short` is its layout in older versions); -1 for null."""
+        """The length of an array or a string (`short` is its layout in older versions); -1 for null."""
         return self._varint() - 1 if self._flexible else self.numbers(short)[0]
 
     def text(self) -> bytes:
-        """A text; a null one is empty."""
+        """A string; a null one is read as empty."""
         return self._skip(self.count(">h"))
 
     def bytes(self) -> bytes:
@@ -80,7 +80,7 @@ class _Body:
         return found
 
     def tags(self) -> None:
-        """What follows a structure."""
+        """The tagged fields after a structure."""
         if self._flexible:
             for _ in range(self._varint()):
                 self._varint()
@@ -88,7 +88,7 @@ class _Body:
 
 
 class _Answer:
-    """Writes an answer's body."""
+    """Writes a response's body."""
 
     def __init__(self, *, flexible: bool) -> None:
         self._flexible = flexible
@@ -239,15 +239,15 @@ _MAKERS: dict[Api, Callable[[int, _Body, _Answer, int], None]] = {
     Api.END_TXN: _end_txn,
 }
 REFUSABLE = frozenset(_MAKERS)
-"""What `refusal` knows the answers of."""
+"""The APIs that `refusal` can build responses for."""
 
 
 def refusal(frame: bytes, code: int) -> bytes:
-    """The answer to a request (a frame without its length)."""
+    """The response to a request (a frame without its length)."""
     number, version, correlation = struct.unpack_from(">hhi", frame)
     api = Api(number)
     flexible = version >= FLEXIBLE_SINCE[api]
-    # The client's id stays in the old style; tags of the header follow it.
+    # The client id stays in the old encoding; tagged fields of the header follow it.
     (size,) = struct.unpack_from(">h", frame, 8)
     body = _Body(frame[10 + max(0, size) :], flexible=flexible)
     body.tags()

@@ -1,10 +1,11 @@
-"""A proxy in front of a broker that does damage to single requests of Kafka's protocol.
+"""A proxy in front of a broker that damages single requests of Kafka's protocol.
 
 Takes: the port of a broker's listener, and rules: which request (by API), what happens to it, and when.
-Gives: an address to connect to. What no rule is about passes unchanged.
-Owns: its connections and one thread. Never: looks into a request beyond its header, unless it refuses it.
+Gives: an address to connect to. Requests that no rule matches pass unchanged.
+Owns: its connections and one thread.
+Never: reads a request beyond its header, unless it rejects it.
 
-`FaultProxy` opens its port at once, so that a broker can be told to advertise it; `connect` says where the broker is.
+`FaultProxy` opens its port immediately, so that a broker can advertise it; `connect` sets the broker's port.
 """
 
 from __future__ import annotations
@@ -29,35 +30,35 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 LINGER_S = 0.5
-"""So long a broker has for a request whose client is gone."""
+"""How long a broker has to receive a request whose client is gone."""
 _HEAD = 10
-"""Bytes of a request before its client id: API, version, number, length of the id."""
+"""Bytes of a request before its client id: API key, version, correlation id, length of the client id."""
 
 
 @dataclass
 class Rule:
-    """What happens to a request, and to which."""
+    """What happens to a request, and which requests are affected."""
 
     api: Api | None
-    """None: whichever, but those of `spared`."""
+    """None matches every API except those of `spared`."""
     action: str
     """`disconnect before` or `disconnect after` it reaches the broker, `delay` of the answer, `black hole`, `error`,
     `late`: a disconnect, and the request reaches the broker afterwards."""
     at: int = 1
-    """At which call from now on; only then."""
+    """Only this call, counted from now on."""
     probability: float = 0.0
-    """In place of `at`: how often."""
+    """Instead of `at`: how often."""
     delay_s: float = 2.0
     code: int = 0
-    """Of `error`."""
+    """The error code of the action `error`."""
     spared: frozenset[Api] = frozenset()
     clients: frozenset[str] = frozenset()
-    """The client ids whose requests it is about; empty: all."""
+    """The client ids whose requests are affected; empty for all."""
     met: int = field(default=0, init=False)
     struck: int = field(default=0, init=False)
 
     def strikes(self, api: int, client: str, dice: random.Random) -> bool:
-        """Is it this call?"""
+        """Whether this call is affected."""
         if api in self.spared or (self.api is not None and api != self.api):
             return False
         if self.clients and client not in self.clients:
@@ -78,15 +79,15 @@ class FaultProxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="fault-proxy")
         self._open: set[_Connection] = set()
-        # The loop itself holds tasks by weak references.
+        # The event loop itself holds tasks by weak references only.
         self._serving: set[asyncio.Task[None]] = set()
-        # One that is closed while its peer doesn't read stays open until all is written.
+        # A transport that is closed while its peer doesn't read stays open until everything is written.
         self._transports: weakref.WeakSet[asyncio.WriteTransport] = weakref.WeakSet()
         self.port = 0
         self.passed: Counter[int] = Counter()
         """Requests by API."""
         self.connections = 0
-        """How many were opened."""
+        """How many connections were opened."""
 
     def __enter__(self) -> FaultProxy:
         """Listen."""
@@ -103,9 +104,8 @@ class FaultProxy:
 
         async def end() -> None:
             self._server.close()
-            # A connection that was just accepted has no transport yet: cancelled now, its socket
-            # would stay open. On a busy machine a pause may be over within one turn of the loop, so
-            # turns are counted.
+            # A connection that was just accepted has no transport yet: if it were cancelled now, its socket would
+            # stay open. On a busy machine a sleep may end within one turn of the loop, so turns are counted.
             await _turns()
             tasks = asyncio.all_tasks() - {asyncio.current_task()}
             for task in tasks:
@@ -121,19 +121,19 @@ class FaultProxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
-        # On a starved machine asyncio leaves the socket of a connection that was just being
-        # accepted to the collector, which would tell whichever test runs then.
+        # On a starved machine asyncio leaves the socket of a connection that is being accepted to the garbage
+        # collector, which would warn in whichever test runs then.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
 
     @property
     def address(self) -> str:
-        """What clients connect to."""
+        """The address for clients."""
         return f"{HOST}:{self.port}"
 
     def connect(self, port: int) -> None:
-        """The broker is there."""
+        """Set the broker's port."""
         self._upstream = port
 
     def inject(self, api: Api | None, action: str, **how: object) -> Rule:
@@ -143,11 +143,11 @@ class FaultProxy:
         return rule
 
     def clear(self) -> None:
-        """No more damage."""
+        """Remove all rules."""
         self._rules.clear()
 
     def cut(self) -> None:
-        """End all connections; new ones are taken."""
+        """Close all connections; new ones are accepted."""
 
         async def end() -> None:
             for connection in list(self._open):
@@ -156,12 +156,12 @@ class FaultProxy:
         asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
 
     def rule_for(self, api: int, client: str) -> Rule | None:
-        """What is to happen to a request that comes now."""
+        """The rule for a request that arrives now."""
         self.passed[api] += 1
         return next((rule for rule in list(self._rules) if rule.strikes(api, client, self._dice)), None)
 
     def _accept(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        # Known before its task runs: one that is cancelled before that does nothing at all.
+        # Added before the task runs: a task that is cancelled before that does nothing at all.
         self._transports.add(to_client.transport)
         task = self._loop.create_task(self._serve(client, to_client))
         self._serving.add(task)
@@ -191,18 +191,18 @@ class FaultProxy:
 
 
 class _Connection:
-    """One client's connection and the one to the broker behind it. It ends when either direction does."""
+    """A client's connection and the broker connection behind it. Both end when either direction does."""
 
     def __init__(self, proxy: FaultProxy, to_client: asyncio.StreamWriter, to_broker: asyncio.StreamWriter) -> None:
         self._proxy = proxy
         self._to_client, self._to_broker = to_client, to_broker
-        # By the number of the request.
+        # By correlation id.
         self._late: dict[int, float] = {}
         self._lost: set[int] = set()
         self._cut: set[int] = set()
 
     def close(self) -> None:
-        """Hang up on both."""
+        """Close both connections."""
         self._to_client.close()
         self._to_broker.close()
 
@@ -236,7 +236,7 @@ class _Connection:
             await _send(self._to_broker, frame)
 
     def _note(self, rule: Rule, number: int) -> None:
-        """The request passes, and its answer is treated as the rule says."""
+        """Pass the request on, and treat its response as the rule says."""
         if rule.action == "disconnect after":
             self._cut.add(number)
         elif rule.action == "black hole":
@@ -248,7 +248,7 @@ class _Connection:
 
 
 async def _turns() -> None:
-    """Let the loop go round until what was accepted is served, and what was aborted is closed."""
+    """Let the loop run until accepted connections are served and aborted ones are closed."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -259,7 +259,7 @@ async def _send(writer: asyncio.StreamWriter, frame: bytes) -> None:
 
 
 async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """Requests or answers, one by one, until the connection ends."""
+    """Requests or responses, one by one, until the connection ends."""
     with contextlib.suppress(asyncio.IncompleteReadError, OSError):
         while True:
             (size,) = struct.unpack(">i", await reader.readexactly(4))

@@ -65,7 +65,7 @@ def find_java() -> Path:
     return java
 
 
-@functools.cache  # a JVM to ask is a JVM to start
+@functools.cache  # asking for the version starts a JVM
 def _check_version(java: Path) -> None:
     answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False)
     major = parse_java_major(answer.stderr + answer.stdout)
@@ -76,7 +76,7 @@ def _check_version(java: Path) -> None:
 
 
 def find_javac() -> Path:
-    """The compiler that belongs to a JDK: for what runs Kafka Streams or Kafka's own clients."""
+    """The compiler of a JDK, for tests that run Kafka Streams or Kafka's own clients."""
     find_java()
     javac = _tool("javac")
     if javac is None:

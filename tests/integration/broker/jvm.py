@@ -1,7 +1,7 @@
-"""One JVM: a broker that runs, the tool that formats its storage, or another server of the tests.
+"""One JVM: a running broker, the tool that formats its storage, or another server of the tests.
 
-A broker gets a session of its own, so Ctrl-C reaches the tests, which then stop it in order. A guard process ends it
-when the program that started it dies.
+A broker gets its own session, so Ctrl-C reaches the tests, which then stop it cleanly. A guard process ends it when
+the program that started it dies.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 from broker.class_archive import ClassArchive
 from broker.java_home import BrokerError
 
-# Ends the broker when the pipe to the program that owns it closes without a farewell line, so that
-# a test run killed with SIGKILL leaves no JVM behind. The look at the command line guards against a
-# pid used again. Then it removes the folder of the third argument, if there is one.
+# Ends the broker when the pipe from the program that owns it closes without a farewell line, so that a test run
+# killed with SIGKILL leaves no JVM behind. Checking the command line guards against a reused pid. Then it removes the
+# folder in the third argument, if there is one.
 _GUARD = """\
 read -r line && exit 0
 runs() { tr "\\0" " " <"/proc/$1/cmdline" | grep -qF -- "$2"; }
@@ -32,8 +32,8 @@ rm -rf -- "$3"
 class BrokerProcess:
     """A running broker. `java` is the command up to the main class, `server` its properties file.
 
-    Another server has another `main`, and its own file instead.
-    `temporary` is a folder that goes too if the program that started it dies.
+    Another server has another `main`, and its own file instead. `temporary` is a folder that is also removed if the
+    program that started it dies.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._process.pid
 
     @property
@@ -61,7 +61,7 @@ class BrokerProcess:
         return self._process.poll()
 
     def send(self, number: signal.Signals) -> None:
-        """Sends it a signal, unless it has ended."""
+        """Sends the process a signal, unless it has ended."""
         self._process.send_signal(number)
 
     def end(self, how: signal.Signals, patience: float) -> None:
@@ -72,7 +72,7 @@ class BrokerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        # One that was killed has written nothing, or not all of it.
+        # A killed JVM has written no archive, or only part of it.
         if self._process.returncode >= 0:
             self._classes.keep()
         self._dismiss_guard()
@@ -84,17 +84,17 @@ class BrokerProcess:
                 pipe.write(b"done\n")
                 pipe.close()
             except BrokenPipeError:
-                pass  # somebody ended the guard: there is nothing left to guard
+                pass  # the guard was killed: nothing is left to guard
         self._guard.wait()
 
 
 def cluster_id() -> str:
-    """A new id as Kafka writes it."""
+    """A new cluster id in Kafka's format."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def format_storage(java: Sequence[str], server: Path, cluster: str, *options: str) -> None:
-    """Makes the data folder of one node, as `kafka-storage format` does."""
+    """Creates the data folder of one node, as `kafka-storage format` does."""
     tool = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(server), *options]
     command = [java[0], *ClassArchive(java).use(), *java[1:], *tool]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -40,10 +40,10 @@ __all__ = ["BrokerError", "KafkaBroker"]
 class KafkaBroker:
     """`with KafkaBroker() as broker: connect(broker.bootstrap)`.
 
-    `data` is kept if it is given and removed at the end if it is not; `settings` are added to server.properties.
-    `java_options` are those of its JVM: small and quick to start for tests, of which several run side by side.
-    `proxied` is the port of a proxy: the broker has a second listener behind it, and tells clients that port.
-    `classes` is a folder of more classes, for settings that name one.
+    `data` is kept if it is given; a temporary folder is removed at the end. `settings` are added to
+    server.properties. `java_options` are those of its JVM, by default small and quick to start, because several run
+    side by side in tests. `proxied` is the port of a proxy: the broker has a second listener behind it, which
+    advertises that port. `classes` is a folder of additional classes, for settings that name one.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class KafkaBroker:
         self._folder: Path | None = None
         self._process: BrokerProcess | None = None
 
-    # -- what it is
+    # -- properties
 
     @property
     def bootstrap(self) -> str:
@@ -77,12 +77,12 @@ class KafkaBroker:
 
     @property
     def pid(self) -> int:
-        """The process of the running broker."""
+        """The process id of the running broker."""
         return self._running().pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the process lives."""
+        """Whether the process is alive."""
         return self._process is not None and self._process.exit_code is None
 
     @property
@@ -94,13 +94,13 @@ class KafkaBroker:
 
     @property
     def log_file(self) -> Path:
-        """Everything that the broker printed, over all its restarts."""
+        """The log of everything that the broker printed, over all its restarts."""
         return self.folder / "broker.log"
 
-    # -- its life
+    # -- life cycle
 
     def start(self) -> Self:
-        """Starts it and returns when it answers; raises BrokerError with the end of its log if it does not."""
+        """Starts the broker and returns when it responds; otherwise raises BrokerError with the end of its log."""
         if self.is_running:
             raise BrokerError(f"The broker already runs as process {self.pid}.")
         java, jars = find_java(), kafka_jars()
@@ -127,24 +127,24 @@ class KafkaBroker:
         return self
 
     def stop(self) -> None:
-        """Ends it in order (SIGTERM, after 30 seconds SIGKILL); the data stays until the context ends."""
+        """Stops the broker cleanly (SIGTERM, after 30 seconds SIGKILL); the data stays until the context ends."""
         self._end(signal.SIGTERM, 30.0)
 
     def kill(self) -> None:
-        """Ends it with SIGKILL, as a crash would."""
+        """Ends the broker with SIGKILL, as a crash would."""
         self._end(signal.SIGKILL, 10.0)
 
     def send(self, number: signal.Signals) -> None:
-        """Sends it a signal, such as SIGSTOP and SIGCONT: a broker that is there and does not answer."""
+        """Sends the broker a signal, such as SIGSTOP and SIGCONT: then it is there but doesn't respond."""
         self._running().send(number)
 
     def restart(self) -> Self:
-        """Starts it again on the same data and port; stops it first if it runs."""
+        """Starts the broker again on the same data and port; stops it first if it runs."""
         self.stop()
         return self.start()
 
     def close(self) -> None:
-        """Stops it, and removes its data if the folder was its own."""
+        """Stops the broker, and removes its data if the folder was temporary."""
         self.stop()
         if self._given is None and self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -158,7 +158,7 @@ class KafkaBroker:
     ) -> None:
         self.close()
 
-    # -- what it is asked
+    # -- operations
 
     def create_topic(
         self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None, *, timeout: float = 30.0
@@ -185,7 +185,7 @@ class KafkaBroker:
         """The topics of the broker and the number of their partitions."""
         return {name: len(topic.leaders) for name, topic in wire.metadata(HOST, self._port()).topics.items()}
 
-    # -- inside
+    # -- internals
 
     def _port(self) -> int:
         if self._ports is None:
@@ -206,7 +206,7 @@ class KafkaBroker:
                 raise BrokerError(f"The Kafka broker ended with {code} while starting. {self._quote_log()}")
             try:
                 wire.api_versions(HOST, self._port(), timeout=2.0)
-                # It answers before it is registered; until it is listed, topics cannot be created.
+                # A broker responds before it is registered; topics can't be created until it is listed.
                 if self.bootstrap in wire.metadata(HOST, self._port(), [], timeout=2.0).brokers.values():
                     return
                 last = "it answers but is not registered"
@@ -228,7 +228,7 @@ class KafkaBroker:
 
 
 def _serve(data: str | None, settings: dict[str, str]) -> None:
-    """Prints the address and stays until stdin closes or a signal arrives."""
+    """Prints the address and waits until stdin closes or a signal arrives."""
 
     def leave(number: int, frame: FrameType | None) -> NoReturn:
         del frame

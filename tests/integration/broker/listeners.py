@@ -1,7 +1,7 @@
-"""The listeners of a secured test cluster, and the users that may come through them.
+"""The listeners of a secured test cluster, and the users that may connect through them.
 
-Each listener is one way to connect that a client must support, or one that it must refuse. The name of a listener is
-the argument of `KafkaCluster.bootstrap`.
+Each listener is one way to connect that a client must support, or one that it must reject. The name of a listener
+is the argument of `KafkaCluster.bootstrap`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from broker.certificates import Certificates
 
-# Between brokers and controllers, and for the harness itself.
+# For brokers and controllers among themselves, and for the harness.
 CONTROLLER, INTERNAL = "CONTROLLER", "INTERNAL"
 
 _MODULES = {
@@ -22,22 +22,22 @@ _MODULES = {
 
 ALLOWED, DENIED, ADMIN, BROKER = "alice", "bob", "admin", "broker"
 PASSWORDS = {user: f"{user}-secret" for user in (ALLOWED, DENIED, ADMIN, BROKER)}
-"""`alice` may do everything, `bob` nothing until he is granted it, `admin` and `broker` are super users."""
+"""`alice` may do everything, `bob` nothing until it is granted, `admin` and `broker` are super users."""
 ANONYMOUS = "ANONYMOUS"
-"""Who comes without a name, through PLAINTEXT and SSL; may do everything."""
+"""The user of clients without authentication, through PLAINTEXT and SSL; may do everything."""
 
 
 @dataclass(frozen=True)
 class Listener:
-    """What a listener asks of a client."""
+    """What a listener requires of a client."""
 
     name: str
     protocol: str
     mechanisms: tuple[str, ...] = ()
     certificate: str = ""
-    """Which certificate it shows: `server`, `server_expired` or `server_other_host`; empty without TLS."""
+    """The certificate it presents: `server`, `server_expired` or `server_other_host`; empty without TLS."""
     client_certificate: bool = False
-    """Whether the client must show one."""
+    """Whether the client must present a certificate."""
 
     def settings(self) -> dict[str, str]:
         """Kafka's settings of the listener, without the files of its certificate."""
@@ -60,7 +60,7 @@ LISTENERS = (
     Listener("SASL_SSL_SCRAM", "SASL_SSL", ("SCRAM-SHA-256", "SCRAM-SHA-512"), "server"),
     Listener("SASL_SSL_OAUTHBEARER", "SASL_SSL", ("OAUTHBEARER",), "server"),
     Listener("SASL_PLAINTEXT_SCRAM", "SASL_PLAINTEXT", ("SCRAM-SHA-256", "SCRAM-SHA-512")),
-    # Clients must refuse these two.
+    # Clients must reject these two.
     Listener("SSL_EXPIRED", "SSL", certificate="server_expired"),
     Listener("SSL_OTHER_HOST", "SSL", certificate="server_other_host"),
 )
@@ -72,7 +72,7 @@ ALL_LISTENERS = (*_BETWEEN, *LISTENERS)
 
 
 def broker_login(mechanism: str) -> str:
-    """The `sasl.jaas.config` of a broker: with PLAIN it names the users, and the one that the broker itself is."""
+    """The `sasl.jaas.config` of a broker: with PLAIN it lists the users, and the broker's own login."""
     words = [_MODULES[mechanism], "required"]
     if mechanism == "PLAIN":
         words += [f'username="{BROKER}"', f'password="{PASSWORDS[BROKER]}"']
@@ -99,7 +99,7 @@ def scram_options() -> list[str]:
 def client_properties(
     listener: Listener, certificates: Certificates, token_endpoint: str, user: str, mechanism: str | None
 ) -> dict[str, str]:
-    """The properties of a client that is let in, but for its address: in the names of librdkafka and StoatFlow."""
+    """The properties of a client that may connect, without its address: with the names of librdkafka and StoatFlow."""
     found = {"security.protocol": listener.protocol}
     if listener.certificate:
         found["ssl.ca.location"] = str(certificates.ca)

@@ -40,7 +40,7 @@ def pom_property(pom: Path, name: str) -> str:
 
 
 def fingerprint(files: Sequence[Path]) -> str:
-    """A digest of the inputs of a build, so that a changed pom or source builds again."""
+    """A digest of the inputs of a build, so that a changed pom or source triggers a new build."""
     digest = hashlib.sha256()
     for file in sorted(files):
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
@@ -48,7 +48,7 @@ def fingerprint(files: Sequence[Path]) -> str:
 
 
 class _Progress:
-    """Counts what Maven downloads: one moving line on a terminal, a line every few seconds elsewhere."""
+    """Counts Maven's downloads: one updating line on a terminal, otherwise a line every few seconds."""
 
     def __init__(self, what: str, out: TextIO) -> None:
         self._what, self._out = what, out
@@ -112,7 +112,8 @@ def run_maven(pom: Path, arguments: Sequence[str], what: str) -> None:
 def complete_folder(folder: Path, inputs: Sequence[Path], fill: Callable[[Path], None]) -> Path:
     """`folder` filled by `fill`, unless it was already filled from the same inputs; safe between processes.
 
-    `fill` works in a folder beside it that is renamed at the end: what has the final name is whole.
+    `fill` works in a temporary folder beside it that is renamed at the end, so a folder with the final name is
+    complete.
     """
     wanted = fingerprint(inputs)
 
@@ -140,7 +141,7 @@ def complete_folder(folder: Path, inputs: Sequence[Path], fill: Callable[[Path],
 
 
 def built_project(project: Path, folder: Path, what: str) -> str:
-    """What comes after `java -cp` for a Maven project with its jar in `target` of `stoatflow.out`; built if needed."""
+    """The class path of a Maven project with its jar in `target` of `stoatflow.out`; built if needed."""
     sources = [project / "pom.xml", *project.rglob("*.java")]
 
     def fill(partial: Path) -> None:
@@ -154,7 +155,7 @@ def built_project(project: Path, folder: Path, what: str) -> str:
 
 
 def kafka_jars(version: str | None = None) -> Path:
-    """The jars of a broker of this version, else of STOATFLOW_TEST_KAFKA_VERSION, else of that in pom.xml."""
+    """The jars of a broker of this version, or of STOATFLOW_TEST_KAFKA_VERSION, or of the version in pom.xml."""
     pom = Path(__file__).resolve().parent / "pom.xml"
     wanted = version or os.environ.get("STOATFLOW_TEST_KAFKA_VERSION") or pom_property(pom, "kafka.version")
 

@@ -1,7 +1,7 @@
-"""Damage to single requests between the application and its broker, while everything else goes on, too.
+"""Damages single requests between the application and its broker, in addition to all other faults.
 
-Takes a proxy (fault_proxy.py) and says how much damage it does; what is struck is drawn from the proxy's seed. Owns its
-rules. Never looks at what becomes of a request.
+Takes a proxy (fault_proxy.py) and sets how much damage it does; which requests are hit is drawn from the proxy's
+seed. Owns its rules. Never checks what becomes of a request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REFUSED = {
     Api.INIT_PRODUCER_ID: (CONCURRENT_TRANSACTIONS, NOT_COORDINATOR),
     Api.END_TXN: (NOT_COORDINATOR, CONCURRENT_TRANSACTIONS, LOADING),
 }
-"""What a broker says when it can't do it now: each of it is to be asked again."""
+"""Errors with which a broker says that it can't serve a request now: all of them are retriable."""
 ACTIONS = ("disconnect before", "disconnect after", "delay", "error", "black hole")
 LIGHT, HEAVY = 0.003, 0.05
 SWALLOWED = (Api.END_TXN, Api.PRODUCE, Api.TXN_OFFSET_COMMIT, Api.FETCH)
@@ -31,40 +31,40 @@ class Noise:
     def __init__(self, proxy: FaultProxy, spared: frozenset[Api] = frozenset()) -> None:
         self._proxy = proxy
         self._spared = spared
-        """Requests that no connection is cut at."""
+        """APIs at which no connection is cut."""
         self._rules: list[tuple[str, Rule]] = []
         self.struck: Counter[str] = Counter()
-        """Requests by what happened to them."""
+        """Number of hit requests by what happened to them."""
 
     @property
     def address(self) -> str:
-        """What the application connects to."""
+        """The address that the application connects to."""
         return self._proxy.address
 
     def light(self, probability: float = LIGHT) -> None:
-        """A little of everything that a client takes without much delay."""
+        """A little of every fault that a client handles without much delay."""
         self.off()
         for action in ("disconnect before", "disconnect after", "delay", "error"):
             self._often(action, probability)
 
     def heavy(self, action: str) -> None:
-        """One kind, often."""
+        """One kind of fault, often."""
         self.off()
         if action == "black hole":
-            # Each costs a client its patience.
+            # Each of these costs a client its whole timeout.
             for api in SWALLOWED:
                 self._add(action, api, at=3)
         else:
             self._often(action, HEAVY)
 
     def off(self) -> None:
-        """From now on all passes."""
+        """From now on everything passes unchanged."""
         self.struck += Counter({f"{action}: {_name(rule)}": rule.struck for action, rule in self._rules})
         self._rules.clear()
         self._proxy.clear()
 
     def report(self) -> list[str]:
-        """How many requests were struck, by action and request."""
+        """How many requests were hit, by action and API."""
         self.off()
         total = sum(self.struck.values())
         passed = sum(self._proxy.passed.values())

@@ -1,7 +1,8 @@
-"""A cluster of which one node can be cut off from the others, but not from clients.
+"""A cluster in which one node can be cut off from the others, but not from clients.
 
-All nodes reach each other's controllers through proxies. A node that is cut off hears of no election: it still takes
-itself for the leader of what it led, and tells clients so, while the others have elected another one.
+All nodes reach each other's controllers through proxies. A node that is cut off doesn't learn of elections: it
+still considers itself the leader of its partitions, and tells clients so, while the others have elected another
+leader.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class PartitionedCluster(KafkaCluster):
     def __init__(self, nodes: int = 3, *, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(nodes, settings=settings)
         self._proxies = {number: FaultProxy() for number in range(1, nodes + 1)}
-        """By node: in front of its controller."""
+        """By node: the proxy in front of its controller."""
         self._cut_off: set[int] = set()
 
     def __enter__(self) -> Self:
@@ -46,7 +47,7 @@ class PartitionedCluster(KafkaCluster):
         self._opened.close()
 
     def cut_off(self, node: int) -> None:
-        """Returns when the others have missed it, and elected other leaders."""
+        """Cuts a node off; returns when the others have detected it and elected other leaders."""
         clients = frozenset({str(node), f"raft-client-{node}"})
         for number, proxy in self._proxies.items():
             whose = clients if number != node else frozenset()
@@ -56,13 +57,13 @@ class PartitionedCluster(KafkaCluster):
         self.wait_until_missed(node)
 
     def join(self) -> None:
-        """Nobody is cut off any more."""
+        """Ends all partitions of the network."""
         for proxy in self._proxies.values():
             proxy.clear()
         self._cut_off.clear()
 
     def leader_told_by(self, node: int, topic: str, partition: int = 0) -> int:
-        """Who leads, as this node believes."""
+        """The leader of a partition according to this node."""
         told = wire.metadata(HOST, self._node(node).ports[INTERNAL], [topic], login=LOGIN)
         return told.topics[topic].leaders[partition]
 

@@ -1,7 +1,7 @@
-"""A real schema registry: Apicurio's, which has Confluent's API, with its storage in memory.
+"""A real schema registry: Apicurio, which has Confluent's API, with its storage in memory.
 
-Takes nothing but Maven Central. Gives an address on loopback. A gate before it asks for credentials, speaks TLS, and is
-away when it is told to be: everything that it lets through is answered by the registry itself.
+Takes nothing but Maven Central. Gives an address on loopback. A gate in front of it requires credentials, speaks
+TLS, and is unavailable on request; whatever it lets through is answered by the registry itself.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _server() -> Path:
 
 
 class SchemaRegistryServer:
-    """`with SchemaRegistryServer() as registry: ...`; what it holds is gone at its end."""
+    """`with SchemaRegistryServer() as registry: ...`; its contents are lost at the end."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="stoatflow-registry-"))
@@ -58,7 +58,7 @@ class SchemaRegistryServer:
 
     @property
     def url(self) -> str:
-        """Where Confluent's API is."""
+        """The URL of Confluent's API."""
         return f"http://{HOST}:{self.port}{_PATH}"
 
     def __enter__(self) -> Self:
@@ -85,7 +85,7 @@ class SchemaRegistryServer:
 
 
 class Gate:
-    """A door before a registry. `authorization` is the header that it wants; `away` that it answers 503."""
+    """A reverse proxy for a registry. `authorization` is the required header; while `away` it answers 503."""
 
     def __init__(
         self, registry: SchemaRegistryServer, authorization: str | None = None, certificate: Path | None = None
@@ -94,7 +94,7 @@ class Gate:
         self.away = False
         self.redirect: str | None = None
         self.seen: list[str] = []
-        """Method and path of each request that came."""
+        """Method and path of each request that arrived."""
         self._http = ThreadingHTTPServer((HOST, 0), type("Handler", (_Handler,), {"gate": self}))
         if certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -105,7 +105,7 @@ class Gate:
 
     @property
     def url(self) -> str:
-        """Its address."""
+        """The gate's URL."""
         return f"{self._scheme}://{HOST}:{self._http.server_address[1]}{_PATH}"
 
     def __enter__(self) -> Self:
@@ -160,4 +160,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Log nothing."""

@@ -1,9 +1,9 @@
-"""Runs a command once for each of some listeners of a secured broker.
+"""Runs a command once for each of several listeners of a secured broker.
 
     python through_listeners.py SASL_SSL_SCRAM,MTLS cargo test ...
 
 The command finds the address in STOATFLOW_TEST_BOOTSTRAP and its client properties, a JSON object, in
-STOATFLOW_TEST_CLIENT. The first that fails ends it, with its exit code.
+STOATFLOW_TEST_CLIENT. The first failure ends the run, with its exit code.
 """
 
 from __future__ import annotations

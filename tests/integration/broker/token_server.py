@@ -1,8 +1,8 @@
-"""Tokens for SASL/OAUTHBEARER: a key set that brokers check them with, and an HTTP endpoint that hands them out.
+"""Tokens for SASL/OAUTHBEARER: a key set with which brokers verify them, and an HTTP endpoint that issues them.
 
-The endpoint follows OAuth's client credentials grant on loopback. The path of the request picks the answer: `/token` a
-good token; `/token/short` one that is valid for a few seconds; `/token/expired`, `/token/wrong-key`,
-`/token/wrong-issuer` and `/token/wrong-audience` one that brokers refuse; `/token/error` a server error.
+The endpoint follows OAuth's client credentials grant on loopback. The path of the request selects the answer:
+`/token` a good token; `/token/short` one that is valid for a few seconds; `/token/expired`, `/token/wrong-key`,
+`/token/wrong-issuer` and `/token/wrong-audience` one that brokers reject; `/token/error` a server error.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ class TokenServer:
     def __init__(self, clients: dict[str, str]) -> None:
         self.clients = clients
         self.served: list[str] = []
-        """What was handed out, in order: `good` or the fault."""
+        """The issued tokens, in order: `good` or the fault."""
         self.trouble = ""
-        """A fault that whoever asks gets, whatever the path says; empty: none."""
+        """A fault for all requests, whatever their path; empty for none."""
         self._key = rsa.generate_private_key(65537, 2048)
         self._unknown = rsa.generate_private_key(65537, 2048)
         self._http = ThreadingHTTPServer((HOST, 0), type("Handler", (_Handler,), {"tokens": self}))
         self._thread = threading.Thread(target=self._http.serve_forever, daemon=True, name="token-server")
 
     def open(self) -> Self:
-        """Serves from now on."""
+        """Starts to serve."""
         self._thread.start()
         return self
 
     def close(self) -> None:
-        """Ends it."""
+        """Stops serving."""
         if self._thread.is_alive():
             self._http.shutdown()
             self._thread.join(10)
@@ -77,17 +77,17 @@ class TokenServer:
 
     @property
     def issuer(self) -> str:
-        """Who issues the tokens, as brokers expect it."""
+        """The issuer of the tokens, as brokers expect it."""
         return f"http://{HOST}:{self._http.server_port}"
 
     def endpoint(self, fault: str = "") -> str:
-        """Where clients get a token; with a fault, one that is refused."""
+        """The URL where clients get a token; with a fault, one that brokers reject."""
         if fault and fault not in _FAULTS:
             raise ValueError(f"there is no fault {fault!r}; there are: {', '.join(_FAULTS)}")
         return f"{self.issuer}/token/{fault}".rstrip("/")
 
     def endpoints(self) -> dict[str, str]:
-        """All of them, by what they hand out."""
+        """All URLs, by the kind of token they issue."""
         return {_GOOD: self.endpoint(), **{fault: self.endpoint(fault) for fault in _FAULTS}}
 
     def key_set(self) -> str:
@@ -111,7 +111,7 @@ class TokenServer:
             "iss": "http://elsewhere.example" if fault == "wrong-issuer" else self.issuer,
             "aud": "somebody-else" if fault == "wrong-audience" else AUDIENCE,
             "iat": int(now),
-            # Whole seconds, and none too few: a client counts from when it gets the token.
+            # Whole seconds, rounded up: a client counts from when it receives the token.
             "exp": math.ceil(now + 1.0 + lifetime_s),
             "scope": "kafka",
         }
@@ -143,10 +143,10 @@ class _Handler(BaseHTTPRequestHandler):
         return self._answer(200, {"access_token": token, "token_type": "Bearer", "expires_in": lifetime_s})
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the name is the base class's)
-        """Nothing: the tests ask `served`."""
+        """Log nothing: the tests look at `served`."""
 
     def _client(self, form: dict[str, list[str]]) -> str | None:
-        """Who asks, in the header (Basic) or in the form; None if the secret is wrong."""
+        """The client, from the header (Basic) or the form; None if the secret is wrong."""
         kind, _, encoded = (self.headers.get("Authorization") or "").partition(" ")
         if kind.lower() == "basic":
             name, _, secret = base64.b64decode(encoded).decode().partition(":")

@@ -24,12 +24,12 @@ UNKNOWN_TOPIC, TOPIC_ALREADY_EXISTS = 3, 36
 
 
 class WireError(OSError):
-    """The broker did not answer, or not in the way that was expected."""
+    """The broker did not respond, or not as expected."""
 
 
 @dataclass(frozen=True)
 class TopicInfo:
-    """What Metadata says of one topic: its error code, and by partition its leader (-1: none yet) and its ISR."""
+    """Metadata of one topic: its error code, and by partition its leader (-1: none yet) and its ISR."""
 
     error: int
     leaders: Mapping[int, int]
@@ -38,7 +38,7 @@ class TopicInfo:
 
 @dataclass(frozen=True)
 class ClusterInfo:
-    """What Metadata says of the cluster: brokers as `host:port` by id, and its topics."""
+    """Metadata of the cluster: brokers as `host:port` by id, and its topics."""
 
     brokers: Mapping[int, str]
     topics: Mapping[str, TopicInfo]
@@ -53,13 +53,13 @@ class Login:
 
 
 def compact_string(text: str) -> bytes:
-    """A short string as the flexible encoding writes it: its length is one more than it is."""
+    """A string in the flexible encoding, with its length plus one."""
     raw = text.encode()
     return bytes([len(raw) + 1]) + raw
 
 
 def nullable_string(text: str | None) -> bytes:
-    """A string as the protocol writes it."""
+    """A string in the protocol's encoding."""
     if text is None:
         return struct.pack(">h", -1)
     raw = text.encode()
@@ -67,7 +67,7 @@ def nullable_string(text: str | None) -> bytes:
 
 
 class Reader:
-    """Walks over an answer."""
+    """Reads a response."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
@@ -88,7 +88,7 @@ class Reader:
         return self._data[self._at - length : self._at].decode()
 
     def varint(self) -> int:
-        """A number that ends where the highest bit is not set."""
+        """A varint, whose last byte has no highest bit."""
         value, shift = 0, 0
         while True:
             part = self.number("B")
@@ -98,7 +98,7 @@ class Reader:
             shift += 7
 
     def compact_string(self) -> str | None:
-        """One of the flexible encoding: its length is one more than it is."""
+        """A string of the flexible encoding, with its length plus one."""
         length = self.varint() - 1
         if length < 0:
             return None
@@ -120,7 +120,7 @@ class Reader:
 def ask(
     host: str, port: int, key: int, version: int, body: bytes, timeout: float, login: Login | None = None
 ) -> Reader:
-    """One request over a connection of its own; gives the answer behind its header."""
+    """Sends one request over its own connection; returns the response after its header."""
     with socket.create_connection((host, port), timeout=timeout) as sock:
         sock.settimeout(timeout)
         if login is not None:
@@ -129,7 +129,7 @@ def ask(
 
 
 def exchange(sock: socket.socket, key: int, version: int, body: bytes) -> Reader:
-    """One request over an open connection."""
+    """Sends one request over an open connection."""
     head = struct.pack(">hhi", key, version, 1) + nullable_string(_CLIENT_ID)
     sock.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
     with sock.makefile("rb") as stream:
@@ -154,7 +154,7 @@ def _log_in(sock: socket.socket, login: Login) -> None:
 
 
 def api_versions(host: str, port: int, timeout: float = 30.0) -> dict[int, tuple[int, int]]:
-    """The requests that the broker knows, with the lowest and highest version of each."""
+    """The APIs of the broker, with the lowest and highest version of each."""
     answer = ask(host, port, _API_VERSIONS, 0, b"", timeout)
     error = answer.number("h")
     if error != 0:
@@ -165,7 +165,7 @@ def api_versions(host: str, port: int, timeout: float = 30.0) -> dict[int, tuple
 def metadata(
     host: str, port: int, topics: list[str] | None = None, timeout: float = 30.0, login: Login | None = None
 ) -> ClusterInfo:
-    """The brokers and the named topics (None: all); asking never creates a topic."""
+    """The brokers and the named topics (None for all); the request never creates a topic."""
     names = struct.pack(">i", -1 if topics is None else len(topics)) + b"".join(
         nullable_string(t) for t in topics or []
     )
@@ -198,7 +198,7 @@ def create_topic(
     host: str, port: int, name: str, partitions: int, configs: Mapping[str, str], timeout: float = 30.0,
     replicas: int = 1, login: Login | None = None,
 ) -> tuple[int, str]:  # fmt: skip
-    """Asks for a topic; gives the error code (0: created) and the broker's words."""
+    """Creates a topic; returns the error code (0: created) and the broker's message."""
     settings = b"".join(nullable_string(key) + nullable_string(value) for key, value in configs.items())
     body = (
         struct.pack(">i", 1)
@@ -217,8 +217,10 @@ def create_topic(
 
 
 def fetch(host: str, port: int, topic: str, partition: int, offset: int, timeout: float = 30.0) -> bytes:
-    """Some batches as the broker keeps them, those of open transactions too; the first may begin before the offset, the
-    last may be cut short. Nothing at the end."""
+    """Some record batches as the broker stores them, including those of open transactions.
+
+    The first one may begin before the offset, the last one may be cut short. Empty at the end.
+    """
     body = struct.pack(">iiiib", -1, 0, 1, _FETCH_BYTES, 0)
     body += struct.pack(">i", 1) + nullable_string(topic) + struct.pack(">iiqi", 1, partition, offset, _FETCH_BYTES)
     answer = ask(host, port, _FETCH, 4, body, timeout)

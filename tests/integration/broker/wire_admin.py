@@ -1,6 +1,7 @@
-"""Kafka's administrative requests that tests need: ACLs, quotas, settings, features, who coordinates what.
+"""Kafka's administrative requests that tests need: ACLs, quotas, configs, features, coordinators.
 
-Like wire.py: the standard library only, one connection per request, versions without compact encoding where there are.
+Like wire.py: the standard library only, one connection per request, versions without flexible encoding if there are
+any.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from broker.wire import Login, WireError, ask, compact_string, nullable_string
 _DESCRIBE_ACLS, _CREATE_ACLS, _DELETE_ACLS, _INCREMENTAL_ALTER_CONFIGS, _ALTER_CLIENT_QUOTAS = 29, 30, 31, 44, 49
 _FIND_COORDINATOR, _API_VERSIONS, _DESCRIBE_QUORUM, _UPDATE_FEATURES = 10, 18, 55, 57
 _UPGRADE, _SAFE_DOWNGRADE, _NEWEST_TRANSACTIONS = 1, 2, 2
-# Tags in the answer to ApiVersions.
+# Tags in the response to ApiVersions.
 _SUPPORTED, _FINALIZED = 0, 2
 _BROKER = 4
 _SET = 0
@@ -24,7 +25,7 @@ _TIMEOUT_S = 30.0
 
 
 class Resource(IntEnum):
-    """What permission is given for."""
+    """The type of a resource of an ACL."""
 
     TOPIC = 2
     GROUP = 3
@@ -33,14 +34,14 @@ class Resource(IntEnum):
 
 
 class Pattern(IntEnum):
-    """How the name of a resource is meant."""
+    """The pattern type of a resource name."""
 
     LITERAL = 3
     PREFIXED = 4
 
 
 class Operation(IntEnum):
-    """What is permitted."""
+    """The operation of an ACL."""
 
     ALL = 2
     READ = 3
@@ -56,7 +57,7 @@ class Operation(IntEnum):
 
 
 class Coordinator(IntEnum):
-    """Of what a node is one."""
+    """The key type of FindCoordinator."""
 
     GROUP = 0
     TRANSACTIONS = 1
@@ -73,7 +74,7 @@ class Acl:
     pattern: Pattern = Pattern.LITERAL
 
     def encoded(self) -> bytes:
-        """As CreateAcls takes it, and as the other two take it as a filter."""
+        """The encoding for CreateAcls, and for the other two requests as a filter."""
         return (
             struct.pack(">b", self.resource)
             + nullable_string(self.name)
@@ -85,7 +86,7 @@ class Acl:
 
 
 def create_acls(host: str, port: int, login: Login, acls: list[Acl]) -> None:
-    """Creates them; those that are there already stay."""
+    """Creates ACLs; existing ones stay."""
     body = struct.pack(">i", len(acls)) + b"".join(acl.encoded() for acl in acls)
     answer = ask(host, port, _CREATE_ACLS, 1, body, _TIMEOUT_S, login)
     answer.number("i")  # throttle time
@@ -96,7 +97,7 @@ def create_acls(host: str, port: int, login: Login, acls: list[Acl]) -> None:
 
 
 def delete_acls(host: str, port: int, login: Login, acls: list[Acl]) -> None:
-    """Deletes exactly these."""
+    """Deletes exactly these ACLs."""
     body = struct.pack(">i", len(acls)) + b"".join(acl.encoded() for acl in acls)
     answer = ask(host, port, _DELETE_ACLS, 1, body, _TIMEOUT_S, login)
     answer.number("i")  # throttle time
@@ -117,7 +118,7 @@ def delete_acls(host: str, port: int, login: Login, acls: list[Acl]) -> None:
 
 
 def has_acl(host: str, port: int, login: Login, acl: Acl) -> bool:
-    """Whether this broker knows the permission: each learns of a change in its own time."""
+    """Whether this broker knows the permission; each broker learns of a change asynchronously."""
     answer = ask(host, port, _DESCRIBE_ACLS, 1, acl.encoded(), _TIMEOUT_S, login)
     answer.number("i")  # throttle time
     error, words = answer.number("h"), answer.string()
@@ -177,16 +178,16 @@ def alter_quotas(host: str, port: int, login: Login, client_id: str, quotas: Map
 
 @dataclass(frozen=True)
 class Features:
-    """Features of Kafka with their levels (KIP-584), as one node tells them."""
+    """Kafka's features with their levels (KIP-584), as one node reports them."""
 
     supported: Mapping[str, int]
-    """The newest level that this node knows."""
+    """The newest level that this node supports."""
     finalized: Mapping[str, int]
-    """The level that the cluster goes by; without those that are 0."""
+    """The finalized level of the cluster; without those that are 0."""
 
 
 def features(host: str, port: int, login: Login | None = None) -> Features:
-    """Those of a broker of 3.9 or newer: each learns of a change in its own time."""
+    """The features of a broker of 3.9 or newer; each broker learns of a change asynchronously."""
     body = b"\0" + compact_string("stoatflow-harness") + compact_string("1") + b"\0"
     answer = ask(host, port, _API_VERSIONS, 4, body, _TIMEOUT_S, login)
     error = answer.number("h")
@@ -212,7 +213,7 @@ def update_features(
 ) -> None:
     """Changes levels of a running cluster, as `kafka-features.sh` does."""
     step = _SAFE_DOWNGRADE if down else _UPGRADE
-    # Tags follow each part.
+    # Tagged fields follow each part.
     updates = b"".join(compact_string(name) + struct.pack(">hbx", level, step) for name, level in levels.items())
     body = b"\0" + struct.pack(">iB", int(_TIMEOUT_S * 1000), len(levels) + 1) + updates + struct.pack(">?x", False)
     answer = ask(host, port, _UPDATE_FEATURES, 1, body, _TIMEOUT_S, login)
@@ -242,9 +243,12 @@ def coordinator(host: str, port: int, login: Login, kind: Coordinator, of: str) 
 
 
 def controller(host: str, port: int, login: Login) -> int:
-    """The node that leads the quorum of the controllers; -1 while there is none. Brokers pass the question on to it."""
+    """The node that leads the controller quorum; -1 while there is none.
+
+    Brokers forward the request to it.
+    """
     name = b"__cluster_metadata"
-    # Compact: lengths are one more than they are, and tags follow.
+    # Flexible encoding: lengths plus one, and tagged fields.
     partitions = b"\2" + struct.pack(">i", 0) + b"\0"
     body = b"\0" + b"\2" + bytes([len(name) + 1]) + name + partitions + b"\0" + b"\0"
     answer = ask(host, port, _DESCRIBE_QUORUM, 0, body, _TIMEOUT_S, login)
@@ -253,6 +257,6 @@ def controller(host: str, port: int, login: Login) -> int:
         return -1
     for _ in range(answer.number("b") - 1):
         answer.number("b")  # the name
-    answer.number("b")  # how many partitions
+    answer.number("b")  # number of partitions
     answer.number("i")
     return answer.number("i") if answer.number("h") == 0 else -1

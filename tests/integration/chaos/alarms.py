@@ -1,9 +1,9 @@
-"""Timers and a scheduled source: each alarm that was asked for rings once, each tick comes once.
+"""Checks timers and a scheduled source: each requested alarm fires once, each tick appears once.
 
-Takes rows of topics; gives what is wrong. Alarms by event time are known from the input alone: a tick asks for one at
-the next full `ALARM_MS` of its key. Alarms by the machine's clock are told when they are asked for, in the transaction
-that registers them, so that they are either both there or not; what is still pending stands in the changelog. The
-scheduled source may never skip a tick, whoever was killed when.
+Takes rows of topics; returns what is wrong. Alarms by event time follow from the input alone: a tick requests one
+at the next full `ALARM_MS` of its key. Alarms by the machine's clock are reported when they are requested, in the
+transaction that registers them, so that both are there or neither; pending ones are in the changelog. The scheduled
+source may never skip a tick, whenever the application was killed.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ Alarm = tuple[str, int]
 
 
 def asked_by_ticks(inputs: Inputs) -> set[Alarm]:
-    """Alarms by event time that the end has passed."""
+    """Alarms by event time that are due before the end."""
     found = {(row.key or "", alarm_after(row.timestamp)) for row in inputs.of("ticks")}
     return {alarm for alarm in found if alarm[1] <= inputs.end}
 
 
 def alarm_after(at: int) -> int:
-    """The next full one."""
+    """The next full `ALARM_MS`."""
     return (at // app.ALARM_MS + 1) * app.ALARM_MS
 
 
 def told(rows: Iterable[Row]) -> Counter[Alarm]:
-    """Keys and times, with how often they are there."""
+    """Keys and times, with their number of occurrences."""
     return Counter(((row.key or b"").decode(), read_long(row.value or b"")) for row in rows)
 
 
 def pending(rows: Iterable[Row]) -> set[Alarm]:
-    """What the changelog of timers folds to: a domain, a time whose sign is flipped, the key."""
+    """Pending timers in the changelog: a domain, a time with inverted sign, the key."""
     last = {row.key or b"": row.value for row in rows}
     alarms = (key for key, value in last.items() if value is not None)
     return {(key[9:].decode(), int.from_bytes(key[1:9], "big") - 2**63) for key in alarms}
 
 
 def wrong(what: str, rung: Counter[Alarm], asked: set[Alarm], still: set[Alarm]) -> list[str]:
-    """Alarms that never rang, rang twice, rang for nobody, or rang although they are still pending."""
+    """Alarms that never fired, fired twice, were not requested, or fired although they are still pending."""
     lost = asked - still - rung.keys()
     more = {alarm: times for alarm, times in rung.items() if times > 1 or alarm not in asked or alarm in still}
     found = []
@@ -57,7 +57,7 @@ def wrong(what: str, rung: Counter[Alarm], asked: set[Alarm], still: set[Alarm])
 
 
 def gaps(times: Sequence[int], every: int) -> list[str]:
-    """A tick that is missing or there twice."""
+    """Ticks that are missing or duplicated."""
     pairs = [(one, two) for one, two in pairwise(times) if two - one != every]
     found = [f"ticks: {len(pairs)} gaps among {len(times)}: {pairs[:8]}"] if pairs else []
     return found if times else ["ticks: there are none"]

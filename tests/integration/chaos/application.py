@@ -1,7 +1,8 @@
 """The application: word count, windows, sessions, joins, grouped tables, a processor, a bank, dynamic topics.
 
-Runs as a process of its own: `application.py ADDRESS NAME STATE LANES GUARANTEE [--follow]`. It tells its state and
-lag as JSON lines and ends when nothing lags; with `--follow` only by a signal. All that reaches disk has a name.
+Runs in its own process: `application.py ADDRESS NAME STATE LANES GUARANTEE [--follow]`. It prints its state and lag
+as JSON lines and ends when there is no lag; with `--follow` only by a signal. All stores and topics have explicit
+names.
 """
 
 from __future__ import annotations
@@ -33,75 +34,75 @@ OUTPUTS = dict.fromkeys(
      "rung"), 3) | {"balances": 1, "beats": 1}  # fmt: skip
 """Names and partitions."""
 BAD_LINE, BAD_WORD = "w11", "w13"
-"""A line that begins with the first one is refused where it is read, each of the second one behind an exchange."""
+"""Lines that begin with the first word fail where they are read, words equal to the second one after an exchange."""
 
 
 class Totals(sf.ContextualProcessor[str, int, str, Any]):
-    """Counts the records of a key; what came in since the last report is told, and begun anew, by event time."""
+    """Counts the records of a key; reports the sum since the last report, and resets it, by event time."""
 
     def init(self, context: Any) -> None:
-        """Take the stores, make the schedule."""
+        """Get the stores, register the schedule."""
         super().init(context)
         self.totals = context.state_store("totals")
         self.since = context.state_store("since")
         context.schedule(f"{REPORT_MS}ms", PunctuationType.STREAM_TIME, self.report)
 
     def process(self, record: Record[str, int]) -> None:
-        """Count, and add up."""
+        """Count and add up."""
         seen = self.totals.get(record.key, 0) + 1
         self.totals.put(record.key, seen)
         self.since.put(record.key, self.since.get(record.key, 0) + record.value)
         self.context.forward(record.replace(value=seen), child="totals")
 
     def report(self, timestamp: int) -> None:
-        """Tell each key's sum once."""
+        """Report each key's sum once."""
         for key, total in list(self.since.all()):
             self.since.delete(key)
             self.context.forward(Record(key, total, timestamp), child="reports")
 
 
 class Alarms(sf.ContextualProcessor[str, int, str, int]):
-    """An alarm of each key at the next full minute of event time."""
+    """Registers an alarm for each key at the next full minute of event time."""
 
     def init(self, context: Any) -> None:
-        """Take the timers, and what was asked for."""
+        """Get the timer store, and the store of requested alarms."""
         super().init(context)
         self.alarms = context.state_store("alarms")
         self.asked = context.state_store("alarms-asked")
 
     def process(self, record: Record[str, int]) -> None:
-        """Ask once: other topics may have moved event time beyond a minute of which more ticks are to come."""
+        """Register once: other topics may have moved event time beyond a minute for which more ticks follow."""
         at = (record.timestamp // ALARM_MS + 1) * ALARM_MS
         if at > self.asked.get(record.key, 0):
             self.asked.put(record.key, at)
             self.alarms.register(at)
 
     def on_timer(self, timer: sf.Timer[str]) -> None:
-        """Ring."""
+        """Forward the alarm."""
         self.context.forward(Record(timer.key, timer.at, timer.at))
 
 
 class Snooze(sf.ContextualProcessor[str, str, str, int]):
-    """An alarm of each word a moment from now, by the machine's clock; what is asked for is told."""
+    """Registers an alarm for each word a moment from now, by the machine's clock, and reports the request."""
 
     def init(self, context: Any) -> None:
-        """Take the timers."""
+        """Get the timer store."""
         super().init(context)
         self.alarms = context.state_store("snooze")
 
     def process(self, record: Record[str, str]) -> None:
-        """One alarm for all that ask within ten milliseconds; it is told as often as it is asked for."""
+        """One alarm for all requests within ten milliseconds; each request is reported."""
         at = (self.context.system_time_ms + SNOOZE_MS) // 10 * 10
         self.alarms.register(at, domain="processing")
         self.context.forward(Record(record.key, at, record.timestamp), child="asked")
 
     def on_timer(self, timer: sf.Timer[str]) -> None:
-        """Ring."""
+        """Forward the alarm."""
         self.context.forward(Record(timer.key, timer.at, timer.at), child="rung")
 
 
 def ms(duration: int) -> str:
-    """A duration as the DSL takes it."""
+    """A duration in the DSL's format."""
     return f"{duration}ms"
 
 
@@ -130,13 +131,13 @@ def _words(builder: sf.StreamsBuilder, name: str) -> None:
 
 
 def refuse(word: str, bad: str) -> None:
-    """What a dead letter is written for."""
+    """Raise for a word that goes to the dead letter topic."""
     if word == bad:
         raise ValueError(word)
 
 
 def _ticks(builder: sf.StreamsBuilder, name: str) -> None:
-    """One partition in the order of time: nothing is late, whatever the lanes do."""
+    """One partition in order of time: nothing is late, whatever the lanes do."""
     ticks = builder.stream(f"{name}-ticks", key=str, value=dict)
     numbers = ticks.map_values(lambda tick: int(tick["v"])).group_by_key(key=str, value=int)
     (
@@ -173,7 +174,7 @@ def _ticks(builder: sf.StreamsBuilder, name: str) -> None:
 
 
 def _readings(builder: sf.StreamsBuilder, name: str) -> None:
-    """Three partitions, some records late, some null: what is taken depends on the order, so both sides are written."""
+    """Three partitions, some records late, some null: results depend on the order, so both sides are written."""
     counts = (
         builder.stream(f"{name}-readings", key=str, value=int)
         .group_by_key()
@@ -216,7 +217,7 @@ def _tables(builder: sf.StreamsBuilder, name: str) -> None:
 
 
 def _bank(builder: sf.StreamsBuilder, name: str) -> None:
-    """Money moves between accounts in other lanes; balances go to one partition, so that a reader sees every cut."""
+    """Transfers between accounts in other lanes; balances go to one partition, so that a reader sees every cut."""
     (
         builder.stream(f"{name}-transfers", key=str, value=dict)
         .flat_map(lambda _key, t: [(t["from"], -t["amount"]), (t["to"], t["amount"])])
@@ -245,7 +246,7 @@ def _alarms(builder: sf.StreamsBuilder, name: str) -> None:
 
 
 def main() -> int:
-    """Run it, tell how far it is."""
+    """Run the application and report its progress."""
     parser = argparse.ArgumentParser()
     for argument in ("address", "name", "state", "lanes", "guarantee"):
         parser.add_argument(argument)

@@ -1,7 +1,7 @@
-"""The bank: money only moves, so that every committed cut adds up to nothing.
+"""The bank: money is only transferred, so every committed cut adds up to zero.
 
-Takes the rows of the topic of balances, which has one partition, and its transactions; gives what is wrong, and how
-many cuts were seen. Where a transaction ends, all balances together must be zero.
+Takes the rows of the topic of balances, which has one partition, and its transactions; returns what is wrong, and
+how many cuts were seen. At the end of each transaction the sum of all balances must be zero.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from chaos.inputs import Inputs, read_long
 
 
 def transfer(value: bytes | None) -> list[tuple[str, int]]:
-    """What it adds to which account."""
+    """The amounts that a record adds to accounts."""
     given = json.loads(value or b"")
     return [(given["from"], -given["amount"]), (given["to"], given["amount"])]
 
 
 def moved(inputs: Inputs) -> dict[str, Counter[int]]:
-    """For each account what was added to it, how often."""
+    """For each account the amounts added to it, with their number of occurrences."""
     found: dict[str, Counter[int]] = defaultdict(Counter)
     for row in inputs.of("transfers"):
         for account, amount in transfer(row.value):
@@ -47,7 +47,7 @@ def cuts(rows: Iterable[Row], transactions: Iterable[Transaction]) -> list[int]:
 
 
 def wrong(rows: list[Row], transactions: list[Transaction], inputs: Inputs) -> list[str]:
-    """What is: cuts that don't add up, and transfers that are lost, there twice, or nobody's."""
+    """Cuts that don't add up, and transfers that are lost, duplicated, or never requested."""
     found_cuts = cuts(rows, transactions)
     torn = [total for total in found_cuts if total]
     told = [f"balances: {len(torn)} committed cuts don't add up to nothing: {torn[:8]}"] if torn else []

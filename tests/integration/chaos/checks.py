@@ -1,7 +1,7 @@
-"""What a reader of committed records finds, against what must come out.
+"""Compares what a reader of committed records finds with what is expected.
 
-Takes rows of topics, gives assertions that say what is lost, what is there twice and what nobody wrote. Keys of windows
-are decoded by hand, not by the engine's serdes.
+Takes rows of topics, returns assertions that say what is lost, what is duplicated and what nobody wrote. Keys of
+windows are decoded by hand, not by the engine's serdes.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def windowed(data: bytes) -> tuple[str, int]:
 
 
 def stored_window(data: bytes) -> tuple[str, int]:
-    """Key and start, as the changelog of a window store has it: with a number of four bytes behind."""
+    """Key and start, as in the changelog of a window store: followed by a four-byte sequence number."""
     assert data[-4:] == b"\0\0\0\0"
     return windowed(data[:-4])
 
 
 def session(data: bytes) -> tuple[str, int, int]:
-    """Key, start and end; the end stands first."""
+    """Key, start and end; the end comes first."""
     return data[:-16].decode(), long(data[-8:]), long(data[-16:-8])
 
 
@@ -53,13 +53,13 @@ class Found:
         self._transactions: dict[str, list[Transaction]] = {}
 
     def rows(self, topic: str) -> list[Row]:
-        """Everything committed, read once."""
+        """All committed rows, read once."""
         if topic not in self._read:
             self._read[topic] = self._kafka.read(f"{self._name}-{topic}")
         return self._read[topic]
 
     def transactions(self, topic: str) -> list[Transaction]:
-        """Those that are committed, of a topic with one partition, read once."""
+        """The committed transactions of a topic with one partition, read once."""
         if topic not in self._transactions:
             self._transactions[topic] = committed_on(self._kafka.address, f"{self._name}-{topic}")
         return self._transactions[topic]
@@ -76,24 +76,24 @@ class Found:
         return dict(found)
 
     def table(self, topic: str, key: Callable[[bytes], K], value: Callable[[bytes], V]) -> dict[K, V]:
-        """What it folds to."""
+        """The last value of each key."""
         lists = self.lists(topic, key, value)
         return {name: values[-1] for name, values in lists.items() if values[-1] is not None}
 
     def pairs(self, topic: str) -> Counter[tuple[str, str]]:
-        """Keys and values of text, with how often they are there."""
+        """Keys and values as text, with their number of occurrences."""
         return Counter((text(row.key or b""), text(row.value or b"")) for row in self.rows(topic))
 
 
 def same(what: str, found: Mapping[K, V], wanted: Mapping[K, V]) -> list[str]:
-    """Two tables."""
+    """Compares two tables."""
     wrong = [key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key)]
     told = [f"{key}: {found.get(key)} instead of {wanted.get(key)}" for key in sorted(wrong, key=repr)[:8]]
     return [f"{what}: {len(wrong)} of {len(wanted)} are wrong: {'; '.join(told)}"] if wrong else []
 
 
 def same_counts(what: str, found: Counter[K], wanted: Counter[K]) -> list[str]:
-    """Two multisets: what is lost, what is there too often."""
+    """Compares two multisets: what is lost, what occurs too often."""
     lost, more = wanted - found, found - wanted
     if not lost and not more:
         return []
@@ -102,7 +102,7 @@ def same_counts(what: str, found: Counter[K], wanted: Counter[K]) -> list[str]:
 
 
 def steps(what: str, lists: Mapping[K, list[int | None]], wanted: Mapping[K, int]) -> list[str]:
-    """Each key counts 1, 2, 3... up to what is wanted: every update once."""
+    """Each key counts 1, 2, 3... up to the expected value: every update once."""
     wrong = [
         f"{key}: {lists.get(key, [])[-6:]} ({len(lists.get(key, []))} updates), wanted 1..{wanted.get(key, 0)}"
         for key in sorted(lists.keys() | wanted.keys(), key=repr)
@@ -112,14 +112,14 @@ def steps(what: str, lists: Mapping[K, list[int | None]], wanted: Mapping[K, int
 
 
 def once(what: str, lists: Mapping[K, list[V | None]], wanted: Mapping[K, V]) -> list[str]:
-    """Each key has one value, the right one."""
+    """Each key has one value, the expected one."""
     doubled = {key: values for key, values in lists.items() if len(values) > 1}
     told = [f"{what}: {len(doubled)} windows more than once: {list(doubled.items())[:5]}"] if doubled else []
     return told + same(what, {key: values[-1] for key, values in lists.items()}, wanted)
 
 
 def exact(found: Found, given: Inputs) -> list[str]:
-    """Everything that must hold under exactly_once_v2: a list of what doesn't."""
+    """Everything that must hold under exactly_once_v2; returns the violations."""
     return [
         *steps("words", found.lists("words", text, long), expected.words(given)),
         *same("changelog of words", found.table("words-changelog", text, long), expected.words(given)),
@@ -148,7 +148,7 @@ def _alarms(found: Found, given: Inputs) -> list[str]:
 
 
 def at_least(found: Found, given: Inputs) -> list[str]:
-    """What must hold under at_least_once: nothing is lost, and tables that are not added up are right."""
+    """What must hold under at_least_once: nothing is lost, and tables without sums are right."""
     sums = expected.ended(expected.sums(given), app.WINDOW_MS + app.GRACE_MS, given.end)
     closed = expected.ended(expected.closed(given), app.CLOSED_MS, given.end)
     clicks = Counter((key, click) for key, _, click in expected.texts(given, "clicks"))
@@ -167,12 +167,12 @@ def at_least(found: Found, given: Inputs) -> list[str]:
 
 
 def letters(found: Found) -> Counter[str]:
-    """The lines that were refused."""
+    """The lines in dead letters."""
     return Counter(text(row.value or b"") for row in found.rows("letters"))
 
 
 def no_less(what: str, found: Mapping[K, int], wanted: Mapping[K, int]) -> list[str]:
-    """Every key is there, with as much as is wanted or more."""
+    """Every key is there, with at least the expected value."""
     less = {key: (found.get(key, 0), value) for key, value in wanted.items() if found.get(key, 0) < value}
     return [f"{what}: {len(less)} of {len(wanted)} lost (found, wanted): {list(less.items())[:8]}"] if less else []
 
@@ -228,7 +228,7 @@ def _joins(found: Found, given: Inputs) -> list[str]:
     for (key, visit), times in visits.items():
         left[key, visit.split("|")[0]] += times
     wrong = same_counts("clicks that looked at users", left, clicks)
-    # A click sees the table as it is: versions of a user only grow, whatever the order between topics.
+    # A click sees the current table: versions of a user only increase, whatever the order between topics.
     for key, values in found.lists("visits", text, text).items():
         versions = [int(v) for value in values if value and (v := value.split("|")[1]) != "None"]
         if versions != sorted(versions):
@@ -237,9 +237,8 @@ def _joins(found: Found, given: Inputs) -> list[str]:
     seen = {text(row.value or b"").split("|")[0]: text(row.value or b"") for row in found.rows("visits")}
     wrong += same("clicks behind the last user", {click: seen.get(click, "") for click in last}, last)
     met, alone = found.pairs("meetings"), expected.alone_once_more(given)
-    # As in Kafka Streams, a record that comes after its window (grace doesn't count) is alone at
-    # once, though a partner may still come; how far one partition is ahead of another is nobody's
-    # promise.
+    # As in Kafka Streams, a record that arrives after its window (grace doesn't count) is emitted without a partner
+    # immediately, though one may still arrive; how far one partition is ahead of another is undefined.
     wrong += same_counts("outer join of clicks and views", met - (met & alone), expected.meetings(given))
     for topic, rest in (("even", 0), ("odd", 1)):
         some = Counter({entry: times for entry, times in clicks.items() if int(entry[1]) % 2 == rest})
@@ -266,5 +265,5 @@ def _tables(found: Found, given: Inputs) -> list[str]:
 
 
 def describe(wrong: Iterable[str]) -> str:
-    """All that is wrong, one thing per line."""
+    """All violations, one per line."""
     return "\n  ".join(["", *wrong])

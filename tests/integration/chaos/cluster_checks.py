@@ -1,6 +1,6 @@
-"""What the topics of the word counts must hold after everything that was done to the cluster.
+"""What the topics of the word counts must hold after all faults of the cluster.
 
-Takes topics and what was written; gives what is wrong, and figures. Reads `read_committed`, by another client
+Takes topics and what was written; returns what is wrong, and figures. Reads `read_committed`, with another client
 than the engine's.
 """
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 EXACTLY = "exactly_once_v2"
 OPEN_S = 90.0
-"""How long the markers of a transaction may be on their way when its application was stopped in order."""
+"""How long the markers of a transaction may take after its application was stopped cleanly."""
 
 
 class Topics(Protocol):
-    """What is asked of a broker."""
+    """What the checks need of a broker."""
 
     def read(self, topic: str) -> list[Row]:
         """Everything committed, in the order of each partition."""
         ...
 
     def ends(self, topic: str, isolation: str = "read_uncommitted") -> dict[int, int]:
-        """Where the next record of each partition will stand."""
+        """The end offset of each partition."""
         ...
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
@@ -39,7 +39,7 @@ class Topics(Protocol):
 
 
 class Judged:
-    """Of one application: what is wrong, and how much there was."""
+    """The result for one application: what is wrong, and how much there was."""
 
     def __init__(self, kafka: Topics, application: Counted, written: Counter[str], *, patience: float = OPEN_S) -> None:
         self._kafka, self._of = kafka, application
@@ -47,7 +47,7 @@ class Judged:
         self.surplus = 0
         given = [(row.value or b"").decode() for row in kafka.read(application.source)]
         self._check("input", lambda: check_written(Counter(given), written))
-        # Of these who wrote is to blame, or the cluster: they are in the input, and count.
+        # Duplicates written by the producer or the cluster: they are part of the input, and count.
         self.lines, self.twice = len(given), (Counter(given) - written).total()
         rows, kept = kafka.read(application.sink), kafka.read(application.changelog)
         self.updates = len(rows)
@@ -74,7 +74,7 @@ class Judged:
         assert committed == ends, f"committed {committed}, and it ends at {ends}"
 
     def _check_ended(self, topic: str, patience: float) -> None:
-        """One that hangs would hide what comes behind it from all readers."""
+        """Checks that no transaction is open: a hanging one would hide the records behind it from all readers."""
         began = time.monotonic()
         while (seen := self._kafka.ends(topic, "read_committed")) != (ends := self._kafka.ends(topic)):
             assert time.monotonic() - began < patience, f"one is open in {topic}: readers see {seen} of {ends}"
@@ -82,13 +82,13 @@ class Judged:
 
 
 def check_written(found: Counter[str], written: Counter[str]) -> None:
-    """All that was written is in the input: the cluster has lost nothing."""
+    """Checks that everything written is in the input: the cluster has lost nothing."""
     lost = written - found
     assert not lost, f"{lost.total()} lines are lost: {list(lost.elements())[:3]}"
 
 
 def check_table(rows: Iterable[Row], expected: dict[str, int]) -> None:
-    """What they fold to is the state."""
+    """Checks that the last counts are the expected table."""
     found = table(rows)
     wrong = {
         w: (found.get(w), expected.get(w)) for w in found.keys() | expected.keys() if found.get(w) != expected.get(w)
@@ -97,7 +97,7 @@ def check_table(rows: Iterable[Row], expected: dict[str, int]) -> None:
 
 
 def check_repeats_only(rows: Iterable[Row]) -> None:
-    """At least once: the count of a word goes up by one each time, or back to what was there, and on from there."""
+    """At least once: a word's count rises by one each time, or goes back to an earlier count and rises from there."""
     wrong = []
     for word, counts in updates(rows).items():
         most = 0
@@ -109,7 +109,7 @@ def check_repeats_only(rows: Iterable[Row]) -> None:
 
 
 def judge(kafka: Topics, applications: Sequence[Counted], written: Counter[str]) -> tuple[list[str], str]:
-    """What is wrong with all of them, and figures."""
+    """What is wrong with any application, and figures."""
     wrong, text = [], ""
     for application in applications:
         judged = Judged(kafka, application, written)

@@ -1,7 +1,7 @@
-"""What is done to a cluster of three brokers and to those who use it, fault by fault, drawn from a seed.
+"""Faults of a cluster of three brokers and of its clients, one by one, drawn from a seed.
 
-Takes the cluster and the applications; gives, for each fault, how to heal it. Owns which brokers are out. Nothing
-here looks at what becomes of the applications, but says which errors a fault explains.
+Takes the cluster and the applications; returns, for each fault, how to heal it. Owns which brokers are out. Doesn't
+check the applications, but says which errors a fault explains.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ PATIENCE_S = 180.0
 """How long brokers of a busy machine may take to agree."""
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 TROUBLE = ("expired", "error", "wrong-key")
-"""What the token server gives in place of good ones."""
+"""What the token server issues instead of good tokens."""
 QUOTAS = ({"producer_byte_rate": 2000.0, "consumer_byte_rate": 1000.0}, {"request_percentage": 0.2})
 
 
 class Kind(Enum):
-    """What is done, and what stands in the report."""
+    """Kinds of faults, and their names in the report."""
 
     ROLLING = "rolling restart of all brokers under load"
     LEADER = "leader of a partition killed"
@@ -46,26 +46,26 @@ class Kind(Enum):
 
 
 ONE_OUT = {Kind.LEADER, Kind.TRANSACTIONS, Kind.GROUP, Kind.CONTROLLER, Kind.PAUSED}
-"""One broker is out: another one may be so already."""
+"""Kinds that take one broker out: another one may be out already."""
 OF_BROKERS = ONE_OUT | {Kind.ROLLING, Kind.CUT_OFF, Kind.FEW_IN_SYNC, Kind.TWO_OUT}
 LEAST_S = {Kind.TOKENS: 2.5 * SHORT_S, Kind.PERMISSION: 4.0, Kind.QUOTA: 5.0}
-"""What takes so long to be noticed."""
+"""Minimum duration of faults that take long to be noticed."""
 
 
 class Fault(NamedTuple):
-    """One of them."""
+    """One fault."""
 
     kind: Kind
     hold_s: float
-    """Until it is healed, or until the next one if that comes first."""
+    """How long it lasts, unless the next fault comes earlier."""
     overlaps: bool
-    """Is it healed only after the next one has begun?"""
+    """Whether it is healed only after the next fault has begun."""
     kills: bool
-    """Is an application killed meanwhile?"""
+    """Whether an application is killed meanwhile."""
 
 
 def schedule(seed: int, count: int) -> list[Fault]:
-    """So many, each kind as often as another or once more."""
+    """This many faults; the numbers of two kinds differ by at most one."""
     rng = random.Random(f"cluster faults {seed}")
     kinds = list(Kind) * (count // len(Kind)) + rng.sample(list(Kind), count % len(Kind))
     rng.shuffle(kinds)
@@ -73,14 +73,15 @@ def schedule(seed: int, count: int) -> list[Fault]:
 
 
 def _drawn(rng: random.Random, kind: Kind) -> Fault:
-    # Some are longer than a broker's session and than a replica may lag; a few than any request may take.
+    # Some last longer than a broker's session timeout and the replica lag limit; a few longer than any request
+    # timeout.
     most = 25.0 if rng.random() < 0.15 else 8.0
     hold_s = max(LEAST_S.get(kind, 0.0), rng.uniform(0.5, most))
     return Fault(kind, hold_s, rng.random() < 0.4, rng.random() < 0.3)
 
 
 class Healing(NamedTuple):
-    """How a fault that was begun is ended."""
+    """How to end a fault that has begun."""
 
     what: str
     heal: Callable[[], None]
@@ -89,12 +90,12 @@ class Healing(NamedTuple):
 
 
 class Faults:
-    """Does them; `rng` draws to whom."""
+    """Causes faults; `rng` chooses the targets."""
 
     def __init__(self, cluster: PartitionedCluster, applications: list[Counted], rng: random.Random) -> None:
         self._cluster, self._applications, self._rng = cluster, applications, rng
         self.out: set[int] = set()
-        """Brokers that don't take part."""
+        """Brokers that are out."""
         self._begin: dict[Kind, Callable[[], Healing]] = {
             Kind.ROLLING: self._rolling,
             Kind.LEADER: self._leader,
@@ -112,22 +113,22 @@ class Faults:
         }
 
     def begin(self, kind: Kind) -> Healing:
-        """Do it; says to whom."""
+        """Cause a fault; returns how to heal it."""
         done = self._begin[kind]()
         self.out |= done.out
         return done
 
     def heal(self, done: Healing) -> None:
-        """As before."""
+        """Undo a fault."""
         done.heal()
         self.out -= done.out
 
     def until_in_sync(self) -> None:
-        """All brokers keep up with everything: then any of them may go."""
+        """Wait until all brokers are in sync, so that any of them may stop."""
         for topic in [*INTERNAL, *(topic for application in self._applications for topic in application.topics)]:
             self._cluster.wait_until_in_sync(topic)
 
-    # -- of brokers
+    # -- faults of brokers
 
     def _rolling(self) -> Healing:
         for node in self._rng.sample(self._cluster.nodes, 3):
@@ -151,7 +152,7 @@ class Faults:
         return self._killed(self._cluster.controller, "")
 
     def _killed(self, who: Callable[[], int], of: str) -> Healing:
-        """Kill the node that it is, once there is one."""
+        """Kill the node that `who` names, once there is one."""
         found = -1
 
         def is_known() -> bool:
@@ -174,7 +175,7 @@ class Faults:
         return Healing(f"node {node}", lambda: self._cluster.resume(node), frozenset({node}))
 
     def _few_in_sync(self) -> Healing:
-        """All three are needed, and one is gone."""
+        """All three replicas are required, and one is gone."""
         topic = self._rng.choice([*self._any_application().topics[1:], *INTERNAL])
         node = self._live()
         self._cluster.configure(topic, min_insync_replicas="3")
@@ -199,7 +200,7 @@ class Faults:
 
         return Healing(f"nodes {two} {'killed' if kill else 'paused'}", heal, frozenset(two))
 
-    # -- of those who use them
+    # -- faults of clients
 
     def _permission(self) -> Healing:
         application = self._any_application()
@@ -235,7 +236,7 @@ class Faults:
         return Healing(trouble, heal)
 
     def _certificate(self) -> Healing:
-        """All brokers show a new one; if none is out, one is restarted, so that clients connect anew."""
+        """All brokers present a new certificate; if none is out, one is restarted, so that clients reconnect."""
         self._cluster.renew_certificates()
         if self.out:
             return Healing("of those that are there", nothing)
@@ -259,7 +260,7 @@ class Faults:
 
 
 def permit(cluster: PartitionedCluster, application: Counted) -> None:
-    """What docs/guide/clusters.md names, and nothing more."""
+    """Grants what docs/guide/clusters.md lists, and nothing more."""
     own = (Operation.DESCRIBE_CONFIGS, Operation.READ, Operation.WRITE, Operation.CREATE)
     cluster.grant(DENIED, Resource.TOPIC, application.source, Operation.READ)
     cluster.grant(DENIED, Resource.TOPIC, application.sink, Operation.WRITE)
@@ -269,4 +270,4 @@ def permit(cluster: PartitionedCluster, application: Counted) -> None:
 
 
 def nothing() -> None:
-    """There is nothing to heal."""
+    """Nothing to heal."""

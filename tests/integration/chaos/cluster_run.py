@@ -1,9 +1,9 @@
-"""Word counts on three secured brokers, which one fault after another meets: nothing missing, twice or wrong.
+"""Word counts on three secured brokers, through one fault after another: nothing missing, duplicated or wrong.
 
-`python tests/integration/chaos/cluster_run.py --seed 7 --faults 50` starts brokers of its own and four
-applications that run side by side: exactly-once through SASL_SSL with SCRAM, through mTLS, and by librdkafka, and
-at-least-once with tokens of three seconds. What is done to them in which order is drawn from the seed; when it
-comes, and who leads or coordinates then, the machine decides. Lines come all the time.
+`python tests/integration/chaos/cluster_run.py --seed 7 --faults 50` starts its own brokers and four applications
+that run side by side: exactly-once through SASL_SSL with SCRAM, through mTLS, and by librdkafka, and at-least-once
+with tokens of three seconds. The seed determines the faults and their order; their timing, and which node leads or
+coordinates then, depend on the machine. Lines are written all the time.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from chaos.supervised import Counted, Supervisor, clock
 
 PARTITIONS = 3
 RATE = 30.0
-"""Lines a second, of five words each, to each application."""
+"""Lines per second to each application, of five words each."""
 SLOW_S = 20.0
-"""Who goes on later than that is told."""
+"""Recoveries that take longer than this are reported."""
 STANDSTILL_S = 180.0
-"""Who commits nothing for so long after all is healed stands still: it is longer than any time-out."""
+"""An application that commits nothing for this long after healing counts as stalled; longer than any timeout."""
 
 
 def settings(cluster: PartitionedCluster) -> dict[str, dict[str, object]]:
-    """The applications by name, and how each comes to the brokers."""
+    """The applications by name, and how each connects to the brokers."""
     token = {"sasl.oauthbearer.token.endpoint.url": cluster.tokens.endpoint(SHORT)}
     return {
         "scram": {**cluster.client("SASL_SSL_SCRAM", DENIED), "processing.guarantee": EXACTLY},
         "mtls": {**cluster.client("MTLS", DENIED), "processing.guarantee": EXACTLY},
-        # It is built without TLS, and so without SCRAM.
+        # This librdkafka is built without TLS, and so without SCRAM.
         "librdkafka": {
             **cluster.client(INTERNAL, DENIED),
             "processing.guarantee": EXACTLY,
@@ -74,14 +74,14 @@ def settings(cluster: PartitionedCluster) -> dict[str, dict[str, object]]:
 
 
 class ClusterChaos:
-    """Runs the applications through so many faults; `say` gets a line for each."""
+    """Runs the applications through this many faults; `say` gets a line for each."""
 
     def __init__(
         self, cluster: PartitionedCluster, folder: Path, seed: int, faults: int, say: Callable[[str], None]
     ) -> None:
         self.seed, self.faults = seed, schedule(seed, faults)
         self.done: list[str] = []
-        """Each fault, with when it was done and how long it took."""
+        """Each fault, with its time and duration."""
         self.violations: list[str] = []
         self.kafka = KafkaTopics(cluster.bootstrap(), replicas=3)
         self._cluster, self._say, self._rng = cluster, say, random.Random(seed)
@@ -90,12 +90,12 @@ class ClusterChaos:
         sources = [application.source for application in self.applications]
         self._feeder = Feeder(cluster.bootstrap(), sources, PARTITIONS, RATE, seed)
         self.slowest = (0.0, "")
-        """How long after all was healed the first commit came, at most, and whose it was."""
+        """The longest time from healing to the first commit, and of which application."""
         self._open: list[Healing] = []
         self._began = time.monotonic()
 
     def run(self) -> None:
-        """All faults, and then until everything is consumed."""
+        """Cause all faults, then run until everything is consumed."""
         for application in self.applications:
             for topic in (application.source, application.sink):
                 self._cluster.create_topic(topic, PARTITIONS)
@@ -128,7 +128,7 @@ class ClusterChaos:
         not_taken = [f"the cluster did not take what was written: {what}" for what in self._feeder.failed[:5]]
         return [*self.violations, *not_taken, *wrong], text
 
-    # -- a fault
+    # -- faults
 
     def _suffer(self, fault: Fault, number: str) -> None:
         out = self._doing.out
@@ -144,7 +144,7 @@ class ClusterChaos:
         time.sleep(fault.hold_s / 2)
         took = time.monotonic() - began
         line = f"{began - self._began:7.1f} s {number:>6}  {fault.kind.value}: {done.what}, for {took:.1f} s"
-        # Without a quorum for no longer than that.
+        # The quorum is missing for no longer than the fault.
         stays = fault.overlaps and len(out) < 2 and done.heal is not nothing
         line += ", beside the one before" * bool(beside) + ", healed after the next" * stays + killed
         self.done.append(line)
@@ -159,14 +159,14 @@ class ClusterChaos:
         return f"; {application.name} killed{', its local state deleted' if wipe else ''}"
 
     def _heal(self, left: int) -> None:
-        """The oldest first, until so many are left."""
+        """Heal the oldest faults first, until this many are left."""
         while len(self._open) > left:
             self._doing.heal(self._open.pop(0))
 
-    # -- what becomes of them
+    # -- recovery
 
     def _settle(self) -> None:
-        """Everything is healed: each application must go on."""
+        """After healing, each application must make progress."""
         began = time.monotonic()
         waiting = {application: application.progress() for application in self.applications}
         while waiting:
@@ -192,14 +192,14 @@ class ClusterChaos:
                 time.sleep(0.5)
 
     def _stands_still(self, application: Counted, when: str) -> None:
-        """A violation; the next life goes on."""
+        """Record a violation; the next life continues."""
         self.violations.append(f"{clock()} {application.name} stood still {when}: {application.stands_at()}")
         self._say(f"VIOLATION: {self.violations[-1]}")
         application.kill(wipe=False)
 
 
 def report(chaos: ClusterChaos) -> str:
-    """What was done, and what became of it."""
+    """The faults, and their results."""
     kinds = Counter(fault.kind.value for fault in chaos.faults[: len(chaos.done)])
     lines = [
         f"seed {chaos.seed}: {len(chaos.done)} of {len(chaos.faults)} faults",
@@ -226,7 +226,7 @@ def main() -> int:
     if given.keep is not None and given.keep.exists():
         parser.error(f"{given.keep} is there already: the state in it is that of another run")
     seed = given.seed if given.seed is not None else random.randrange(1_000_000)
-    # Whoever ends it has brokers and applications ended too, as with Ctrl-C.
+    # Whoever ends this run also ends its brokers and applications, as with Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def say(line: str) -> None:

@@ -1,7 +1,7 @@
-"""A commit every few milliseconds for a long time, with kills: both transactional ids use up their epochs repeatedly.
+"""A commit every few milliseconds, with kills: both transactional ids use up their epochs repeatedly.
 
-`python tests/integration/chaos/commits.py --minutes 30` counts words line by line. Every update must come once and
-in order, each id must have had several producer ids, and memory, files and threads must stay where they were.
+`python tests/integration/chaos/commits.py --minutes 30` counts words line by line. Every update must appear once
+and in order, each id must have had several producer ids, and memory, files and threads must not grow.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ with make(address, name, Path(state), commit_interval_ms=int(interval)) as app:
 
 
 class Lines:
-    """Writes a line every so often, on a thread of its own, until it is told to stop."""
+    """Writes lines at an interval, in its own thread, until stopped."""
 
     def __init__(self, bootstrap: str, topic: str, every_s: float) -> None:
         self.written: list[str] = []
@@ -60,16 +60,16 @@ class Lines:
         self._thread = threading.Thread(target=self._write, name="lines")
 
     def __enter__(self) -> Lines:
-        """Begin."""
+        """Start writing."""
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
+        """Stop writing."""
         self.stop()
 
     def stop(self) -> None:
-        """No more, and all of it is there."""
+        """Stop; returns when all lines are written."""
         self._over.set()
         self._thread.join()
         assert self._producer.flush(60) == 0
@@ -82,7 +82,7 @@ class Lines:
             self.written.append(line)
             self._producer.produce(self._topic, line.encode(), on_delivery=self._delivered)
             self._producer.poll(0)
-            # What was late is made up for.
+            # Lines that are overdue are written immediately.
             time.sleep(max(0.0, began + self._every * len(self.written) - time.monotonic()))
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
@@ -91,7 +91,7 @@ class Lines:
 
 
 class CommitsSoak:
-    """One application that commits as often as it can be told to."""
+    """One application that commits as often as possible."""
 
     def __init__(self, kafka: KafkaTopics, name: str, folder: Path, *, minutes: float, interval_ms: int) -> None:
         self._kafka, self._name, self._folder = kafka, name, folder
@@ -102,7 +102,7 @@ class CommitsSoak:
         """Batches by producer id."""
 
     def run(self) -> list[str]:
-        """Half of the time with kills, half without; says what is wrong with the use of resources."""
+        """Runs half of the time with kills, half without; returns what is wrong with the use of resources."""
         script = self._folder / "app.py"
         script.write_text(APP, "utf-8")
         for topic in ("in", "out"):

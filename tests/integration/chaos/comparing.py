@@ -1,6 +1,6 @@
-"""Comparing what Spark found with what it wants: tables, multisets, and updates in order.
+"""Compares what Spark found with what is expected: tables, multisets, and updates in order.
 
-Takes DataFrames; gives a `Part` each. Never knows where they come from.
+Takes DataFrames; returns a `Part` each. Never knows their origin.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EXAMPLES = 4
 
 
 def last_values(rows: DataFrame, keys: list[str]) -> DataFrame:
-    """What a topic folds to: the last value of each key, tombstones left out. Needs partition, offset and value."""
+    """The last value of each key, without tombstones. Needs partition, offset and value."""
     from pyspark.sql import functions as f
 
     place = f.struct("partition", "offset")
@@ -24,7 +24,7 @@ def last_values(rows: DataFrame, keys: list[str]) -> DataFrame:
 
 
 def tables(name: str, found: DataFrame, wanted: DataFrame, keys: list[str]) -> Part:
-    """Two tables with one row per key and a column `value`."""
+    """Compares two tables with one row per key and a column `value`."""
     from pyspark.sql import functions as f
 
     one = found.select(*keys, f.col("value").alias("found"))
@@ -38,7 +38,7 @@ def tables(name: str, found: DataFrame, wanted: DataFrame, keys: list[str]) -> P
 
 
 def multisets(name: str, found: DataFrame, wanted: DataFrame, keys: list[str]) -> Part:
-    """Rows of which each must be there as often as wanted; in what is found of keys that are wanted, more is twice."""
+    """Compares multisets; more rows than expected of an expected key count as duplicates."""
     from pyspark.sql import functions as f
 
     def counted(rows: DataFrame, as_: str) -> DataFrame:
@@ -59,7 +59,7 @@ def multisets(name: str, found: DataFrame, wanted: DataFrame, keys: list[str]) -
 
 
 def counting(name: str, updates: DataFrame, wanted: DataFrame, keys: list[str]) -> Part:
-    """Updates (partition, offset, value) that must count 1, 2, 3, ... to `value` of what is wanted, in this order."""
+    """Updates (partition, offset, value) must count 1, 2, 3, ... to the expected `value`, in this order."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 

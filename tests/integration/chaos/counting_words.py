@@ -1,6 +1,6 @@
-"""A word count as a process of its own, until a signal: `counting_words.py SETTINGS`, a JSON object.
+"""A word count in its own process, until a signal: `counting_words.py SETTINGS`, a JSON object.
 
-It reads `from-NAME`, writes `to-NAME`, and tells its state and how much it has committed as JSON lines.
+It reads `from-NAME`, writes `to-NAME`, and prints its state and the number of committed records as JSON lines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stoatflow.cli.word_count import topology
 
 
 def main(config: dict[str, object]) -> int:
-    """Run until a signal, or until it ends by itself."""
+    """Run until a signal, or until the application ends by itself."""
     name = config["application.id"]
     app = sf.StoatFlow(topology(f"from-{name}", f"to-{name}", "native"), config)
     stop = threading.Event()

@@ -1,7 +1,7 @@
-"""What can happen to a state directory: it is lost, its bytes change, its disk is full.
+"""Faults of a state directory: it is lost, its bytes change, its disk is full.
 
-Takes paths; gives nothing but broken disks. A small disk is a tmpfs in a mount namespace of the process that uses it,
-so that nothing stays mounted whoever dies; where the machine forbids that, a limit on the size of files stands in.
+Takes paths; breaks disks. A small disk is a tmpfs in a mount namespace of the process that uses it, so that nothing
+stays mounted whatever is killed; where the machine forbids that, a limit on the size of files replaces it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MOUNT = 'mount -t tmpfs -o size="$1" stoatflow "$2" && shift 2 && exec "$@"'
 
 
 def small(path: Path, size: int) -> tuple[str, list[object]]:
-    """What to run a program under so that `path` is an empty disk of so many bytes: a word for it, a command."""
+    """How to run a program with `path` as an empty disk of `size` bytes: a word for it, and a command prefix."""
     path.mkdir(parents=True, exist_ok=True)
     flags = _namespace()
     if flags is None:
@@ -26,7 +26,7 @@ def small(path: Path, size: int) -> tuple[str, list[object]]:
 
 @functools.cache
 def _namespace() -> str | None:
-    """How `unshare` may mount here: as root, as a user of a namespace of its own, or not at all."""
+    """How `unshare` may mount here: as root, in its own user namespace, or not at all."""
     if shutil.which("unshare") is None:
         return None
     for flags in ("-m", "-rm"):
@@ -37,7 +37,7 @@ def _namespace() -> str | None:
 
 
 def corrupt(path: Path, rng: random.Random) -> str | None:
-    """Flip bytes in one kind of RocksDB's files; gives which, or None if there is no state to corrupt."""
+    """Flip bytes in one kind of RocksDB's files; returns which, or None if there is no state to corrupt."""
     kinds = {"tables": "*.sst", "manifest": "MANIFEST-*", "write-ahead log": "*.log", "current": "CURRENT"}
     there = {kind: [p for p in path.rglob(pattern) if p.stat().st_size] for kind, pattern in kinds.items()}
     choices = [kind for kind, files in there.items() if files]

@@ -1,7 +1,7 @@
-"""What must come out, computed from what went in, without the engine.
+"""The expected output, computed from the input without the engine.
 
-Takes `Inputs`; gives dictionaries and multisets per output. Only what does not depend on the order between partitions
-is computed here; the rest is checked by what must hold in itself (see checks.py).
+Takes `Inputs`; returns dictionaries and multisets per output. Only results that don't depend on the order between
+partitions are computed here; for the others checks.py has invariants.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Entry = tuple[str, int, str]
 
 
 def parsed(row: Given) -> Any:
-    """Its JSON value."""
+    """The parsed JSON value."""
     return None if row.value is None else json.loads(row.value)
 
 
 def words(inputs: Inputs) -> Counter[str]:
-    """How often each word was written."""
+    """The number of occurrences of each word."""
     return Counter(word for row in inputs.of("lines") for word in (row.value or b"").decode().split())
 
 
 def letters(inputs: Inputs) -> Counter[str]:
-    """The lines that are refused, once for each time."""
+    """The lines that go to the dead letter topic, with their number of occurrences."""
     found: Counter[str] = Counter()
     for row in inputs.of("lines"):
         line = (row.value or b"").decode()
@@ -45,7 +45,7 @@ def ticks(inputs: Inputs) -> list[tuple[str, int, dict[str, Any]]]:
 
 
 def sums(inputs: Inputs) -> dict[Window, int]:
-    """The sum of every window, open ones too."""
+    """The sum of every window, including open ones."""
     found: dict[Window, int] = defaultdict(int)
     for key, at, tick in ticks(inputs):
         found[key, at // app.WINDOW_MS * app.WINDOW_MS] += tick["v"]
@@ -53,7 +53,7 @@ def sums(inputs: Inputs) -> dict[Window, int]:
 
 
 def closed(inputs: Inputs) -> dict[Window, int]:
-    """The count of every hopping window, open ones too."""
+    """The count of every hopping window, including open ones."""
     found: dict[Window, int] = defaultdict(int)
     for key, at, _ in ticks(inputs):
         newest = at // app.ADVANCE_MS * app.ADVANCE_MS
@@ -63,19 +63,19 @@ def closed(inputs: Inputs) -> dict[Window, int]:
 
 
 def ended(windows: dict[Window, int], size: int, now: int) -> dict[Window, int]:
-    """Those whose end (with grace) has passed."""
+    """The windows whose end (with grace) has passed."""
     return {window: value for window, value in windows.items() if window[1] + size <= now}
 
 
 def sessions(inputs: Inputs) -> dict[tuple[str, int, int], int]:
-    """Key, start and end of every session: how many records."""
+    """The number of records of every session, by key, start and end."""
     found: dict[tuple[str, int, int], int] = {}
     times: dict[str, list[int]] = defaultdict(list)
     for key, at, _ in ticks(inputs):
         times[key].append(at)
     for key, all_times in times.items():
         start, last, count = all_times[0], all_times[0], 0
-        for at in all_times:  # they are in order
+        for at in all_times:  # the times are sorted
             if at - last > app.GAP_MS:
                 found[key, start, last] = count
                 start, count = at, 0
@@ -85,7 +85,7 @@ def sessions(inputs: Inputs) -> dict[tuple[str, int, int], int]:
 
 
 def outer(left: Iterable[Entry], right: Iterable[Entry], reach: int, now: int) -> Counter[tuple[str, str]]:
-    """An outer join of two streams without late records: pairs, and what has no partner and can't get one any more."""
+    """An outer join of two streams without late records: pairs, and records that can't get a partner any more."""
     found: Counter[tuple[str, str]] = Counter()
     others: dict[str, list[Entry]] = defaultdict(list)
     for entry in right:
@@ -103,7 +103,7 @@ def outer(left: Iterable[Entry], right: Iterable[Entry], reach: int, now: int) -
 
 
 def pairs(inputs: Inputs) -> Counter[tuple[str, str]]:
-    """Left and right ticks that meet, or don't."""
+    """The outer join of left and right ticks."""
     sides: dict[str | None, list[Entry]] = {"l": [], "r": [], None: []}
     for key, at, tick in ticks(inputs):
         sides[tick["side"]].append((key, at, str(tick["id"])))
@@ -116,12 +116,12 @@ def texts(inputs: Inputs, topic: str) -> list[Entry]:
 
 
 def meetings(inputs: Inputs) -> Counter[tuple[str, str]]:
-    """Clicks and views that meet, or don't."""
+    """The outer join of clicks and views."""
     return outer(texts(inputs, "clicks"), texts(inputs, "views"), app.MEET_MS, inputs.end)
 
 
 def alone_once_more(inputs: Inputs) -> Counter[tuple[str, str]]:
-    """Rows without a partner of clicks and views that have one: each may be there once."""
+    """Rows without a partner for clicks and views that have one: each may be there once."""
     may: set[tuple[str, str]] = set()
     for key, text in meetings(inputs):
         one, two = text.split("|")
@@ -141,7 +141,7 @@ def table(inputs: Inputs, topic: str) -> dict[str, Any]:
 
 
 def cities(inputs: Inputs) -> tuple[Counter[str], Counter[str]]:
-    """How many people, and which sum; a city that everybody left stays at 0."""
+    """The number and the sum of people by city; a city that everybody left stays at 0."""
     people: Counter[str] = Counter({user["city"]: 0 for row in inputs.of("users") if (user := parsed(row))})
     amounts: Counter[str] = Counter(people)
     for user in table(inputs, "users").values():
@@ -151,7 +151,7 @@ def cities(inputs: Inputs) -> tuple[Counter[str], Counter[str]]:
 
 
 def moves(inputs: Inputs) -> Counter[tuple[str, int]]:
-    """Cities with who comes (1), goes (-1) or stays (0): each user's updates are in order."""
+    """Cities with arrivals (1), departures (-1) or unchanged users (0): each user's updates are in order."""
     found, home = Counter[tuple[str, int]](), dict[str, str]()
     for row in inputs.of("users"):
         user, before = parsed(row), home.pop(row.key or "", None)
@@ -176,7 +176,7 @@ def named(inputs: Inputs) -> dict[str, str]:
 
 
 def visits(inputs: Inputs) -> dict[str, str]:
-    """What the clicks after everything else (those after the end) must have seen: text to `text|version`."""
+    """What clicks after all other records (after the end) must have seen: text to `text|version`."""
     users = table(inputs, "users")
     return {
         text: f"{text}|{users[key]['version'] if key in users else None}"

@@ -1,7 +1,7 @@
-"""Which faults a run meets, in which order: drawn from a seed, nothing left to chance that the report needs.
+"""The faults of a run and their order, drawn from a seed.
 
-Takes a seed and a number of kills; gives `Fault`s. Every named place is met at least once in a run of as many kills as
-there are places, less one; other faults come in between. Never does any of them (see harness.py).
+Takes a seed and a number of kills; returns `Fault`s. Every named place is hit at least once in a run with at least
+as many kills as places, less one; other faults are mixed in. Never causes any of them (see harness.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PLACES = (
 )  # fmt: skip
 """As docs/explain/exactly-once.md lists them."""
 MOMENTS = {"starting": 1, "restoring": 2, "working": 6, "stopping": 2}
-"""Of a kill at random, with weights."""
+"""Of a kill at a random moment, with weights."""
 FREEZABLE = (
     "epoch.send",
     "commit.before-flush",
@@ -30,7 +30,7 @@ FREEZABLE = (
 
 
 class Kind(Enum):
-    """What is done to the application, and what stands in the report."""
+    """Kinds of faults, and their names in the report."""
 
     KILL = "killed at a random moment"
     KILL_AT = "killed at a named place"
@@ -51,21 +51,21 @@ OTHERS = (Kind.ERROR_AT, Kind.FREEZE, Kind.DISK_FULL, Kind.CORRUPTED, Kind.SECON
 
 
 class Fault(NamedTuple):
-    """One of them; `where` is a moment, a place, or what happens to requests."""
+    """One fault; `where` is a moment, a place, or what happens to requests."""
 
     kind: Kind
     where: str = ""
 
     @property
     def is_kill(self) -> bool:
-        """Does it count as one?"""
+        """Whether it counts as a kill."""
         return self.kind in {Kind.KILL, Kind.KILL_AT}
 
 
 def schedule(seed: int, kills: int, *, others: bool, broker: bool, wire: bool = False) -> list[Fault]:
-    """So many kills, half of what is left over after the places at random, and other faults between them.
+    """This many kills; after all places, half of the rest at random moments, with other faults between them.
 
-    With `wire` some of these damage requests: each action before any of them comes again.
+    With `wire` some of these damage requests: each action occurs before any of them repeats.
     """
     rng = random.Random(f"faults {seed}")
     places = list(PLACES)
@@ -76,7 +76,7 @@ def schedule(seed: int, kills: int, *, others: bool, broker: bool, wire: bool = 
     at_places += rng.choices(PLACES, k=(kills - len(at_places)) // 2)
     faults = [Fault(Kind.KILL_AT, place) for place in at_places]
     faults += [_moment(rng) for _ in range(kills - len(faults))]
-    # Places that no kill is left for are met by an error, if there are few of them.
+    # Places without a kill get an error instead, if there are few of them.
     unmet = places[kills:] if kills >= len(PLACES) - 1 else []
     faults += [Fault(Kind.ERROR_AT, place) for place in unmet]
     kinds = [kind for kind in OTHERS if broker or kind not in OF_BROKER]

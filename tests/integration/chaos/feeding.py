@@ -1,6 +1,7 @@
-"""The input of the word counts: lines at a steady rate, to all of them, on a thread of its own.
+"""The input of the word counts: lines at a steady rate, to all of them, in its own thread.
 
-What is late is made up for. It asks again until brokers are back: what it has written is there in the end.
+Overdue lines are written immediately. It retries until brokers are back, so everything it reports as written is
+there in the end.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ class Feeder:
 
     def __init__(self, bootstrap: str, topics: list[str], partitions: int, rate: float, seed: int) -> None:
         self.written: Counter[str] = Counter()
-        """Lines: the same for each topic."""
+        """Errors of records that brokers never accepted."""
         self.failed: list[str] = []
-        """What brokers never took."""
+        """Start writing."""
         self._topics, self._partitions, self._rate, self._seed = topics, partitions, rate, seed
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._write, name="feeder")
@@ -42,14 +43,14 @@ class Feeder:
         )
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Stop writing."""
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
+        """Stop; returns when all lines are written."""
         self._over.set()
         self._thread.join()
 

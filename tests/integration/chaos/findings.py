@@ -1,6 +1,6 @@
-"""What a reconciliation says: one row per part, with examples.
+"""The result of a reconciliation: one row per part, with examples.
 
-Takes counts from any engine; gives a table for people and a verdict. Knows no Spark.
+Takes counts from any engine; returns a table for people and a verdict. Knows nothing of Spark.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Part:
-    """One output against what the inputs ask for."""
+    """One output compared with what the inputs require."""
 
     name: str
     wanted: int
@@ -19,12 +19,12 @@ class Part:
     duplicated: int = 0
     wrong: int = 0
     disorder: int = 0
-    """Keys whose values came in another order than their inputs."""
+    """Keys whose values are in another order than their inputs."""
     examples: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Is it right, and is there anything in it?"""
+        """Whether it is right and not empty."""
         return self.wanted > 0 and not (self.missing or self.duplicated or self.wrong or self.disorder)
 
 
@@ -38,7 +38,7 @@ class Findings:
 
     @property
     def ok(self) -> bool:
-        """Is everything right?"""
+        """Whether everything is right."""
         return bool(self.parts) and all(part.ok for part in self.parts)
 
     def render(self) -> str:

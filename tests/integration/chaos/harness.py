@@ -1,8 +1,8 @@
-"""An application that is given work, and everything that can happen to it, one life after another.
+"""An application with its input, and everything that can happen to it, one life after another.
 
 Takes a broker and a seed; owns the inputs, one process at a time (two while a second instance is started), and the
-state directory. After each fault the application must go on, or end by itself, not by a signal, with an error that has
-a name and says what to do; then it is started again, as a supervisor would. Never looks at what came out.
+state directory. After each fault the application must make progress, or end by itself, not by a signal, with an
+error that has a name and says what to do; then it is started again, as a supervisor would. Never checks the output.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ PATIENCE_S = 90.0
 CLOSING_KILLS = 2
 TRANSACTION_TIMEOUT_S = 6.0
 BROKER = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500", "controlled.shutdown.enable": "false"}
-"""Else it looks for transactions that are too old every ten seconds; and being alone, it has nobody to hand over to."""
-# Small enough that a run has many commits, so that most kills hit one.
+"""By default it checks for expired transactions every ten seconds, and a single node can't hand over to others."""
+# Small enough for many commits in a run, so that most kills hit one.
 SLOW = {
     "STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB",
     "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1",
@@ -42,38 +42,38 @@ SLOW = {
 }
 NATIVE, LIBRDKAFKA = "native", "librdkafka"
 WIRE_S = 3.0
-"""So long requests are damaged in a life of its own."""
+"""How long requests are damaged in one life."""
 ATTEMPTS = 5
-"""Of a fault whose life was ended by damaged requests before it came."""
+"""Attempts at a fault whose life was ended early by damaged requests."""
 SENTENCE = re.compile(r"^(?:stoatflow\.)?(?:errors\.)?(\w+Error): .{20,}", re.MULTILINE)
 
 
 class EndedEarlyError(Exception):
-    """Damaged requests ended the application, with a sentence, before its fault came."""
+    """Damaged requests ended the application, with an error message, before its fault happened."""
 
 
 class Stoppable(Protocol):
     """What the harness does to a broker."""
 
     def start(self) -> object:
-        """Start it, on the data that it has."""
+        """Start the broker on its existing data."""
 
     def stop(self) -> None:
-        """End it in order."""
+        """Stop the broker cleanly."""
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the broker."""
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send the broker a signal."""
 
 
 class Chaos:
-    """One application on one broker; `broker` is needed for what is done to the broker itself.
+    """One application on one broker; `broker` is needed for faults of the broker itself.
 
-    `client` has the properties with which the application connects; without it, it does as the harness.
-    With `noise` the application connects through a proxy that damages a few requests all the time. `clients` are those
-    that it may talk to the broker with; each life draws one.
+    `client` has the properties with which the application connects; by default those of the harness. With `noise`
+    the application connects through a proxy that damages a few requests all the time. `clients` are the Kafka
+    clients it may use; each life draws one.
     """
 
     def __init__(
@@ -98,29 +98,29 @@ class Chaos:
         self.faults = schedule(seed, kills, others=others, broker=broker is not None, wire=noise is not None)
         self.noise, self._clients = noise, clients
         self.clients: Counter[str] = Counter()
-        """Lives by client."""
+        """Number of lives by client."""
         self._last_client = NATIVE
-        # A round each, unless they would be more than event time has room for.
+        # One round each, unless there are more than event time has room for.
         self._every = 1 + len(self.faults) // MOST_ROUNDS
         rounds = rounds or 1 + (len(self.faults) + self._every - 1) // self._every
         self.inputs = Inputs(seed, size=max(1.0, records / rounds / PER_ROUND), rounds=rounds, keep=keep)
         self.met: Counter[str] = Counter()
         self.places: Counter[str] = Counter()
         self.violations: list[str] = []
-        """Endings without a sentence, standstills: each fails the run."""
+        """Ends without an error message, and stalls: each fails the run."""
         self.kills = 0
         self.kafka, self.name, self.broker = kafka, name, broker
         self.seed, self.guarantee = seed, guarantee
         self._rng, self._state, self._say = random.Random(seed), state, say
-        # How the application comes to the broker, if not as the harness does: it reads its settings
-        # from variables.
+        # The application's address, if it differs from the harness's: the application reads its settings from the
+        # environment.
         self._address = kafka.address if client is None else client["bootstrap.servers"]
         self._client = {
             f"STOATFLOW_{key.replace('.', '_').upper()}": value
             for key, value in (client or {}).items()
             if key != "bootstrap.servers"
         }
-        # A long run has much to restore: it loses its disk less often.
+        # In a long run restores take long, so the disk is lost less often.
         self._wipes = 0.4 if kills <= 40 else 0.15
         for topic, partitions in INPUTS.items() | OUTPUTS.items():
             kafka.create(f"{name}-{topic}", partitions, {"retention.ms": "-1"})
@@ -128,24 +128,24 @@ class Chaos:
     # -- the run
 
     def run(self) -> None:
-        """Rounds with a fault each; then everything to its end, closing records with kills, and the end again."""
+        """Rounds with a fault each; then finish all input, write closing records with kills, and finish again."""
         for number, fault in enumerate(self.faults):
             if number % self._every == 0:
                 self.feed()
             began = time.monotonic()
             try:
                 self._suffer_through_noise(fault)
-            except AssertionError as broken:  # the run goes on: what it finds further on is worth knowing
+            except AssertionError as broken:  # the run continues: later findings are useful too
                 self.violations.append(f"{fault.kind.value} {fault.where}: {broken}")
                 self._tell(f"VIOLATION: {self.violations[-1]}", began)
             self._tell(f"{number + 1}/{len(self.faults)} {fault.kind.value} {fault.where}", began)
         self.close()
 
     def close(self) -> None:
-        """The rest of the work, the closing records, and what can only be asked when everything is known."""
+        """The rest of the input, the closing records, and records that can only be written once everything is known."""
         self.feed()
         self.finish()
-        # Only now: what is in order within its partition must not become late.
+        # Only now, so that records in order within their partition don't become late.
         write(self.kafka.address, self.name, self.inputs.closing())
         for _ in range(min(CLOSING_KILLS, self.kills // 2)):
             self._kill("working")
@@ -154,11 +154,11 @@ class Chaos:
         self.finish()
 
     def feed(self) -> None:
-        """One more round."""
+        """Write one more round."""
         write(self.kafka.address, self.name, self.inputs.round())
 
     def finish(self) -> None:
-        """Run it undisturbed until nothing lags."""
+        """Run undisturbed until there is no lag."""
         began = time.monotonic()
         with self.process(environ={}) as child:
             self._progress(child, lambda: child.code is not None, "it finishes")
@@ -166,11 +166,11 @@ class Chaos:
         self._tell("finished", began)
 
     def wipe(self) -> None:
-        """Lose the local state."""
+        """Delete the local state."""
         shutil.rmtree(self._state, ignore_errors=True)
 
     def _suffer_through_noise(self, fault: Fault) -> None:
-        """Once more, as long as damaged requests end the life before its fault comes."""
+        """Repeat a fault as long as damaged requests end the life before it happens."""
         for _ in range(ATTEMPTS):
             try:
                 self.suffer(fault)
@@ -180,7 +180,7 @@ class Chaos:
         raise AssertionError(f"damaged requests ended {ATTEMPTS} lives in turn before their fault came")
 
     def suffer(self, fault: Fault) -> None:
-        """One life, with this fault in it."""
+        """One life with this fault."""
         kind = fault.kind
         if kind is Kind.KILL:
             self._maybe_wipe()
@@ -225,7 +225,7 @@ class Chaos:
         self.met[f"killed while {moment}: {last.get('state', 'not yet told')}, {work}"] += 1
 
     def _at(self, fault: Fault) -> None:
-        """A kill or an error at a named place; again, if a life ends without coming there."""
+        """A kill or an error at a named place; repeated if a life ends without reaching it."""
         if fault.where == "restore.batch":
             self.wipe()
         else:
@@ -252,7 +252,7 @@ class Chaos:
                 else:
                     child.signal(signal.SIGKILL)
                     child.wait()
-                    # What is left to do may be less than it was armed for.
+                    # The remaining work may be too little to reach the n-th time.
                     nth = max(1, nth - 1)
                     self.feed_a_little()
                     continue
@@ -266,8 +266,8 @@ class Chaos:
         if stop:
             self._until_running(child)
             time.sleep(self._rng.random() * 0.4)
-            # It may have caught up: then there would be nothing to put a barrier behind. What comes
-            # first after a silence is committed at once, what follows waits for that commit.
+            # It may have caught up, and then there would be no barrier. The first record after a silence is committed
+            # immediately, the next ones wait for that commit.
             self.feed_a_little()
             self.feed_a_little()
             time.sleep(self._rng.random() * 0.01)
@@ -327,7 +327,8 @@ class Chaos:
         with self.process("--follow") as child:
             self._outcome(child, f"{Kind.CORRUPTED.value} ({kind})")
             refused = child.code is not None
-        # What says that it is damaged is deleted, as its message asks for; so is what nobody has read yet.
+        # State that is reported as damaged is deleted, as the message asks; so is, sometimes, damage that was not
+        # read yet.
         if refused or self._rng.random() < 0.5:
             self.wipe()
 
@@ -362,14 +363,14 @@ class Chaos:
                 self.feed_a_little()
                 time.sleep(0.1)
             if self._last_client == LIBRDKAFKA:
-                # Of one request in twenty cut off, it may not finish a transaction before the broker ends it.
+                # If one request in twenty is cut off, it may not finish a transaction before the broker aborts it.
                 self.noise.light()
             self._outcome(child, f"{Kind.WIRE.value} ({action})")
 
-    # -- what becomes of it
+    # -- outcomes
 
     def _until(self, child: Process, what: Callable[[], bool], why: str) -> None:
-        """Wait for it in a life that damaged requests may end before."""
+        """Wait for a condition in a life that damaged requests may end earlier."""
         child.until(lambda: what() or child.code is not None, why, PATIENCE_S)
         if not what():
             child.wait()
@@ -379,13 +380,13 @@ class Chaos:
         self._until(child, lambda: told(child).get("state") == "RUNNING", "it runs")
 
     def _ended_early(self, child: Process) -> None:
-        """Only damaged requests may do it, and only with a sentence."""
+        """Only damaged requests may end it early, and only with an error message."""
         assert self.noise is not None, f"it ended with {child.code}. {child.told()}"
         self._sentence(child, "damaged requests, a few")
         raise EndedEarlyError
 
     def _outcome(self, child: Process, what: str) -> None:
-        """It goes on (and is killed then), or it has ended with a sentence."""
+        """It makes progress (and is then killed), or it has ended with an error message."""
         self.feed_a_little()
         before = told(child).get("committed")
         child.until(
@@ -416,7 +417,7 @@ class Chaos:
             self.wipe()
 
     def _progress(self, child: Process, done: Callable[[], bool], why: str) -> None:
-        """Wait as long as it moves."""
+        """Wait as long as it makes progress."""
         seen, since = told(child), time.monotonic()
         while not done():
             if (now := told(child)) != seen:
@@ -425,7 +426,7 @@ class Chaos:
             time.sleep(0.005)
 
     def feed_a_little(self) -> None:
-        """Something to do, in what is already given: lines only, which have no order to keep."""
+        """A little work within the existing input: only lines, which have no order to keep."""
         write(self.kafka.address, self.name, self.inputs.lines(200))
 
     def _maybe_wipe(self) -> None:
@@ -441,7 +442,7 @@ class Chaos:
         under: list[object] | None = None,
         state: Path | None = None,
     ) -> Process:
-        """The application, with another number of lanes each time."""
+        """Start the application, with another number of lanes each time."""
         lanes = self._rng.choice([4, 4, 4, 1, 16, 3])
         application = Path(__file__).with_name("application.py")
         client = self._rng.choice(self._clients)
@@ -450,7 +451,7 @@ class Chaos:
         address = self._address
         if self.noise is not None:
             address = self.noise.address
-            # An environment that is given is that of a life that is to end undisturbed.
+            # If an environment is given, the life must end undisturbed.
             (self.noise.light if environ is None else self.noise.off)()
         given = [application, address, self.name, state or self._state, lanes, self.guarantee]
         given += ["--client", client, *more]
@@ -466,11 +467,11 @@ class Chaos:
 
 
 def restarts(child: Process) -> int:
-    """How often it has begun anew by itself."""
+    """The number of restarts within the process."""
     return int(str(told(child).get("restarts") or 0))
 
 
 def told(child: Process) -> dict[str, object]:
-    """What it last said of itself."""
+    """The last status that it printed."""
     line = child.last
     return dict(json.loads(line)) if line.startswith("{") and line.endswith("}") else {}

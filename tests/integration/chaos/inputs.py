@@ -1,8 +1,7 @@
-"""What goes in: rounds of records from a seed, the same for the same seed.
+"""The input: rounds of records from a seed, the same for the same seed.
 
-Takes a seed and numbers of rounds; gives `Given` rows in the order in which they are written. Event times move forward
-from 20 hours ago, so that a broker deletes none of it and takes the closing records of "now".
-Never looks at what comes out.
+Takes a seed and numbers of rounds; returns `Given` rows in writing order. Event times start 20 hours ago, so that a
+broker deletes none of them and accepts the closing records of "now". Never looks at the output.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ HOURS = 3_600_000
 ROUND_MS = 10 * 60_000
 AGO_MS = 20 * HOURS
 MOST_ROUNDS = 40
-"""Of full length; more of them are shorter, so that the closing records, hours later, close everything."""
+"""Rounds of full length; more of them are shorter, so that the closing records, hours later, close everything."""
 END = "~end"
-"""Key of the records that close windows; their time is that of the end."""
+"""Key of the records that close windows; their time is the end."""
 TICKS, READINGS, CLICKS, LINES, TRANSFERS = 500, 450, 300, 300, 300
 PER_ROUND = TICKS + READINGS + LINES + TRANSFERS + int(CLICKS * 2.15)
-"""Records of a round of size 1, about."""
+"""The approximate number of records of a round of size 1."""
 CROWD = 1.0
-"""From this many times the records of a usual minute on, keys become more with it: joins don't grow with its square."""
+"""If the input is this many times denser than usual, keys grow with it, so that joins don't grow quadratically."""
 CITIES = ("rome", "oslo", "bonn", "lima", "kiew")
 
 
@@ -46,24 +45,24 @@ class Given(NamedTuple):
 
 
 def home(topic: str, key: str) -> int:
-    """A key's partition as librdkafka chooses it: not where murmur2 says, so a restart must know what waits where."""
+    """A key's partition in librdkafka: by crc32, not murmur2; a restart must know where records wait."""
     return zlib.crc32(key.encode()) % INPUTS[topic]
 
 
 def long(number: int) -> bytes:
-    """As Java writes a Long."""
+    """Encoded as Java's Long."""
     return struct.pack(">q", number)
 
 
 def read_long(data: bytes) -> int:
-    """Back again."""
+    """Decoded from Java's Long."""
     return int(struct.unpack(">q", data)[0])
 
 
 class Inputs:
-    """All that was given so far, and more of it round by round.
+    """All input so far, extended round by round.
 
-    `rows` holds it all, unless it is not kept because another reads it from the topics.
+    `rows` holds it all, unless that is turned off because another program reads it from the topics.
     """
 
     def __init__(self, seed: int, *, size: float = 1.0, rounds: int = MOST_ROUNDS, keep: bool = True) -> None:
@@ -72,7 +71,7 @@ class Inputs:
         shorter = max(rounds, MOST_ROUNDS) / MOST_ROUNDS
         self._many = max(1, int(size * shorter / CROWD))
         self._round_ms = int(ROUND_MS / shorter)
-        # Whole hours: windows lie the same whenever a seed is run again.
+        # Whole hours, so that windows are the same whenever a seed is repeated.
         self.start = int(time.time() * 1000 - AGO_MS) // HOURS * HOURS
         self.end = self.start + AGO_MS
         self.rows: list[Given] = []
@@ -83,7 +82,7 @@ class Inputs:
         return [row for row in self.rows if row.topic == topic]
 
     def round(self) -> list[Given]:
-        """Some more minutes of everything."""
+        """A few more minutes of all kinds of records."""
         began = self.start + self._round * self._round_ms
         self._round += 1
         assert began + self._round_ms < self.end, "too many rounds: say their number before"
@@ -131,21 +130,21 @@ class Inputs:
         return self._give(rows)
 
     def lines(self, count: int) -> list[Given]:
-        """Only lines: the one topic whose records may come at any time."""
+        """Only lines: the one topic whose records may arrive at any time."""
         at = self.start + self._round * self._round_ms
         partitions = INPUTS["lines"]
         texts = [" ".join(f"w{int(self._rng.paretovariate(0.7)) % 200}" for _ in range(5)) for _ in range(count)]
         return self._give([Given("lines", n % partitions, None, text.encode(), at) for n, text in enumerate(texts)])
 
     def closing(self) -> list[Given]:
-        """What moves stream time beyond every window, in every partition: each has its own."""
+        """Records that move stream time beyond every window, for each partition separately."""
         rows = [self._row("ticks", END, {"id": self._next(), "v": 1, "side": "l"}, self.end)]
         rows += [Given("readings", p, END, long(1), self.end) for p in range(INPUTS["readings"])]
         rows += [Given("clicks", p, END, str(self._next()).encode(), self.end) for p in range(INPUTS["clicks"])]
         return self._give(rows)
 
     def afterwards(self) -> list[Given]:
-        """Clicks of every user, when the table of users is known to be whole."""
+        """Clicks of every user, once the table of users is known to be complete."""
         return self._give(
             [self._row("clicks", f"u{n}", str(self._next()), self.end + 1) for n in range(25 * self._many)]
         )
@@ -166,7 +165,7 @@ class Inputs:
         return Given(topic, home(topic, key), key, data, at)
 
     def _give(self, rows: list[Given]) -> list[Given]:
-        rows.sort(key=lambda row: (row.topic, row.partition))  # stable: the order within a partition stays
+        rows.sort(key=lambda row: (row.topic, row.partition))  # stable: keeps the order within a partition
         self.count += len(rows)
         if self._keep:
             self.rows += rows
@@ -175,7 +174,7 @@ class Inputs:
 
 def write(address: str, name: str, rows: Iterable[Given]) -> None:
     """Write them to the topics `<name>-<topic>`."""
-    # Idempotent: a broker that is stopped and started again must not get a record twice.
+    # Idempotent: a broker that restarts must not get a record twice.
     producer = Producer({
         "bootstrap.servers": address, "linger.ms": 5, "enable.idempotence": True, "log_level": 0,
         "queue.buffering.max.messages": 1_000_000,

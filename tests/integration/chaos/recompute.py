@@ -1,10 +1,11 @@
 """What the application must have written, computed by PySpark from its input topics alone.
 
-Takes a broker and the application's name; gives `Findings`. Reads outputs and changelogs `read_committed`, whole. Knows
-neither the generator nor the engine: keys of windows are decoded here, joins and windows are Spark's own. Only parts
-whose result does not depend on the order between partitions; the rest is checked by what must hold in itself.
+Takes a broker and the application's name; returns `Findings`. Reads outputs and changelogs `read_committed`,
+completely. Knows neither the generator nor the engine: keys of windows are decoded here, joins and windows are
+Spark's own. Covers only results that don't depend on the order between partitions; for the others it checks
+invariants.
 
-`python tests/integration/chaos/recompute.py --bootstrap HOST:PORT --name chaos-7`; exit code 0: right, 1: not.
+`python tests/integration/chaos/recompute.py --bootstrap HOST:PORT --name chaos-7`; exit code 0: right, 1: wrong.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Recompute:
         return self._topics.read_committed(f"{self._name}-{topic}", 30.0).cache()
 
     def transactions(self, topic: str) -> list[Transaction]:
-        """Those that are committed, of a topic with one partition."""
+        """The committed transactions of a topic with one partition."""
         return committed_on(self._bootstrap, f"{self._name}-{topic}")
 
     def read(self, topic: str, key: str = "text", value: str = "long") -> DataFrame:
@@ -97,7 +98,7 @@ class Recompute:
     # -- parts
 
     def words(self) -> list[Part]:
-        """Every word counts from one; the store holds the same."""
+        """Every word counts from one; the store has the same counts."""
         lines = self.read("lines", value="text").select("value")
         updates = self.read("words")
         told = wordcount.reconcile(lines, updates, every_update=True)
@@ -110,7 +111,7 @@ class Recompute:
         ]  # fmt: skip
 
     def _letters(self, lines: DataFrame) -> Part:
-        """Each line that was refused, once for each time."""
+        """Each failed line, with its number of occurrences."""
         from pyspark.sql import functions as f
 
         words = f.split(f.trim("value"), r"\s+")
@@ -153,7 +154,7 @@ class Recompute:
         ]  # fmt: skip
 
     def processor(self) -> list[Part]:
-        """Counts of a processor; what its schedule reported, with what it has not reported yet, is everything."""
+        """Counts of a processor; reported sums and unreported ones together are complete."""
         from pyspark.sql import functions as f
 
         seen = self.ticks.groupBy("key").agg(f.count("*").alias("value"))
@@ -168,7 +169,7 @@ class Recompute:
         ]
 
     def alarms(self) -> list[Part]:
-        """Timers ring once for all that ask for the same; the scheduled source skips nothing."""
+        """Timers fire once per requested time; the scheduled source skips nothing."""
         from pyspark.sql import Window
         from pyspark.sql import functions as f
 
@@ -178,7 +179,7 @@ class Recompute:
         changes = self.rows("snooze-changelog")
         newest = Window.partitionBy("key").orderBy(f.col("offset").desc())
         kept = changes.withColumn("nth", f.row_number().over(newest)).where("nth = 1 and value is not null")
-        # A domain, a time whose sign is flipped, the key.
+        # A domain, a time with inverted sign, the key.
         time_of = _long(f.substring("key", 2, 8)).bitwiseXOR(f.lit(-(2**63)))
         word = f.expr("substring(key, 10)").cast("string")
         pending = kept.select(word.alias("key"), time_of.alias("value"))
@@ -193,7 +194,7 @@ class Recompute:
         ]
 
     def readings(self) -> list[Part]:
-        """What is late depends on the order of partitions: updates count from one, results are their last, once."""
+        """Late records depend on the order of partitions: updates count from one, each result is the last, once."""
         from pyspark.sql import functions as f
 
         window = ["key", "start"]
@@ -209,7 +210,7 @@ class Recompute:
         ]  # fmt: skip
 
     def joins(self) -> list[Part]:
-        """Stream with stream, both outer; stream with table; topics by function."""
+        """Stream-stream, both outer; stream-table; topics chosen by a function."""
         from pyspark.sql import functions as f
 
         pair = ["key", "value"]
@@ -222,8 +223,8 @@ class Recompute:
         both, alone = _outer(clicks, views, app.MEET_MS, end - app.MEET_MS - app.MEET_GRACE_MS)
         met = self.read("meetings", value="text").select(*pair)
         lonely = f.col("value").startswith("None|") | f.col("value").endswith("|None")
-        # A record that comes after its window is alone at once, though a partner may still come:
-        # allowed, once each.
+        # A record that arrives after its window is emitted without a partner immediately, though one may still
+        # arrive: allowed, once each.
         extra = met.where(lonely).distinct().join(alone, pair, "left_anti")
         visits = self.read("visits", value="text").select("key", f.split("value", r"\|").getItem(0).alias("value"))
         wanted = clicks.select("key", f.col("text").alias("value"))
@@ -239,7 +240,7 @@ class Recompute:
         ]
 
     def tables(self) -> list[Part]:
-        """Tables, grouped tables, the join by foreign key."""
+        """Tables, grouped tables, the foreign-key join."""
         from pyspark.sql import functions as f
 
         key = ["key"]
@@ -298,14 +299,14 @@ class Recompute:
     def _log(
         self, store: str, wanted: DataFrame, key: str = "text", keys: list[str] | None = None, kind: str = "long"
     ) -> Part:
-        """The changelog of a store folds to this table."""
+        """The last values in the changelog of a store are this table."""
         keys = keys or ["key"]
         found = last_values(self.read(f"{store}-changelog", key, kind), keys)
         return tables(f"store of {store}, from its changelog", found, wanted, keys)
 
 
 def _outer(left: DataFrame, right: DataFrame, reach: int, before: int) -> tuple[DataFrame, DataFrame]:
-    """Pairs that meet, and records before this time that have no partner: they can't get one any more."""
+    """Pairs, and records before this time without a partner, which can't get one any more."""
     from pyspark.sql import functions as f
 
     one, two = left.alias("one"), right.alias("two")
@@ -332,7 +333,7 @@ def _long(data: Column) -> Column:
 
 
 def _window_key(data: Column, behind: int) -> list[Column]:
-    """Key and start, which stands so many bytes before the end."""
+    """Key and start, which is this many bytes before the end."""
     from pyspark.sql import functions as f
 
     length = f.length(data)
@@ -343,14 +344,14 @@ def _window_key(data: Column, behind: int) -> list[Column]:
 
 
 def reconcile(bootstrap: str, name: str) -> Findings:
-    """In a session of its own."""
+    """Runs all checks in its own Spark session."""
     conf = {"spark.sql.shuffle.partitions": "4", "spark.sql.adaptive.enabled": "false"}
     with local_session(kafka=True, cores=2, memory="6g", conf=conf) as spark:
         return Recompute(spark, bootstrap, name).all()
 
 
 def main() -> int:
-    """Over topics that are still there."""
+    """Check topics that still exist."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--name", required=True)

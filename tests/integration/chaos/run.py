@@ -1,8 +1,8 @@
-"""Run the application, do everything to it, let it finish, and say what is wrong: nothing, one hopes.
+"""Run the application, cause all faults, let it finish, and report what is wrong.
 
-`python tests/integration/chaos/run.py --seed 7 --kills 20` starts a broker of its own; with `--listener SASL_SSL_SCRAM`
-one with TLS, SASL and ACLs, to which the application comes through that listener. What happens in which order is
-drawn from the seed; the machine decides what a kill at a random moment meets. With `--records` it is a long run, and
+`python tests/integration/chaos/run.py --seed 7 --kills 20` starts its own broker; with `--listener SASL_SSL_SCRAM`
+one with TLS, SASL and ACLs, to which the application connects through that listener. The seed determines the faults
+and their order; what a kill at a random moment hits depends on the machine. With `--records` it is a long run, and
 PySpark recomputes everything from the topics; without, plain Python compares with what was generated.
 """
 
@@ -34,7 +34,7 @@ EXACTLY = "exactly_once_v2"
 
 
 def report(chaos: Chaos) -> str:
-    """What was done to it."""
+    """The faults of the run."""
     unmet = [place for place in PLACES if not chaos.places[place]]
     lines = [
         f"seed {chaos.seed}, {chaos.guarantee}: {chaos.kills} kills, {chaos.inputs.count:,} input records",
@@ -50,7 +50,7 @@ def report(chaos: Chaos) -> str:
 
 
 def judge(kafka: KafkaTopics, chaos: Chaos) -> tuple[bool, str]:
-    """Without Spark."""
+    """The checks without Spark."""
     found = Found(kafka, chaos.name)
     if chaos.guarantee != EXACTLY:
         wrong = at_least(found, chaos.inputs)
@@ -62,7 +62,7 @@ def judge(kafka: KafkaTopics, chaos: Chaos) -> tuple[bool, str]:
 
 
 def main() -> int:
-    """One run, on a broker of its own."""
+    """One run, on its own broker."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, help="a random one if it is not given; it is printed")
     parser.add_argument("--kills", type=int, default=20)
@@ -92,7 +92,7 @@ def main() -> int:
         others = not given.only_kills
         noise, clients = None, given.clients.split(",")
         if isinstance(broker, SecuredBroker):
-            # The proxy reads no TLS, and librdkafka has none.
+            # The proxy can't read TLS, and this librdkafka has no TLS.
             clients = [NATIVE]
         elif not given.only_kills and not given.no_proxy:
             proxy.connect(broker.behind_proxy)

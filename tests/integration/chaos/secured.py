@@ -1,7 +1,7 @@
-"""A broker with TLS, SASL and ACLs, as the harness of chaos stops and starts it.
+"""A broker with TLS, SASL and ACLs, as the chaos harness stops and starts it.
 
-The application comes through a listener of its own; the harness writes and reads through the plain one. One node: all
-that is done to it is done to the whole cluster.
+The application connects through its own listener; the harness writes and reads through the plain one. There is one
+node, so a fault of the broker is one of the whole cluster.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ class SecuredBroker:
     """`with SecuredBroker("SASL_SSL_SCRAM", settings) as broker: Chaos(..., broker=broker, client=broker.client)`."""
 
     def __init__(self, listener: str, settings: Mapping[str, str]) -> None:
-        """Start nothing yet."""
+        """Doesn't start anything yet."""
         self._listener = listener
         self._cluster = KafkaCluster(nodes=1, settings=settings)
 
     def __enter__(self) -> SecuredBroker:
-        """Start it."""
+        """Start the broker."""
         self._cluster.__enter__()
         (self._node,) = self._cluster.nodes
         return self
@@ -30,31 +30,31 @@ class SecuredBroker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it, and remove its files."""
+        """Stop the broker, and remove its files."""
         self._cluster.__exit__(kind, error, trace)
 
     @property
     def bootstrap(self) -> str:
-        """For the harness."""
+        """The address for the harness."""
         return self._cluster.bootstrap()
 
     @property
     def client(self) -> dict[str, str]:
-        """For the application."""
+        """The properties for the application."""
         return self._cluster.client(self._listener)
 
     def start(self) -> None:
-        """Start it, on the data that it has."""
+        """Start the broker on its existing data."""
         self._cluster.start(self._node)
 
     def stop(self) -> None:
-        """End it in order."""
+        """Stop the broker cleanly."""
         self._cluster.end(self._node)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the broker."""
         self._cluster.kill(self._node)
 
     def send(self, number: signal.Signals) -> None:
-        """Pause it, or let it go on."""
+        """Pause the broker, or resume it."""
         (self._cluster.pause if number == signal.SIGSTOP else self._cluster.resume)(self._node)

@@ -1,7 +1,7 @@
 """Steady work for a long time, with kills: memory, file handles and threads stay bounded, and the result is exact.
 
-`python tests/integration/chaos/soak.py --minutes 30` runs half of the time with a kill every so many seconds, half
-of it undisturbed. What the undisturbed half used at its end is compared with what it used when it had warmed up.
+`python tests/integration/chaos/soak.py --minutes 30` runs half of the time with regular kills, half undisturbed.
+The usage at the end of the undisturbed half is compared with the usage after warming up.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from chaos.run import EXACTLY, judge
 EVERY_S = 0.5
 KILL_EVERY_S = 15.0
 WARM_UP = 0.3
-"""Part of the undisturbed half that is left out: caches and write buffers fill."""
+"""Share of the undisturbed half that is ignored: caches and write buffers fill up."""
 MOST_MIB = 1024
 FACTOR, MORE_MIB, MORE_FILES, MORE_THREADS = 1.25, 64, 40, 2
-"""By how much the last quarter may be above what was seen before; tables of a store come and go as files."""
+"""How much more the last quarter may use than before; files of a store come and go."""
 
 
 class Sample(NamedTuple):
-    """What a process uses."""
+    """Resource usage of a process."""
 
     mib: float
     files: int
@@ -44,7 +44,7 @@ class Sample(NamedTuple):
 
 
 def sample(pid: int) -> Sample | None:
-    """Ask the system; None when it is gone."""
+    """Measure a process; None when it is gone."""
     try:
         status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
         return Sample(
@@ -61,7 +61,7 @@ def most(samples: Iterable[Sample]) -> Sample:
 
 
 def growth(samples: list[Sample]) -> tuple[Sample, Sample, list[str]]:
-    """What was used after warming up, what in the last quarter, and what is wrong with that."""
+    """The usage after warming up, in the last quarter, and what is wrong with the difference."""
     warm = samples[int(len(samples) * WARM_UP) :]
     early, late = most(warm[: len(warm) * 2 // 3]), most(warm[len(warm) * 2 // 3 :])
     wrong = []
@@ -81,7 +81,7 @@ class Soak:
 
     def __init__(self, kafka: KafkaTopics, name: str, state: Path, seed: int, minutes: float) -> None:
         self._seconds = minutes * 60
-        # One round a second.
+        # One round per second.
         self.chaos = Chaos(kafka, name, state, seed, EXACTLY, rounds=int(self._seconds) + 60)
         self.lives: list[Sample] = []
         self.steady: list[Sample] = []
@@ -133,7 +133,7 @@ class Soak:
 
 
 def main() -> int:
-    """One soak, on a broker of its own."""
+    """One soak, on its own broker."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=1)
@@ -142,7 +142,7 @@ def main() -> int:
         kafka = KafkaTopics(broker.bootstrap)
         soak = Soak(kafka, "soak", Path(folder) / "state", given.seed, given.minutes)
         wrong = soak.run()
-        # First: the judge reads millions of records again.
+        # Printed first, because the checks read millions of records again.
         sys.stdout.write(f"{soak.report()}\n")
         sys.stdout.writelines(f"wrong: {what}\n" for what in wrong)
         sys.stdout.flush()

@@ -1,8 +1,8 @@
-"""Word counts that a supervisor keeps running: who ends is started again, and why it ended is counted and judged.
+"""Word counts under a supervisor: those that end are started again, and why they ended is counted and checked.
 
-Takes the settings of each application; owns their processes, and a thread that looks after them. An application
-may end by itself only with an error that has a name and says what to do, and only with one that what was done to
-it explains. Never looks at what came out.
+Takes the settings of each application; owns their processes, and a thread that supervises them. An application may
+end by itself only with an error that has a name and says what to do, and only with one that a current fault
+explains. Never checks the output.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ PAUSE_S = 1.0
 """Between an end and the next start."""
 LOOK_EVERY_S = 0.1
 ALWAYS = {"BrokerUnavailableError", "UnknownOutcomeError"}
-"""What an application may end with while brokers come and go."""
+"""Errors with which an application may end while brokers come and go."""
 
 
 TOLD = 1200
-"""So much of the end of what it said stands in a violation."""
+"""Maximum characters of its last output in a violation."""
 
 
 def clock() -> str:
-    """The time, as the logs of the applications have it."""
+    """The time in the format of the applications' logs."""
     return time.strftime("%H:%M:%S", time.gmtime())
 
 
@@ -58,39 +58,39 @@ class Counted:
         }
         self.guarantee = str(config["processing.guarantee"])
         self.lives = self.kills = self.restarts = 0
-        """`restarts` are those within a process."""
+        """`restarts` counts those within a process."""
         self.ended: Counter[str] = Counter()
         """By the error that it ended with."""
         self.excused: set[str] = set()
-        """Errors that what is done to it now explains."""
+        """Errors that the current faults explain."""
         self.violations: list[str] = []
         self.lock = threading.RLock()
-        """Held by whoever looks at its process, or changes it."""
+        """Held while its process is inspected or changed."""
         self.child: Process | None = None
         self._not_before = 0.0
 
     @property
     def source(self) -> str:
-        """What it reads."""
+        """The input topic."""
         return f"from-{self.name}"
 
     @property
     def sink(self) -> str:
-        """What it writes."""
+        """The output topic."""
         return f"to-{self.name}"
 
     @property
     def changelog(self) -> str:
-        """Of its one store."""
+        """The changelog of its one store."""
         return f"{self.name}-counts-changelog"
 
     @property
     def topics(self) -> list[str]:
-        """All of its topics but that of positions, which only some have."""
+        """All of its topics except the offsets topic, which only some have."""
         return [self.source, self.sink, self.changelog]
 
     def start(self) -> None:
-        """Another life."""
+        """Start another life."""
         with self.lock:
             script = Path(__file__).with_name("counting_words.py")
             environ = {"RUST_LOG": "info,stoatflow::kafka=info"}
@@ -98,7 +98,7 @@ class Counted:
             self.lives += 1
 
     def end(self) -> None:
-        """Its process is over: count what it did, keep what it said."""
+        """Its process has ended: count what it did, keep what it printed."""
         with self.lock:
             if self.child is not None:
                 self.restarts += int(str(told(self.child).get("restarts") or 0))
@@ -110,7 +110,7 @@ class Counted:
                 self._not_before = time.monotonic() + PAUSE_S
 
     def kill(self, *, wipe: bool) -> None:
-        """SIGKILL; its supervisor starts it again, on its local state or, with `wipe`, without."""
+        """SIGKILL; the supervisor starts it again on its local state or, with `wipe`, without."""
         with self.lock:
             if self.child is not None and self.child.code is None:
                 self.child.signal(signal.SIGKILL)
@@ -121,7 +121,7 @@ class Counted:
                 shutil.rmtree(self.folder / "state", ignore_errors=True)
 
     def stop(self) -> None:
-        """In order: it must end without an error."""
+        """Stop it cleanly: it must end without an error."""
         with self.lock:
             assert self.child is not None, f"{self.name} does not run"
             self.child.signal(signal.SIGTERM)
@@ -131,7 +131,7 @@ class Counted:
             self.end()
 
     def look_after(self) -> None:
-        """Start it if it has ended, and say what is wrong with how it did."""
+        """Start it if it has ended, and report what is wrong with how it ended."""
         with self.lock:
             if self.child is None:
                 if time.monotonic() >= self._not_before:
@@ -151,23 +151,23 @@ class Counted:
             )
 
     def progress(self) -> tuple[int, int]:
-        """In which life, how many records are committed."""
+        """The number of its life, and of its committed records."""
         with self.lock:
             last = told(self.child) if self.child is not None else {}
             return self.lives, int(str(last.get("committed") or 0))
 
     def works(self) -> bool:
-        """Is it at work?"""
+        """Whether it is running."""
         with self.lock:
             return self.child is not None and told(self.child).get("state") == "RUNNING"
 
     def has_moved(self, since: tuple[int, int]) -> bool:
-        """Does it work, and has it committed something since?"""
+        """Whether it is running and has committed something since."""
         with self.lock:
             return self.works() and self.progress() > max(since, (self.lives, 0))
 
     def stands_at(self) -> str:
-        """What it says of itself when it should have moved: its barriers too."""
+        """Its own status when it should have made progress, including its barriers."""
         with self.lock:
             if self.child is None:
                 return "it does not run"
@@ -203,7 +203,7 @@ class Supervisor:
             application.end()
 
     def leave_alone(self) -> None:
-        """From now on nobody is started again."""
+        """From now on nothing is started again."""
         self._over.set()
         self._thread.join()
 

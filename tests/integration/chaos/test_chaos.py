@@ -1,7 +1,8 @@
-"""Everything the DSL has, with everything done to it: what committed readers see is that of an undisturbed run.
+"""Everything the DSL has, under all faults: committed readers see the result of an undisturbed run.
 
-`STOATFLOW_TEST_CHAOS_KILLS=40` kills more often, `STOATFLOW_TEST_CHAOS_SEED=7` from another seed. A failure says its
-seed; to repeat it: `python tests/integration/chaos/run.py --seed SEED --kills KILLS`. The long run is `make chaos`.
+`STOATFLOW_TEST_CHAOS_KILLS=40` kills more often, `STOATFLOW_TEST_CHAOS_SEED=7` uses another seed. A failure prints
+its seed; to repeat it: `python tests/integration/chaos/run.py --seed SEED --kills KILLS`. The long run is `make
+chaos`.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ def own() -> Iterator[Stand]:
 
 
 def told(chaos: Chaos, kills: int) -> str:
-    """How to see it again."""
+    """How to repeat the run."""
     again = f"run.py --seed {chaos.seed} --kills {kills} --guarantee {chaos.guarantee}"
     return f"\n{report(chaos)}\nagain: python tests/integration/chaos/{again}"
 
 
 def test_undisturbed_and_again_without_state(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
-    """The check itself, topics and their settings; and a restore of everything gives nothing out once more."""
+    """The check itself, topics and their settings; and a restore of everything emits nothing again."""
     chaos = Chaos(kafka, name, tmp_path / "state", SEED, "exactly_once_v2")
     chaos.run()
     wrong = exact(Found(kafka, name), chaos.inputs)
@@ -69,9 +70,9 @@ def test_undisturbed_and_again_without_state(kafka: KafkaTopics, name: str, tmp_
         assert policy == ({"compact", "delete"} if is_windowed(store) else {"compact"}), store
     retention = {store: int(kafka.config(f"{name}-{store}-changelog")["retention.ms"]) for store in WINDOWED}
     day = 24 * 3_600_000
-    assert retention["closed"] == 2 * day  # what was said, and a day, as in Kafka Streams
+    assert retention["closed"] == 2 * day  # the configured retention plus a day, as in Kafka Streams
     assert retention["sums"] == 15_000 + day
-    # What the machine's clock makes is made by every start.
+    # Outputs that depend on the wall clock are emitted at every start.
     still = OUTPUTS.keys() - {"beats", "rung"}
     before = {topic: kafka.ends(f"{name}-{topic}") for topic in still}
     chaos.wipe()
@@ -83,14 +84,14 @@ def test_undisturbed_and_again_without_state(kafka: KafkaTopics, name: str, tmp_
 
 
 def is_windowed(store: str) -> bool:
-    """Is its changelog one of windows (the two of a stream join have names of their own)?"""
+    """Whether its changelog is one of windows (the two of a stream join have their own names)."""
     return store in WINDOWED or (store.startswith(("pairs", "meetings")) and "shared" not in store)
 
 
 def test_exactly_once(own: Stand, name: str, tmp_path: Path) -> None:
-    """Kills at every named place and at random moments, and every other fault, those of the broker included.
+    """Kills at every named place and at random moments, and every other fault, including those of the broker.
 
-    All of it through a proxy that damages requests, by both clients in turn.
+    All of it through a proxy that damages requests, with both clients in turn.
     """
     broker, noise = own
     chaos = Chaos(
@@ -128,7 +129,7 @@ def test_the_checks_see_what_they_should() -> None:
 
 
 def test_the_check_of_the_bank_sees_what_it_should() -> None:
-    """A transaction that is torn, a transfer that is there twice, one that is lost."""
+    """A torn transaction, a duplicated transfer, a lost transfer."""
     inputs = Inputs(5)
     inputs.round()
     balances: Counter[str] = Counter()
@@ -153,7 +154,7 @@ def test_the_check_of_the_bank_sees_what_it_should() -> None:
 
 
 def test_transactions_are_told_from_their_batches() -> None:
-    """Of two producers in turn: markers among the records of the next, an abort, one that is not over."""
+    """Two alternating producers: markers among the records of the next transaction, an abort, an open transaction."""
 
     def batch(first: int, count: int, producer: int, attributes: int, records: bytes = b"") -> bytes:
         numbers = (first, HEAD.size - 12 + len(records), 0, 2, 0, attributes, count - 1, 0, 0, producer, 0, 0, count)
@@ -177,7 +178,7 @@ def test_transactions_are_told_from_their_batches() -> None:
     whole = b"".join(log)
     wanted = [Transaction(0, 2), Transaction(3, 7)]
     assert committed(lambda at: whole if at < 17 else b"") == wanted
-    # The broker gives so many bytes at a time: the last batch may be cut short, the first begin too early.
+    # A fetch is limited in bytes: the last batch may be cut short, the first one begin too early.
     starts = [0, 3, 5, 6, 8, 9, 10, 14, 15, 16, 17]
 
     def piece(at: int) -> bytes:
@@ -190,7 +191,7 @@ def test_transactions_are_told_from_their_batches() -> None:
 
 
 def test_the_check_of_alarms_sees_what_it_should() -> None:
-    """One that never rang, one that rang twice, one that nobody asked for; a tick too few, a tick too many."""
+    """One that never fired, one that fired twice, one that was not requested; a missing tick, an additional tick."""
     asked = {("a", 10), ("b", 10), ("b", 20)}
     rung = Counter([("a", 10), ("b", 10)])
     assert alarms.wrong("it", rung, asked, {("b", 20)}) == []

@@ -12,7 +12,7 @@ from chaos.commits import CommitsSoak
 
 def test_a_commit_every_few_milliseconds(cluster: KafkaBroker, name: str, tmp_path: Path) -> None:
     soak = CommitsSoak(KafkaTopics(cluster.bootstrap), name, tmp_path, minutes=0.4, interval_ms=7)
-    # It raises at an update that is missing, twice or out of turn. What it says of memory needs minutes.
+    # It raises for an update that is missing, duplicated or out of order. Its memory check needs minutes.
     soak.run()
     assert soak.kills == 1
     assert soak.commits > 200

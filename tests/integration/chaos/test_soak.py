@@ -1,6 +1,6 @@
 """Minutes of steady work with kills: memory, file handles and threads stay bounded, and the result is exact.
 
-`STOATFLOW_TEST_SOAK_MINUTES=30` makes it long (so does `make soak`); 0.5 is the least that says anything.
+`STOATFLOW_TEST_SOAK_MINUTES=30` makes it long (so does `make soak`); 0.5 is the minimum for a useful result.
 """
 
 from __future__ import annotations

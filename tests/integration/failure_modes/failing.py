@@ -1,6 +1,6 @@
-"""An application in a process of its own, asked as an operator would ask it.
+"""An application in its own process, queried as an operator would.
 
-Takes a broker's address and settings; gives what the admin port, the log and the exit code say. Owns the process.
+Takes a broker's address and settings; returns what the admin port, the log and the exit code say. Owns the process.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Application:
         self.process.__exit__(kind, error, trace)
 
     def ask(self, path: str) -> tuple[int, str]:
-        """The code and the body of an answer; code 0 where nobody answers."""
+        """Status and body of a response of the admin port; status 0 if nobody answers."""
         try:
             with urllib.request.urlopen(f"{self.url}/{path}", timeout=ASK_S) as answer:  # noqa: S310  # our own port
                 return answer.status, answer.read().decode()
@@ -89,20 +89,20 @@ class Application:
             return 0, ""
 
     def document(self, path: str) -> tuple[int, Document]:
-        """As `ask`, of JSON."""
+        """Like `ask`, for JSON."""
         code, body = self.ask(path)
         return code, json.loads(body) if body else {}
 
     def is_ready(self) -> bool:
-        """Does it do its work?"""
+        """Whether it is ready."""
         return self.ask("health/ready")[0] == 200
 
     def until_ready(self, patience: float = PATIENCE_S) -> None:
-        """Wait until it does its work."""
+        """Wait until it is ready."""
         self.process.until(self.is_ready, "it is ready", patience)
 
     def metric(self, name: str, **labels: str) -> float | None:
-        """The value of a metric with these labels, and maybe others; None where there is none."""
+        """The value of a metric with these labels, and possibly others; None if there is none."""
         for line in self.ask("metrics")[1].splitlines():
             found = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
             if found and found[1] == name and all(f'{label}="{value}"' in found[2] for label, value in labels.items()):
@@ -110,15 +110,15 @@ class Application:
         return None
 
     def log(self) -> list[Document]:
-        """The lines of its log so far."""
+        """The log lines so far."""
         return [json.loads(line) for line in self.process.errors.splitlines() if line.startswith("{")]
 
     def until_it_ends(self, patience: float = PATIENCE_S) -> int:
-        """Wait for its end; give the exit code."""
+        """Wait for its end; returns the exit code."""
         return self.process.wait(patience)
 
     def wait(self, seconds: float) -> None:
-        """Let it run."""
+        """Let it run for some time."""
         began = time.monotonic()
         while time.monotonic() - began < seconds:
             assert self.process.code is None, f"it ended by itself. {self.process.told()}"

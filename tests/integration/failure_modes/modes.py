@@ -1,7 +1,7 @@
-"""Each usual failure: caused on a real broker, looked at from outside, and healed where it heals.
+"""Each usual failure: caused on a real broker, observed from outside, and healed if possible.
 
-Takes a stand (a broker behind a proxy) and an empty folder; gives what was seen. Fails where something is missing that
-an operator needs: a reason at `/health/ready`, a metric, a line of the log, a finding, an exit code.
+Takes a stand (a broker behind a proxy) and an empty folder; returns what was seen. Fails if something is missing
+that an operator needs: a reason at `/health/ready`, a metric, a log line, a finding, an exit code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AWAY: list[Metric] = [("stoatflow_not_ready", {"reason": "broker_away"}), ("stoa
 
 @dataclass
 class Finding:
-    """What the doctor says; the console shows the same."""
+    """A finding of the doctor; the console shows the same."""
 
     severity: str
     code: str
@@ -61,7 +61,7 @@ class Stand:
             self.kafka.create(f"{name}-{topic}")
 
     def application(self, *, at: str = "first", under: Sequence[object] = (), **settings: object) -> Application:
-        """One that is not started yet."""
+        """An application that is not started yet."""
         return Application(self.folder / at, self.name, self.proxy.address, under=under, **settings)
 
     def write(self, *values: str, topic: str = "in") -> None:
@@ -69,7 +69,7 @@ class Stand:
         self.kafka.write(f"{self.name}-{topic}", values, key="k")
 
     def fill(self, keys: int) -> None:
-        """A record of each of so many keys."""
+        """A record for each of this many keys."""
         producer = Producer({"bootstrap.servers": self.broker.bootstrap, "linger.ms": 5, "log_level": 0})
         for key in range(keys):
             producer.produce(f"{self.name}-in", b"1", b"key-%d" % key)
@@ -86,12 +86,12 @@ class Stand:
             self.broker.start()
 
     def until_counted(self, app: Application, count: int) -> None:
-        """Wait until so many results are there."""
+        """Wait until there are this many results."""
         app.process.until(lambda: self.kafka.count(f"{self.name}-out") == count, f"{count} results", PATIENCE_S)
 
 
 def plain(text: object) -> str:
-    """A text without what is of this run: addresses, numbers, folders."""
+    """A text without the parts that differ between runs: addresses, numbers, folders."""
     said = re.sub(r"/[\w./-]*/(app\.py)", r"\1", str(text))
     said = re.sub(r"127\.0\.0\.1:\d+", "BROKER", said)
     said = re.sub(r"\btest-[a-z-]+-\d+(?= )", "APPLICATION", said)
@@ -101,7 +101,7 @@ def plain(text: object) -> str:
 
 
 def look(app: Application, seen: Seen, *, metrics: Sequence[Metric] = (), findings: Sequence[str] = ()) -> None:
-    """What it says while it runs."""
+    """The application's own reports while it runs."""
     for name, labels in metrics:
         found = app.metric(name, **labels)
         assert found, f"{name} {labels}: {found}"
@@ -121,7 +121,7 @@ def look(app: Application, seen: Seen, *, metrics: Sequence[Metric] = (), findin
 
 
 def hear(app: Application, seen: Seen, level: str, message: str, **fields: str) -> Document:
-    """A line of its log."""
+    """A line of the application's log."""
 
     def lines() -> list[Document]:
         return [
@@ -139,7 +139,7 @@ def hear(app: Application, seen: Seen, level: str, message: str, **fields: str) 
 
 
 def ends(app: Application, seen: Seen, code: int, error: str, kind: str, patience: float = PATIENCE_S) -> None:
-    """It ends with this exit code and this error, whose next step it tells."""
+    """It ends with this exit code and this error, and reports its next step."""
     assert app.until_it_ends(patience) == code, app.process.told()
     said = [line for line in app.process.errors.splitlines() if "Next: " in line and not line.startswith("{")]
     assert said, app.process.told()
@@ -149,7 +149,7 @@ def ends(app: Application, seen: Seen, code: int, error: str, kind: str, patienc
 
 
 def goes_on(stand: Stand, app: Application, seen: Seen, count: int) -> None:
-    """It does its work again, by itself."""
+    """It becomes ready again by itself."""
     app.until_ready()
     stand.until_counted(app, count)
     seen.end = "it goes on by itself"
@@ -366,7 +366,7 @@ class Mode:
     cause: Callable[[Stand], Seen]
     do: str
     long: bool = False
-    """Does it take so long that it is caused in the long tests only?"""
+    """Whether it takes so long that only the long tests cause it."""
 
     @property
     def key(self) -> str:

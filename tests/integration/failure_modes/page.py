@@ -1,6 +1,6 @@
-"""The page that says what is seen of each failure: docs/guide/failure-modes.md.
+"""The page about each failure: docs/guide/failure-modes.md.
 
-Takes what was seen, gives the section of the page. Never causes a failure itself.
+Takes what was seen, returns the section of the page. Never causes a failure itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ and its records are processed again. [Alerts](monitoring.md#what-do-i-see-what-d
 
 
 def section(mode: Mode, seen: Seen) -> str:
-    """What the page says of a failure."""
+    """The section about a failure, from what was seen."""
     rows = [(f"`{path}`" if path.startswith("/") else path, what) for path, what in seen.endpoints]
     rows += [("`/metrics`", f"`{metric}`") for metric in seen.metrics]
     for finding in seen.findings:
@@ -56,7 +56,7 @@ def _wrapped(text: str, width: int = 118) -> list[str]:
 
 
 def said(mode: Mode) -> str:
-    """What the page says now."""
+    """The current section of the page."""
     text = PAGE.read_text("utf-8") if PAGE.exists() else ""
     found = re.search(rf"^## {re.escape(mode.title)}\n.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     return found[0].rstrip("\n") + "\n" if found else ""

@@ -1,1 +1,1 @@
-"""A real Prometheus for tests, and an application that it can watch."""
+"""A real Prometheus for tests, and an application to monitor."""

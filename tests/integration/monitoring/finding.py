@@ -29,18 +29,18 @@ _GET = (
 
 
 class PrometheusError(RuntimeError):
-    """There is no Prometheus; the message says how to get one."""
+    """Prometheus is missing; the message says how to get it."""
 
 
 class Programs(NamedTuple):
-    """The server, and the tool that checks what it reads."""
+    """The server, and the tool that checks its files."""
 
     prometheus: Path
     promtool: Path
 
 
 def find_prometheus() -> Programs:
-    """Those of PROMETHEUS_HOME, `PATH` or the cache; where there are none, the cache gets Debian's package."""
+    """The programs of PROMETHEUS_HOME, `PATH` or the cache; otherwise Debian's package is fetched into the cache."""
     return _found(os.environ.get("PROMETHEUS_HOME"), os.environ.get("PATH"), cache_dir() / "prometheus")
 
 
@@ -72,7 +72,7 @@ def _running(found: Programs, where: str) -> Programs:
 
 
 def _fetch(into: Path) -> None:
-    """Debian's package, unpacked into the cache: nothing of the system changes."""
+    """Unpacks Debian's package into the cache: the system doesn't change."""
     if not all(shutil.which(tool) for tool in ("apt-get", "dpkg-deb")):
         raise PrometheusError(
             "Prometheus (the server and promtool) is needed to test the alert rules and was not found, and there is "
@@ -90,13 +90,13 @@ def _fetch(into: Path) -> None:
         for name in _PROGRAMS:
             (folder / "unpacked" / "usr" / "bin" / name).rename(ready / name)
         shutil.rmtree(into, ignore_errors=True)
-        # Another process may have fetched it meanwhile: what is there is then the same.
+        # Another process may have fetched the same package meanwhile.
         with contextlib.suppress(OSError):
             ready.rename(into)
 
 
 def _download(folder: Path) -> None:
-    """With the package lists of the system; where they are missing or old, with lists of its own."""
+    """Uses the system's package lists; if they are missing or old, fetches its own."""
     try:
         _run(["apt-get", "download", "prometheus"], folder)
     except PrometheusError:

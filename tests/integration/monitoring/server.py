@@ -1,6 +1,7 @@
-"""A Prometheus server on loopback, with a folder of its own, that ends with its test.
+"""A Prometheus server on loopback, with its own folder, that ends with its test.
 
-Takes: a configuration file. Gives: its HTTP API.
+Takes: a configuration file.
+Gives: its HTTP API.
 Never: keeps anything.
 """
 
@@ -70,7 +71,7 @@ class PrometheusServer:
             return False
 
     def ask(self, path: str, **parameters: str) -> Any:
-        """The data of an answer of its API; a query that is wrong is an AssertionError with what Prometheus says."""
+        """The data of a response of its API; a wrong query raises AssertionError with Prometheus's message."""
         url = f"http://127.0.0.1:{self._port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
             with urllib.request.urlopen(url, timeout=60) as answer:
@@ -79,12 +80,12 @@ class PrometheusServer:
             raise AssertionError(f"{parameters}: {error.read().decode()}") from error
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """What an expression is now: of each series `metric` and `value`."""
+        """The current value of an expression: `metric` and `value` of each series."""
         found: list[dict[str, Any]] = self.ask("query", query=expression)["result"]
         return found
 
     def firing(self) -> dict[str, list[dict[str, Any]]]:
-        """The alerts that fire, by name."""
+        """The firing alerts, by name."""
         found: dict[str, list[dict[str, Any]]] = {}
         for alert in self.ask("alerts")["alerts"]:
             if alert["state"] == "firing":

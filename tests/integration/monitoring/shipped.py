@@ -1,6 +1,7 @@
-"""What deploy/monitoring holds, read.
+"""Reads the files in deploy/monitoring.
 
-Takes: the files. Gives: rules, queries of the dashboard, and the metrics with the labels that each asks for.
+Takes: the files.
+Gives: rules, queries of the dashboard, and the metrics with the labels that each uses.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ MONITORING = ROOT / "deploy" / "monitoring"
 PAGE = ROOT / "docs" / "guide" / "monitoring.md"
 DASHBOARD: dict[str, Any] = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
 
-# A name that is no part of one with a colon: such are made by rules.
+# Not part of a name with a colon: such names are created by rules.
 _SELECTOR = re.compile(r"(?<![\w:])(stoatflow_\w+|process_\w+|up)\b(?!:)(?:\{([^}]*)\})?")
 _CLAUSE = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)")
-# What Prometheus adds itself.
+# Labels that Prometheus adds itself.
 TARGET_LABELS = {"job", "instance"}
 
 
@@ -32,17 +33,17 @@ def rules() -> list[dict[str, Any]]:
 
 
 def alerts() -> list[dict[str, Any]]:
-    """Those that alert."""
+    """The alerting rules."""
     return [rule for rule in rules() if "alert" in rule]
 
 
 def panels() -> list[dict[str, Any]]:
-    """All that show something."""
+    """All panels with data."""
     return [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 
 
 def dashboard_queries(interval: str) -> Iterator[tuple[str, str]]:
-    """Every query with the title of its panel, as Grafana asks it when everything is chosen."""
+    """Every query with the title of its panel, as Grafana sends it when all values are selected."""
     for panel in panels():
         for target in panel["targets"]:
             query = re.sub(r"\$(job|application|instance)\b", ".*", target["expr"])
@@ -50,12 +51,12 @@ def dashboard_queries(interval: str) -> Iterator[tuple[str, str]]:
 
 
 def metrics_in(expression: str) -> set[str]:
-    """The metrics that it names."""
+    """The metric names in an expression."""
     return {name for name, _ in _SELECTOR.findall(expression) if name != "up"}
 
 
 def labels_in(expression: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Of each metric the labels that it is selected by, with the plain words that a label is compared with."""
+    """The labels that select each metric, with the literal values they are compared with."""
     for name, selector in _SELECTOR.findall(expression):
         for label, words in re.findall(r'(\w+)\s*(?:=~|!~|!=|=)\s*"([^"]*)"', selector):
             yield name, label, [word for word in words.split("|") if re.fullmatch(r"[a-z_]+", word)]
@@ -67,7 +68,7 @@ def matched_labels(expression: str) -> set[str]:
 
 
 def hurried(text: str, span: str, patience: str) -> str:
-    """The same rules for a test that has no minutes: spans of time are this long, and nothing is waited out longer."""
+    """The same rules for a test that has no minutes: time ranges have this length, and waits are at most that long."""
     text = re.sub(r"\[\d+m\]", f"[{span}]", text)
     text = re.sub(r"offset \d+m", f"offset {span}", text)
     return re.sub(r"\bfor: \d+m", f"for: {patience}", text)

@@ -1,6 +1,7 @@
-"""An application that uses what the dashboard shows, and can be made to fail in many ways.
+"""An application that uses everything on the dashboard, and can be made to fail in many ways.
 
-Takes: a folder. Gives: an application on embedded topics, and what is written to them.
+Takes: a folder.
+Gives: an application on embedded topics, and its input.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ async def look_up(text: str) -> str:
 
 
 def topology() -> sf.Topology:
-    """Every operator that has metrics of its own."""
+    """Every operator that has its own metrics."""
     builder = sf.StreamsBuilder()
     exact = sf.Watermark.bounded("1s")
     orders = builder.stream("orders", key=str, value=str, watermark=exact, late="drop")
@@ -61,7 +62,7 @@ def topology() -> sf.Topology:
 
 @contextmanager
 def watched(folder: Path) -> Iterator[tuple[sf.StoatFlow, sf.EmbeddedBroker]]:
-    """It runs, with a token."""
+    """Runs the application, with a token."""
     config = {
         "application.id": APPLICATION,
         "state.dir": str(folder / "state"),
@@ -79,7 +80,7 @@ def watched(folder: Path) -> Iterator[tuple[sf.StoatFlow, sf.EmbeddedBroker]]:
 
 @contextmanager
 def troubled(broker: sf.EmbeddedBroker) -> Iterator[None]:
-    """Meanwhile orders come: good ones, late ones, and some that fail in each way. One partition has fallen silent."""
+    """Writes orders meanwhile: good ones, late ones, and some that fail in each way. One partition is idle."""
     now = int(time.time() * 1000)
     broker.produce_many("quiet", [(0, b"q", b"once", now - HOUR_MS)])
     broker.produce_many("work", [(0, b"w%d" % n, b"task", now) for n in range(MAX_PARKED)])

@@ -1,7 +1,7 @@
-"""Runs a dataflow of Bytewax in an environment that has it: `bytewax_runner.py ORIGINAL INPUTS`, results as JSON.
+"""Runs a dataflow in an environment that has Bytewax: `bytewax_runner.py ORIGINAL INPUTS`, results as JSON.
 
-The original's `dataflow(inputs, outputs)` gets a list of values for each topic, and gives a dataflow whose sinks are
-`outputs[topic]`.
+The original's `dataflow(inputs, outputs)` gets a list of values for each topic, and returns a dataflow whose sinks
+are `outputs[topic]`.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""Runs a program of Faust in an environment that has it: `faust_runner.py ORIGINAL BOOTSTRAP NAME DATA`, until SIGTERM.
+"""Runs a program in an environment that has Faust: `faust_runner.py ORIGINAL BOOTSTRAP NAME DATA`, until SIGTERM.
 
-The original's `define(app)` says topics, tables and agents.
+The original's `define(app)` defines topics, tables and agents.
 """
 
 import json
@@ -23,7 +23,7 @@ def main() -> None:
         table_cleanup_interval=2.0,
         web_enabled=False,
     )
-    # As a module, because agents without a topic call theirs after it.
+    # Imported as a module, because agents without a topic name theirs after the module.
     sys.path.insert(0, str(Path(program).parent))
     from original import define
 

@@ -1,6 +1,6 @@
-"""Runs a program of Quix Streams in an environment that has it: `quix_runner.py ORIGINAL BOOTSTRAP NAME STATE`.
+"""Runs a program in an environment that has Quix Streams: `quix_runner.py ORIGINAL BOOTSTRAP NAME STATE`.
 
-The original's `define(app)` says topics and dataframes. It ends when nothing has come for five seconds.
+The original's `define(app)` defines topics and dataframes. It ends when no message has arrived for five seconds.
 """
 
 import json

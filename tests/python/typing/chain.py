@@ -63,7 +63,7 @@ with TopologyTestDriver(builder.build()) as driver:
     assert_type(sink.read(), Record[str, int])
     assert_type(sink.read_value(), int | None)
 
-# What does not fit.
+# Wrong calls.
 lines.map_values(lambda value: value.no_such_method())  # type: ignore[attr-defined]
 lines.filter(lambda value: True)  # type: ignore[arg-type,misc]
 lines.flat_map_values(len)  # type: ignore[arg-type]

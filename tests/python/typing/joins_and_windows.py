@@ -65,7 +65,7 @@ assert_type(sf.Serdes.time_windowed(str, "1m"), sf.Serde[Windowed[str]])
 
 nothing: Any = None
 
-# What does not fit.
+# Wrong calls.
 orders.join(names, lambda n, s: n)  # type: ignore[call-overload]
 orders.outer_join(users, lambda n, f: n)  # type: ignore[call-overload]
 users.join(orders, lambda a, b: a)  # type: ignore[call-overload]

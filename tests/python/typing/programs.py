@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 builder = sf.StreamsBuilder()
 
-# A `dict` without its types is one of JSON, and one with them keeps them.
+# A `dict` without type arguments is JSON, and one with them keeps them.
 orders = builder.stream("orders", key=str, value=dict)
 assert_type(orders, sf.KStream[str, Json])
 assert_type(builder.stream("orders", value=dict), sf.KStream[bytes, Json])
@@ -40,7 +40,7 @@ assert_type(orders.left_join(users, lambda order, user: user is not None), sf.KS
 assert_type(orders.join(users, sf.obj(order=sf.left, user=sf.right)), sf.KStream[str, Any])
 orders.to_table(store="orders", value=dict).to_stream().to("out", key=str, value=dict)
 
-# Words and ones are words and integers, not Literal[1].
+# Words and ones are str and int, not Literal[1].
 lines = builder.stream("lines", key=str, value=str)
 ones = lines.flat_map(lambda key, line: [(word, 1) for word in line.split()])
 assert_type(ones.group_by_key(key=str, value=int).reduce(lambda one, other: one + other), sf.KTable[str, int])
@@ -70,7 +70,7 @@ assert_type(users.join(users, lambda a, b: b["name"], foreign_key=sf.value["boss
 
 
 class Totals(sf.ContextualProcessor[str, Json, str, float]):
-    """Keeps a total per key, and tells it every minute."""
+    """Keeps a total per key, and forwards it every minute."""
 
     def init(self, context: sf.ProcessorContext[str, float]) -> None:
         super().init(context)
@@ -93,7 +93,7 @@ class Totals(sf.ContextualProcessor[str, Json, str, float]):
 
 
 class Length(sf.ContextualFixedKeyProcessor[str, str, int]):
-    """Gives the length of each text."""
+    """Returns the length of each text."""
 
     def process(self, record: sf.FixedKeyRecord[str, str]) -> None:
         self.context.forward(record.replace(value=len(record.value or "")))
@@ -117,7 +117,7 @@ async def size_of(line: str) -> int:
 
 
 async def words_of(key: str, line: str) -> list[str]:
-    """Gives several."""
+    """Returns several results."""
     return line.split()
 
 
@@ -155,7 +155,7 @@ with TopologyTestDriver(topology) as driver:
     assert_type(driver.output("out", str, dict).read(), Record[str, Json])
     assert_type(driver.output("out", value=dict).read_value(), Json | None)
 
-# What does not fit.
+# Wrong calls.
 sf.StoatFlow(topology, engine="flink")  # type: ignore[arg-type]
 SparkOptions(taks=2)  # type: ignore[call-arg]
 orders.map_values(lambda order: order.upper())  # type: ignore[attr-defined]
@@ -166,7 +166,7 @@ lines.process(Length)  # type: ignore[arg-type]
 users.group_by(sf.value["city"], key=1)  # type: ignore[call-overload]
 grouped.aggregate(sf.lit(0))  # type: ignore[call-overload]
 
-# How RocksDB keeps a store.
+# RocksDB options of a store.
 packed = sf.RocksDBConfig(compression="zstd", block_size="16KiB", bloom_bits=0, compaction="level", cache_size=1 << 24)
 assert_type(sf.Stores.key_value("k", key=str, value=int, rocksdb=packed), sf.StoreBuilder[str, int])
 sf.Materialized("k", rocksdb=packed)

@@ -12,7 +12,7 @@ assert_type(sf.Stores.timers("alarms", key=str), sf.StoreBuilder[str, bytes])
 
 
 class Remind(sf.ContextualProcessor[str, int, str, str]):
-    """What a processor does with them."""
+    """What a processor does with timers."""
 
     def init(self, context: Any) -> None:
         self.alarms: sf.TimerStore[str] = context.state_store("alarms")

@@ -218,7 +218,10 @@ impl Reading {
         }
         let value = match (key.name, key.default) {
             ("lanes.count", _) => Value::Number(default_lanes()),
-            ("state.dir", _) => Value::Text(default_state_dir().to_string_lossy().into_owned()),
+            ("state.dir", _) => {
+                let servers = self.text("bootstrap.servers");
+                Value::Text(default_state_dir(&servers).to_string_lossy().into_owned())
+            }
             // With a shorter interval the minimum needn't be set too.
             ("commit.min.interval.ms", Some(default)) => {
                 match (of_table(key, default), &self.values["commit.interval.ms"]) {

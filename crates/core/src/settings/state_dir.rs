@@ -1,4 +1,5 @@
-//! Where local state lives if `state.dir` isn't set: in a directory that survives a reboot, if there is one.
+//! Where local state lives if `state.dir` isn't set: beside embedded topics, or else in a directory that
+//! survives a reboot, if there is one.
 //!
 //! The choice itself does no I/O; [`default_state_dir`] queries the machine.
 
@@ -65,9 +66,15 @@ fn can_write(place: &Path) -> bool {
     existing.is_some_and(|above| above.is_dir() && may_write(user(), (above.uid(), above.mode())))
 }
 
-/// The default of `state.dir` on this machine.
+/// The default of `state.dir`. State of embedded topics lies beside them: it is removed with them, and no
+/// other topics ever meet it.
 #[allow(clippy::disallowed_methods)] // these variables belong to the machine, and are part of the settings
-pub(super) fn default_state_dir() -> PathBuf {
+pub(super) fn default_state_dir(bootstrap_servers: &str) -> PathBuf {
+    if let Some(topics) = bootstrap_servers.strip_prefix("embedded:")
+        && !topics.is_empty()
+    {
+        return Path::new(topics).join("state");
+    }
     choose(&Machine {
         variable: &|name| std::env::var(name).ok(),
         can_write: &can_write,

@@ -83,7 +83,7 @@ fn defaults_are_those_of_the_table() {
     );
     assert_eq!(
         s.state_dir,
-        super::state_dir::default_state_dir().join("app")
+        super::state_dir::default_state_dir("").join("app")
     );
     assert_eq!(s.store_backend, StoreBackend::RocksDb);
     assert_eq!(s.rocksdb, RocksDbOptions::default());

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 use stoatflow_log::CutEntry;
-use stoatflow_protocol::{Hold, Lease};
+use stoatflow_protocol::{Lease, LeaseHolder};
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ const MARK: &str = ";held";
 /// See the module.
 #[derive(Debug)]
 pub struct InstanceGuard {
-    hold: Hold,
+    hold: LeaseHolder,
     /// The committed offsets (or those that reading started from), marked.
     committed: Vec<CutEntry>,
     /// The offsets being committed.
@@ -32,7 +32,7 @@ impl InstanceGuard {
     #[must_use]
     pub fn new(lease: Lease, start: &[CutEntry]) -> Self {
         Self {
-            hold: Hold::new(lease),
+            hold: LeaseHolder::new(lease),
             committed: mark(start),
             pending: None,
             marked: false,
@@ -42,7 +42,7 @@ impl InstanceGuard {
     /// The offsets to commit again, if a new proof is needed before anything is sent.
     #[must_use]
     pub fn renewal(&self, now: Duration) -> Option<Vec<CutEntry>> {
-        self.hold.must_ask(now).then(|| self.committed.clone())
+        self.hold.needs_proof(now).then(|| self.committed.clone())
     }
 
     /// Starts a commit of these offsets; returns them with the mark.

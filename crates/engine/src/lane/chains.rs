@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{NodeId, Record, Result, StageId, StoreId, Timestamp};
 use stoatflow_operators::{Chain, Context, LaneStore};
-use stoatflow_plan::{Fork, Op};
+use stoatflow_plan::{Delivery, Op};
 use stoatflow_state::Dirty;
 
 impl LaneWorker {
@@ -124,13 +124,13 @@ impl LaneWorker {
         }
         self.observe_tasks(via, stage, batch);
         match (to.as_slice(), exchange.fork) {
-            ([entry], Fork::Batch) => self.push(stage, *entry, batch)?,
-            (entries, Fork::Batch) => {
+            ([entry], Delivery::Batch) => self.push(stage, *entry, batch)?,
+            (entries, Delivery::Batch) => {
                 for entry in entries {
                     self.push(stage, *entry, &mut batch.clone())?;
                 }
             }
-            (entries, Fork::Record) => {
+            (entries, Delivery::Record) => {
                 for record in batch.drain(..) {
                     for entry in entries {
                         self.push(stage, *entry, &mut vec![record.clone()])?;

@@ -124,7 +124,7 @@ impl Timing {
         Self {
             stages: plan.stages.iter().map(stage).collect(),
             application,
-            by_clock: plan.by_clock(),
+            by_clock: plan.clock_driven_nodes(),
             initial: vec![Vec::new(); plan.clocks.len()],
             before: None,
             groups: Groups::new(plan),

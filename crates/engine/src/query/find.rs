@@ -18,7 +18,9 @@ use stoatflow_core::{Bytes, Datum, Error, Record, Result, StoreId, Timestamp};
 use stoatflow_operators::expr::Compiled;
 use stoatflow_operators::indexing::split_entry;
 use stoatflow_plan::StoreKind;
-use stoatflow_plan::find::{Access, FindSpec, IndexView, KeyOrder, Piece, Way, choose};
+use stoatflow_plan::find::{
+    Access, AccessPath, AccessRange, FindSpec, IndexView, KeyOrder, choose,
+};
 use stoatflow_state::{Backend, KeyRange, Stored, after};
 
 /// Maximum number of entries read at a time.
@@ -80,7 +82,7 @@ impl StoreReader {
     /// As [`Self::explain`], `Config` for a cursor of another query, and errors of the state.
     pub fn find(&self, spec: &FindSpec, cursor: Option<&[u8]>) -> Result<FoundPage> {
         let access = self.access(spec)?;
-        let index = self.index_of(access.way);
+        let index = self.index_of(access.path);
         let query = query_number(spec, index.map_or("", |(_, name, _)| name));
         let whole = access.in_order && !access.repeats;
         let cursor = cursor.map(|bytes| Cursor::read(bytes, self.name(), query, !whole));
@@ -130,8 +132,8 @@ impl StoreReader {
     }
 
     /// If rows are found by an index: its store, its name and the number of its fields.
-    fn index_of(&self, way: Way) -> Option<(StoreId, &str, usize)> {
-        let Way::Index(at) = way else {
+    fn index_of(&self, path: AccessPath) -> Option<(StoreId, &str, usize)> {
+        let AccessPath::Index(at) = path else {
             return None;
         };
         let (id, spec, _) = &self.indexes[at];
@@ -140,16 +142,16 @@ impl StoreReader {
 
     fn explained(&self, access: &Access) -> Explained {
         Explained {
-            way: match access.way {
-                Way::Keys => "keys",
-                Way::KeyRange => "key_range",
-                Way::Index(_) => "index",
-                Way::Scan => "scan",
+            way: match access.path {
+                AccessPath::Keys => "keys",
+                AccessPath::KeyRange => "key_range",
+                AccessPath::Index(_) => "index",
+                AccessPath::Scan => "scan",
             },
             index: self
-                .index_of(access.way)
+                .index_of(access.path)
                 .map(|(_, name, _)| name.to_owned()),
-            ranges: access.pieces.len(),
+            ranges: access.ranges.len(),
             sorted: !access.in_order,
             ..Explained::default()
         }
@@ -243,18 +245,18 @@ impl<'a> Finder<'a> {
     /// Reads the ranges and passes each matching row and its position to `take`, until that returns a
     /// position to stop at. Returns this position, unless no entry follows it.
     fn each(&mut self, from: Option<Bytes>, take: &mut Take<'_, Self>) -> Result<Option<Bytes>> {
-        let mut pieces: Vec<&Piece> = self.access.pieces.iter().collect();
+        let mut ranges: Vec<&AccessRange> = self.access.ranges.iter().collect();
         if self.access.reverse {
-            pieces.reverse();
+            ranges.reverse();
         }
-        let count = pieces.len();
-        for (at, piece) in pieces.into_iter().enumerate() {
-            let Some(mut range) = rest(piece, self.access.reverse, from.as_ref()) else {
+        let count = ranges.len();
+        for (at, access_range) in ranges.into_iter().enumerate() {
+            let Some(mut range) = rest(access_range, self.access.reverse, from.as_ref()) else {
                 continue;
             };
             let mut most = self.limit.clamp(LEAST, MOST);
             loop {
-                let page = self.page(piece, &range, most)?;
+                let page = self.page(access_range, &range, most)?;
                 let last = page.last().map(|(entry, _)| entry.clone());
                 let is_whole = page.len() < most;
                 for (entry, stored) in page {
@@ -280,11 +282,16 @@ impl<'a> Finder<'a> {
         Ok(None)
     }
 
-    fn page(&self, piece: &Piece, range: &KeyRange, most: usize) -> Result<Vec<(Bytes, Bytes)>> {
+    fn page(
+        &self,
+        access_range: &AccessRange,
+        range: &KeyRange,
+        most: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>> {
         let rows = &self.reader.rows;
         match (self.index, &range.from) {
             (Some((id, _)), _) => rows.scan(id, range, most),
-            (None, Some(key)) if piece.point => {
+            (None, Some(key)) if access_range.point => {
                 let found = rows.get(self.reader.spec.id, key)?;
                 Ok(found
                     .into_iter()
@@ -344,10 +351,10 @@ impl<'a> Finder<'a> {
 }
 
 /// The part of a range that follows a position.
-fn rest(piece: &Piece, reverse: bool, position: Option<&Bytes>) -> Option<KeyRange> {
+fn rest(access_range: &AccessRange, reverse: bool, position: Option<&Bytes>) -> Option<KeyRange> {
     let mut range = KeyRange {
-        from: Some(Bytes::copy_from_slice(&piece.from)),
-        to: piece.to.as_deref().map(Bytes::copy_from_slice),
+        from: Some(Bytes::copy_from_slice(&access_range.from)),
+        to: access_range.to.as_deref().map(Bytes::copy_from_slice),
         reverse,
     };
     let Some(position) = position else {

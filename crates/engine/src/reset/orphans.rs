@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use stoatflow_core::settings::StoreBackend;
 use stoatflow_core::{Error, Result};
-use stoatflow_log::Forgetting;
+use stoatflow_log::ClusterExpiry;
 use stoatflow_state::rocksdb::RocksBackend;
 
 /// What is removed, or would be.
@@ -67,7 +67,7 @@ pub fn remove(
     facts.drop_stores(&orphans.stores)?;
     let names: Vec<&str> = orphans.changelogs.iter().map(|(n, _)| n.as_str()).collect();
     broker.delete_topics(&names, wait)?;
-    if broker.forgetting() == Forgetting::Expires && !known.is_empty() {
+    if broker.expiry() == ClusterExpiry::AfterRetention && !known.is_empty() {
         let topic = OffsetsTopic::new(&settings.application_id, committed.rows, BTreeMap::new());
         let rows = topic.forget(&known, facts.spec.components.clock.now());
         facts.commit(producer.as_mut(), &[], rows)?;

@@ -83,7 +83,7 @@ pub(super) fn read(restore: &Restore<'_>, tasks: &[Task], loaders: &Loaders) -> 
             return Ok(false);
         }
         let mut taken = Ok(());
-        consumer.look(BATCH, STEP, &mut |record| {
+        consumer.poll_borrowed(BATCH, STEP, &mut |record| {
             if taken.is_ok() {
                 taken = reader.take(record);
             }

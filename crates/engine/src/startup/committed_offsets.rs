@@ -6,7 +6,7 @@ use crate::runtime::shared::Shared;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use stoatflow_core::{Offset, Result, TopicPartition};
-use stoatflow_log::{Committed, Forgetting, TopicInfo};
+use stoatflow_log::{ClusterExpiry, Committed, TopicInfo};
 
 /// The committed offsets of everything the application reads.
 pub(crate) struct CommittedOffsets {
@@ -51,12 +51,14 @@ impl EngineSpec {
         let timeout = self.settings.broker_wait;
         let broker = self.components.broker.as_ref();
         let mut committed = broker.committed(group, &partitions, timeout)?;
-        let rows = match broker.forgetting() {
-            Forgetting::Nothing => OffsetRows::default(),
-            Forgetting::Expires => match OffsetRows::read(broker, group, timeout, shared)? {
-                Some(rows) => rows,
-                None => return Ok(None),
-            },
+        let rows = match broker.expiry() {
+            ClusterExpiry::Never => OffsetRows::default(),
+            ClusterExpiry::AfterRetention => {
+                match OffsetRows::read(broker, group, timeout, shared)? {
+                    Some(rows) => rows,
+                    None => return Ok(None),
+                }
+            }
         };
         for (partition, committed) in partitions.iter().zip(&mut committed) {
             let group = committed.take();

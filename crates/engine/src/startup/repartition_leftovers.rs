@@ -85,7 +85,7 @@ impl EngineSpec {
                     return Ok(());
                 }
                 let before = consumer.positions()[0];
-                consumer.look(1, STEP, &mut |record| {
+                consumer.poll_borrowed(1, STEP, &mut |record| {
                     seen = seen.or(Some(record.offset));
                 })?;
                 let moved = consumer.positions()[0] > before;

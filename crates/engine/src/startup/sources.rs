@@ -42,7 +42,7 @@ impl EngineSpec {
         let own =
             |name: &str| name.starts_with("__") || name == offsets || changelogs.contains(name);
         plan.handlers = plan.handlers.or(&self.settings.handlers);
-        if plan.guarded.is_some() && plan.handlers.may_leave_out_input() {
+        if plan.with_window_boundary.is_some() && plan.handlers.may_drop_input() {
             return Err(Error::internal(
                 "the plan is not the one for these handlers; see PhysicalPlan::for_handlers",
             ));

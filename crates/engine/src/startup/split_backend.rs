@@ -93,8 +93,8 @@ impl Backend for SplitBackend {
         }))
     }
 
-    fn copies_for_snapshots(&self, stores: &[StoreId]) -> bool {
-        let copies = |store: &StoreId| self.of(*store).copies_for_snapshots(&[*store]);
+    fn snapshot_forces_copy(&self, stores: &[StoreId]) -> bool {
+        let copies = |store: &StoreId| self.of(*store).snapshot_forces_copy(&[*store]);
         stores.iter().any(copies)
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::StoreBackend;
 use stoatflow_core::{Error, ErrorKind, Result, Serde, StoreId};
-use stoatflow_log::{Broker, Forgetting, NewTopic, TopicInfo};
+use stoatflow_log::{Broker, ClusterExpiry, NewTopic, TopicInfo};
 use stoatflow_plan::{Op, Store, StoreKind, TimestampExtractor};
 use stoatflow_protocol::on_damage;
 use stoatflow_state::memory::MemoryBackend;
@@ -110,7 +110,7 @@ impl EngineSpec {
             let all = logged.iter().zip(&known);
             all.filter_map(|(logged, info)| info.is_none().then_some(*logged))
         };
-        if broker.forgetting() == Forgetting::Expires {
+        if broker.expiry() == ClusterExpiry::AfterRetention {
             let (application, settings) = (&self.settings.application_id, &self.settings);
             let topic = offsets_topic::topic_name(application);
             let found = broker.topics(&[&topic], timeout)?;

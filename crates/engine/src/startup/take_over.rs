@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Error, Guarantee, Result, Timestamp};
-use stoatflow_log::{Forgetting, Producer, ProducerMode, TopicInfo};
+use stoatflow_log::{ClusterExpiry, Producer, ProducerMode, TopicInfo};
 
 /// What this instance has after taking over from an older one.
 pub(super) struct TakenOver {
@@ -123,7 +123,7 @@ impl EngineSpec {
         formats: BTreeMap<Arc<str>, String>,
     ) -> Result<Option<OffsetsTopic>> {
         let (settings, broker) = (&self.settings, &self.components.broker);
-        if broker.forgetting() == Forgetting::Nothing {
+        if broker.expiry() == ClusterExpiry::Never {
             return Ok(None);
         }
         let names: Vec<&str> = changelogs.iter().flatten().map(AsRef::as_ref).collect();

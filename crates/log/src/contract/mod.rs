@@ -26,7 +26,7 @@ pub use transactions::*;
 macro_rules! contract_cases {
     ($each:ident) => {
         $each! {
-            order_within_partitions, much_at_once_keeps_its_order, keys_choose_partitions, keyless_records_spread_when_they_are_many, records_round_trip, looking_gives_what_reading_gives, reading_starts_anywhere, assignment_replaces,
+            order_within_partitions, much_at_once_keeps_its_order, keys_choose_partitions, keyless_records_spread_when_they_are_many, records_round_trip, poll_borrowed_passes_what_poll_returns, reading_starts_anywhere, assignment_replaces,
             open_transaction_is_invisible, transaction_appears_whole, transactions_follow_one_another, aborted_records_never_appear, empty_transaction_commits,
             plain_records_appear_at_flush,
             offsets_only_with_commit, plain_offsets_only_with_commit, offsets_of_a_fenced_producer_never_appear,

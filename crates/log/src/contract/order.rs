@@ -21,14 +21,14 @@ pub fn much_at_once_keeps_its_order(broker: &dyn Broker, tag: &str) -> Result<()
     for size in (1..).step_by(37) {
         let rest = left.split_off(size.min(left.len()));
         producer.send(&mut left)?;
-        producer.pursue()?;
+        producer.send_pending()?;
         left = rest;
         if left.is_empty() {
             break;
         }
     }
     producer.flush(WAIT)?;
-    let kept = producer.pursue()?;
+    let kept = producer.send_pending()?;
     promise!(kept == 0, "{kept} bytes are kept back behind a flush");
     producer.commit(WAIT)?;
     let parts = [0, 1].map(|p| TopicPartition::new(topic.clone(), p));
@@ -262,10 +262,10 @@ pub fn records_round_trip(broker: &dyn Broker, tag: &str) -> Result<()> {
     Ok(())
 }
 
-/// `look` passes the same records as `poll` returns, moves to the same positions, and `poll` can follow
-/// it.
-pub fn looking_gives_what_reading_gives(broker: &dyn Broker, tag: &str) -> Result<()> {
-    let stage = Stage::new(broker, tag, "look");
+/// `poll_borrowed` passes the same records as `poll` returns, moves to the same positions, and `poll` can
+/// follow it.
+pub fn poll_borrowed_passes_what_poll_returns(broker: &dyn Broker, tag: &str) -> Result<()> {
+    let stage = Stage::new(broker, tag, "borrowed");
     let topic = stage.topic("t", 2)?;
     let parts = [0, 1].map(|p| TopicPartition::new(topic.clone(), p));
     let mut producer = stage.transactional("p")?;
@@ -282,7 +282,7 @@ pub fn looking_gives_what_reading_gives(broker: &dyn Broker, tag: &str) -> Resul
     let mut most = 0;
     for _ in 0..1000 {
         let before = seen.len();
-        reader.look(40, WAIT, &mut |record| {
+        reader.poll_borrowed(40, WAIT, &mut |record| {
             seen.push(ConsumerRecord {
                 slot: record.slot,
                 offset: record.offset,

@@ -10,7 +10,7 @@ use super::producer::EmbeddedProducer;
 use super::registry;
 use super::temporary::TemporaryDirectory;
 use crate::{
-    Broker, Committed, Consumer, Forgetting, NewTopic, Producer, ProducerMode, ProducerRecord,
+    Broker, ClusterExpiry, Committed, Consumer, NewTopic, Producer, ProducerMode, ProducerRecord,
     Range, TopicInfo,
 };
 use bytes::Bytes;
@@ -144,8 +144,8 @@ impl Broker for EmbeddedBroker {
             .collect())
     }
 
-    fn forgetting(&self) -> Forgetting {
-        Forgetting::Nothing
+    fn expiry(&self) -> ClusterExpiry {
+        ClusterExpiry::Never
     }
 
     fn topic_names(&self, _timeout: Duration) -> Result<Vec<Arc<str>>> {

@@ -539,7 +539,7 @@ fn a_deleted_topic_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_is_appended_while_it_is_read_is_no_damage() {
+fn a_concurrent_append_is_not_corruption() {
     let place = tempfile::tempdir().unwrap();
     let broker = open(Some(place.path())).unwrap();
     topic(&broker, "t", 1);

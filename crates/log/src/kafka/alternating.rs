@@ -158,8 +158,8 @@ impl<S: TransactionalSide> Producer for AlternatingProducer<S> {
         self.side(|side| side.send(records))
     }
 
-    fn pursue(&mut self) -> Result<usize> {
-        self.side(S::pursue)
+    fn send_pending(&mut self) -> Result<usize> {
+        self.side(S::send_pending)
     }
 
     fn flush(&mut self, timeout: Duration) -> Result<()> {
@@ -180,7 +180,7 @@ impl<S: TransactionalSide> Producer for AlternatingProducer<S> {
             };
             for topic in &self.remembered {
                 for (partition, end) in own.acknowledged(topic) {
-                    other.note_end(topic, partition, end);
+                    other.expect_end_offset(topic, partition, end);
                 }
             }
             self.turn = 1 - self.turn;
@@ -216,9 +216,9 @@ impl<S: TransactionalSide> Producer for AlternatingProducer<S> {
         }
     }
 
-    fn note_end(&mut self, topic: &str, partition: Partition, end: Offset) {
+    fn expect_end_offset(&mut self, topic: &str, partition: Partition, end: Offset) {
         for side in &mut self.sides {
-            side.note_end(topic, partition, end);
+            side.expect_end_offset(topic, partition, end);
         }
     }
 }

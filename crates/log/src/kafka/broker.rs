@@ -13,7 +13,7 @@ use super::tokens::TokenProvider;
 use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::librdkafka::consumer::KafkaConsumer;
 use crate::{
-    Broker, ClientInUse, Committed, Consumer, Forgetting, GroupInUse, NewTopic, OpenTransaction,
+    Broker, ClientInUse, ClusterExpiry, Committed, Consumer, GroupInUse, NewTopic, OpenTransaction,
     Producer, ProducerMode, Range, TopicInfo,
 };
 use rdkafka::config::ClientConfig;
@@ -119,8 +119,8 @@ impl Broker for KafkaBroker {
         self.admin.topics(names, timeout)
     }
 
-    fn forgetting(&self) -> Forgetting {
-        Forgetting::Expires
+    fn expiry(&self) -> ClusterExpiry {
+        ClusterExpiry::AfterRetention
     }
 
     fn tombstone_retention(

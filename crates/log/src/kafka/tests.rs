@@ -63,12 +63,12 @@ both_ways!(
     a_topic_that_may_not_be_read_is_a_permission,
 );
 
-mod plainly_by_wire {
+mod idempotent_natively {
     use super::Way;
-    macro_rules! plainly {
+    macro_rules! idempotent {
         ($($case:ident),* $(,)?) => { $( #[test] fn $case() { super::$case(Way::Plain); } )* };
     }
-    plainly!(
+    idempotent!(
         a_refused_topic_is_named,
         a_refused_group_is_a_permission,
         leaders_and_coordinators_that_move_are_found,
@@ -232,10 +232,13 @@ fn a_refused_transactional_id_is_a_permission(way: Way) {
         &[Native::RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED],
     );
     let address = cluster.bootstrap_servers();
-    // `linger.ms` was meant to select librdkafka, but the native client accepts it now and serves all ways.
     let properties = match way {
         Way::Wire | Way::Plain => vec![],
-        Way::Librdkafka => vec![(ClientRole::Producer, "linger.ms".to_owned(), "5".to_owned())],
+        Way::Librdkafka => vec![(
+            ClientRole::All,
+            "kafka.client".to_owned(),
+            "librdkafka".to_owned(),
+        )],
     };
     let mode = ProducerMode::Transactional {
         id: "app".into(),
@@ -278,11 +281,11 @@ fn leaders_and_coordinators_that_move_are_found(way: Way) {
     let of = |round: i32| 1 + round % 3;
     let lead = |round| cluster.partition_leader("t", 0, Some(of(round))).unwrap();
     let keep = |round| {
-        for seat in [
+        for coordinator in [
             MockCoordinator::Transaction("app".into()),
             MockCoordinator::Group("app".into()),
         ] {
-            cluster.coordinator(seat, of(round)).unwrap();
+            cluster.coordinator(coordinator, of(round)).unwrap();
         }
     };
     keep(0);

@@ -24,7 +24,7 @@ pub trait Consumer: Send {
     ///
     /// # Errors
     /// As `poll`.
-    fn look(
+    fn poll_borrowed(
         &mut self,
         max: usize,
         timeout: Duration,
@@ -57,7 +57,7 @@ pub trait Consumer: Send {
     /// With a duration, records need not arrive before it is over, and then all of them at once: a
     /// reader may send no fetch request until then. Applies until the next call. A hint that a reader
     /// may ignore.
-    fn defer(&mut self, _time: Option<Duration>) {}
+    fn defer_fetch(&mut self, _time: Option<Duration>) {}
     /// Whether a request is in flight. A reader may not know.
     fn has_asked(&self) -> bool {
         false

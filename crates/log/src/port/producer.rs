@@ -28,7 +28,7 @@ pub enum ProducerMode {
         /// How long the broker keeps an open transaction of a silent producer.
         timeout: Duration,
     },
-    /// Like `Plain`, for a caller that doesn't call `pursue`: records are sent without it, and a record
+    /// Like `Plain`, for a caller that doesn't call `send_pending`: records are sent without it, and a record
     /// that is too large is refused at once, without failing others.
     Background {
         /// As in `Plain`.
@@ -95,7 +95,7 @@ pub trait Producer: Send {
     ///
     /// # Errors
     /// As `send`.
-    fn pursue(&mut self) -> Result<usize> {
+    fn send_pending(&mut self) -> Result<usize> {
         Ok(0)
     }
     /// Waits until every record that was sent is acknowledged.
@@ -136,5 +136,5 @@ pub trait Producer: Send {
     /// Tells the producer the end of a remembered partition that nobody else writes to. A producer that
     /// can check it fails with `Incompatible` when the next record gets a smaller offset: the broker has
     /// lost records.
-    fn note_end(&mut self, _topic: &str, _partition: Partition, _end: Offset) {}
+    fn expect_end_offset(&mut self, _topic: &str, _partition: Partition, _end: Offset) {}
 }

@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use stoatflow_core::{ClockId, Error, Failing, Result, StageId, StoreId};
 use stoatflow_plan::{
-    Fold as FoldSpec, Fork, Function as Spec, Node, Op, PhysicalPlan, SerdeSpec, Stage, Store,
+    Delivery, Fold as FoldSpec, Function as Spec, Node, Op, PhysicalPlan, SerdeSpec, Stage, Store,
     StoreKind, View, side_by_side,
 };
 
@@ -90,7 +90,7 @@ impl Chain {
                     place.function.clone_from(&node.line);
                 })
             })?;
-            let forks = node.fork == Fork::Record && !children.is_empty();
+            let forks = node.fork == Delivery::Record && !children.is_empty();
             let below = below(plan, node);
             let single = below.iter().any(|other| touches(other, &node.op.stores()));
             let with_own: Vec<&Node> = below.iter().copied().chain([node]).collect();

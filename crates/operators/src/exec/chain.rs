@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 use stoatflow_core::{ClockId, Error, NodeId, Record, Result};
-use stoatflow_plan::Fork;
+use stoatflow_plan::Delivery;
 
 /// How a chain is built.
 #[derive(Clone, Debug, Default)]
@@ -76,7 +76,7 @@ impl Scope {
 pub(super) struct Step {
     pub(super) operator: Box<dyn Operator>,
     pub(super) children: SmallVec<[usize; 2]>,
-    pub(super) fork: Fork,
+    pub(super) fork: Delivery,
     /// Set where records go one by one to functions below: the interpreter is attached once for all of
     /// them, not once for each (with several lanes each record would have to queue for it).
     pub(super) scope: Option<Scope>,
@@ -330,9 +330,9 @@ impl Chain {
         if !out.is_empty() {
             match (children, self.steps[at].fork) {
                 (0, _) => out.clear(),
-                (1, Fork::Batch) => self.run(self.steps[at].children[0], &mut out, context)?,
-                (_, Fork::Batch) => self.share_batch(at, &mut out, context)?,
-                (_, Fork::Record) => match self.steps[at].scope.clone() {
+                (1, Delivery::Batch) => self.run(self.steps[at].children[0], &mut out, context)?,
+                (_, Delivery::Batch) => self.share_batch(at, &mut out, context)?,
+                (_, Delivery::Record) => match self.steps[at].scope.clone() {
                     None => self.share_records(at, &mut out, context)?,
                     Some(scope) => scope.run(|| self.share_records(at, &mut out, context))?,
                 },
@@ -355,7 +355,7 @@ impl Chain {
             return Err(Error::internal("an operator gave records without a route"));
         }
         let children = self.steps[at].children.len();
-        let by_record = self.steps[at].fork == Fork::Record;
+        let by_record = self.steps[at].fork == Delivery::Record;
         let mut share = std::mem::take(&mut self.steps[at].share);
         let mut records = out.drain(..).zip(routes).peekable();
         while let Some((record, &to)) = records.next() {

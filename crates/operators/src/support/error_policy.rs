@@ -276,7 +276,7 @@ impl ErrorPolicy {
 /// True if the error is about one record, so that a handler may decide.
 #[must_use]
 pub fn is_of_a_record(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::User | ErrorKind::Serde) && !error.is_beyond_handlers()
+    matches!(error.kind(), ErrorKind::User | ErrorKind::Serde) && !error.bypasses_handlers()
 }
 
 /// A header of a dead letter.

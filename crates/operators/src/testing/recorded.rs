@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{ClockId, Datum, Offset, Origin, Record, Serde, SinkId, StoreId, Timestamp};
-use stoatflow_plan::{Fork, Op, PhysicalPlan, StoreKind};
+use stoatflow_plan::{Delivery, Op, PhysicalPlan, StoreKind};
 use stoatflow_state::VersionedView;
 
 /// How a topology's names are numbered in a hand-made plan.
@@ -63,7 +63,11 @@ fn shown(serde: &str, bytes: Option<bytes::Bytes>) -> Value {
 }
 
 /// Builds the nodes with the stores and sinks of a vector.
-fn planned(case: &Value, nodes: Vec<(Op, Vec<u32>, Fork)>, wiring: &Wiring<'_>) -> PhysicalPlan {
+fn planned(
+    case: &Value,
+    nodes: Vec<(Op, Vec<u32>, Delivery)>,
+    wiring: &Wiring<'_>,
+) -> PhysicalPlan {
     let mut plan = plan(to_streams(nodes));
     let (store, sink) = (plan.stores.remove(0), plan.sinks.remove(0));
     let numbered = |at: usize| u16::try_from(at).unwrap();
@@ -104,7 +108,7 @@ fn planned(case: &Value, nodes: Vec<(Op, Vec<u32>, Fork)>, wiring: &Wiring<'_>) 
 /// Replays the hand-written and the random run of a topology.
 pub(crate) fn replay(
     topology: &str,
-    nodes: &[(Op, Vec<u32>, Fork)],
+    nodes: &[(Op, Vec<u32>, Delivery)],
     udfs: &[Arc<Closure>],
     wiring: &Wiring<'_>,
 ) {
@@ -114,7 +118,7 @@ pub(crate) fn replay(
 /// The same, with a restart before each input.
 pub(crate) fn replay_with_restarts(
     topology: &str,
-    nodes: &[(Op, Vec<u32>, Fork)],
+    nodes: &[(Op, Vec<u32>, Delivery)],
     udfs: &[Arc<Closure>],
     wiring: &Wiring<'_>,
 ) {
@@ -124,7 +128,7 @@ pub(crate) fn replay_with_restarts(
 /// The same, with neighbouring records of one topic in batches of at most `size`.
 pub(crate) fn replay_in_batches(
     topology: &str,
-    nodes: &[(Op, Vec<u32>, Fork)],
+    nodes: &[(Op, Vec<u32>, Delivery)],
     udfs: &[Arc<Closure>],
     wiring: &Wiring<'_>,
     size: usize,
@@ -134,7 +138,7 @@ pub(crate) fn replay_in_batches(
 
 fn run(
     topology: &str,
-    nodes: &[(Op, Vec<u32>, Fork)],
+    nodes: &[(Op, Vec<u32>, Delivery)],
     udfs: &[Arc<Closure>],
     wiring: &Wiring<'_>,
     size: usize,

@@ -16,7 +16,7 @@ use stoatflow_core::{
     ClockId, Datum, Header, Offset, Origin, Record, Serde, SinkId, StoreId, Timestamp,
 };
 use stoatflow_plan::{
-    Emit, Fold, Fork, Function, Op, PhysicalPlan, SerdeSpec, Store, StoreKind, Until, WhenFull,
+    Delivery, Emit, Fold, Function, Op, PhysicalPlan, SerdeSpec, Store, StoreKind, Until, WhenFull,
     Window,
 };
 use stoatflow_state::{SessionView, WindowView};
@@ -109,7 +109,7 @@ impl Case {
 
     fn append(&mut self, op: Op) {
         let next = u32::try_from(self.nodes.len() + 1).unwrap();
-        self.nodes.push((op, vec![next], Fork::Batch));
+        self.nodes.push((op, vec![next], Delivery::Batch));
     }
 
     fn step(&mut self, step: &Value) {
@@ -160,7 +160,7 @@ impl Case {
             "to_stream" => self.append(Op::ToStream),
             "to" => self
                 .nodes
-                .push((Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch)),
+                .push((Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch)),
             other => panic!("a step that isn't known here: {other}"),
         }
     }
@@ -236,7 +236,7 @@ impl Case {
                 *slot = function;
             }
             let op = self.windowed(window, fold, emit, ClockId(at));
-            self.nodes.push((op, vec![merge], Fork::Batch));
+            self.nodes.push((op, vec![merge], Delivery::Batch));
             self.entries.insert(topic, u32::from(at));
         }
         self.append(Op::Merge);

@@ -1,6 +1,6 @@
 use super::side_by_side;
 use crate::function::Function;
-use crate::offloading::Patience;
+use crate::offloading::RetryPolicy;
 use crate::op::Op;
 use crate::spec::{Awaiting, SerdeSpec};
 use crate::view::{Kind as JoinKind, View};
@@ -74,7 +74,7 @@ fn an_offload_has_up_to_three_joiners() {
         request: Some(awaited(9)),
         function,
         with_key: false,
-        patience: Patience {
+        patience: RetryPolicy {
             timeout_ms: None,
             attempts: 1,
             first_ms: 0,

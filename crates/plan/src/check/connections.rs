@@ -40,8 +40,10 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
             };
             match (&native, subtractor) {
                 (Some(one), None) => {
-                    let one_way = one.one_way().filter(|_| kind == Kind::GroupedTable);
-                    found.extend(one_way.map(|kind| format!(
+                    let not_subtractable = one
+                        .first_not_subtractable()
+                        .filter(|_| kind == Kind::GroupedTable);
+                    found.extend(not_subtractable.map(|kind| format!(
                         "aggregates a table, whose rows change, and {} can't take the old value away again: use sum, count or avg, or functions", kind.name()
                     )));
                 }

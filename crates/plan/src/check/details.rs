@@ -2,7 +2,7 @@
 //!
 //! Takes a call, adds findings. Never looks at other calls.
 
-use super::sees;
+use super::expression_scope;
 use super::store_options::rocksdb_problem;
 use crate::columns::{ORIGIN, ROW, columns_problem, is_added, rows_problem};
 use crate::function::Function;
@@ -109,7 +109,7 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
             }
         }
     }
-    for what in sees::problems(&node.call) {
+    for what in expression_scope::problems(&node.call) {
         problems.at(plan, i, what);
     }
     if let Some(what) = node.name.as_deref().and_then(|n| name_problem("name", n)) {

@@ -12,7 +12,7 @@ use crate::logical::{Call, LogicalPlan};
 use crate::name::{Names, Repartition};
 use crate::offloading::Offloading;
 use crate::spec::Awaiting;
-use crate::tables::{Tables, is_kept_if_asked};
+use crate::tables::{Tables, is_materialized_on_demand};
 use std::collections::BTreeMap;
 
 /// A unit, and the name of its piece that children are attached to.
@@ -164,7 +164,7 @@ impl<'a> Graph<'a> {
         let names: &'a Names = self.names;
         let store = names.store[i].as_ref().map(|s| s.0.as_str());
         // Kafka Streams creates none for a table that is neither named nor read.
-        let lazy = is_kept_if_asked(&self.plan.nodes[i].call);
+        let lazy = is_materialized_on_demand(&self.plan.nodes[i].call);
         store
             .filter(|_| !lazy || self.tables.kept[i])
             .into_iter()

@@ -3,19 +3,19 @@
 //! Keys are better than an index, an index with more fixed fields is better than one with fewer, and an
 //! index with the requested order is better than one without.
 
-use super::pieces::{Domain, Piece, behind, pieces};
-use super::{Access, FindSpec, IndexView, KeyOrder, OrderBy, Way};
+use super::ranges::{AccessRange, Domain, behind, ranges};
+use super::{Access, AccessPath, FindSpec, IndexView, KeyOrder, OrderBy};
 use crate::expression::render::located;
 use crate::expression::{Expression as E, Scalar};
 use stoatflow_core::{Error, Result, ordered};
 
 /// Conditions on several fields are combined into at most this many ranges.
-const MOST_PIECES: usize = 1_000;
+const MOST_RANGES: usize = 1_000;
 
 /// An access path along an index.
-struct Along {
+struct IndexPath {
     index: usize,
-    pieces: Vec<Piece>,
+    ranges: Vec<AccessRange>,
     /// Fields that are restricted to single values.
     fixed: usize,
     ranged: bool,
@@ -23,7 +23,7 @@ struct Along {
     repeats: bool,
 }
 
-impl Along {
+impl IndexPath {
     /// Sort key; the best path has the largest.
     fn merit(&self) -> (usize, bool, bool) {
         (self.fixed, self.ranged, self.order.is_some())
@@ -43,58 +43,60 @@ pub fn choose(spec: &FindSpec, keys: KeyOrder, indexes: &[IndexView<'_>]) -> Res
     let by_key = spec
         .condition
         .as_ref()
-        .and_then(|condition| pieces(condition, &E::Key, Domain::Key(keys)));
+        .and_then(|condition| ranges(condition, &E::Key, Domain::Key(keys)));
     let key_order = key_order(&spec.order_by, keys);
-    let keyed = |way, pieces| Access {
-        way,
-        pieces,
+    let keyed = |path, ranges| Access {
+        path,
+        ranges,
         reverse: key_order.unwrap_or(false),
         in_order: key_order.is_some(),
         repeats: false,
     };
     if let Some(points) = by_key
         .as_ref()
-        .filter(|all| all.iter().all(|piece| piece.point))
+        .filter(|all| all.iter().all(|range| range.point))
     {
-        return Ok(keyed(Way::Keys, points.clone()));
+        return Ok(keyed(AccessPath::Keys, points.clone()));
     }
-    let ways = indexes.iter().enumerate();
-    let ways = ways.filter(|(_, index)| index.readable);
-    let mut ways: Vec<Along> = ways
-        .filter_map(|(at, index)| along(spec, at, index))
+    let paths = indexes.iter().enumerate();
+    let paths = paths.filter(|(_, index)| index.readable);
+    let mut paths: Vec<IndexPath> = paths
+        .filter_map(|(at, index)| index_path(spec, at, index))
         .collect();
     // Among equally good indexes the one that was declared first.
-    ways.reverse();
-    let best = ways.into_iter().max_by_key(Along::merit);
+    paths.reverse();
+    let best = paths.into_iter().max_by_key(IndexPath::merit);
     match (best, by_key) {
-        (Some(way), by_key) if way.fixed > 0 || (way.ranged && by_key.is_none()) => Ok(access(way)),
-        (_, Some(ranges)) => Ok(keyed(Way::KeyRange, ranges)),
+        (Some(path), by_key) if path.fixed > 0 || (path.ranged && by_key.is_none()) => {
+            Ok(access(path))
+        }
+        (_, Some(ranges)) => Ok(keyed(AccessPath::KeyRange, ranges)),
         // No row is filtered out, so only as many rows are read as are returned.
         (_, None) if spec.condition.is_none() && spec.limit.is_some() && key_order.is_some() => {
-            Ok(keyed(Way::KeyRange, vec![everything()]))
+            Ok(keyed(AccessPath::KeyRange, vec![everything()]))
         }
-        (Some(way), None)
-            if spec.condition.is_none() && spec.limit.is_some() && way.order.is_some() =>
+        (Some(path), None)
+            if spec.condition.is_none() && spec.limit.is_some() && path.order.is_some() =>
         {
-            Ok(access(way))
+            Ok(access(path))
         }
-        _ if spec.allow_scan => Ok(keyed(Way::Scan, vec![everything()])),
+        _ if spec.allow_scan => Ok(keyed(AccessPath::Scan, vec![everything()])),
         _ => Err(would_scan(spec, indexes)),
     }
 }
 
-fn access(way: Along) -> Access {
+fn access(path: IndexPath) -> Access {
     Access {
-        way: Way::Index(way.index),
-        pieces: way.pieces,
-        reverse: way.order.unwrap_or(false),
-        in_order: way.order.is_some(),
-        repeats: way.repeats,
+        path: AccessPath::Index(path.index),
+        ranges: path.ranges,
+        reverse: path.order.unwrap_or(false),
+        in_order: path.order.is_some(),
+        repeats: path.repeats,
     }
 }
 
-fn everything() -> Piece {
-    Piece {
+fn everything() -> AccessRange {
+    AccessRange {
         from: Vec::new(),
         to: None,
         point: false,
@@ -111,7 +113,7 @@ fn key_order(order_by: &[OrderBy], keys: KeyOrder) -> Option<bool> {
     }
 }
 
-fn along(spec: &FindSpec, index: usize, view: &IndexView<'_>) -> Option<Along> {
+fn index_path(spec: &FindSpec, index: usize, view: &IndexView<'_>) -> Option<IndexPath> {
     let fields: Vec<E> = view
         .spec
         .fields
@@ -119,17 +121,17 @@ fn along(spec: &FindSpec, index: usize, view: &IndexView<'_>) -> Option<Along> {
         .map(|f| f.expr.without_places())
         .collect();
     if view.spec.each {
-        let found = pieces(spec.condition.as_ref()?, &fields[0], Domain::Elements)?;
-        return Some(Along {
+        let found = ranges(spec.condition.as_ref()?, &fields[0], Domain::Elements)?;
+        return Some(IndexPath {
             index,
             repeats: found.len() > 1,
             order: spec.order_by.is_empty().then_some(false),
-            pieces: found,
+            ranges: found,
             fixed: 1,
             ranged: false,
         });
     }
-    let mut all = vec![Piece {
+    let mut all = vec![AccessRange {
         from: Vec::new(),
         to: None,
         point: true,
@@ -139,13 +141,13 @@ fn along(spec: &FindSpec, index: usize, view: &IndexView<'_>) -> Option<Along> {
     let (mut fixed, mut single, mut ranged) = (0, 0, false);
     for field in &fields {
         let condition = spec.condition.as_ref();
-        let Some(found) = condition.and_then(|c| pieces(c, field, Domain::Field)) else {
+        let Some(found) = condition.and_then(|c| ranges(c, field, Domain::Field)) else {
             break;
         };
-        if all.len() * found.len() > MOST_PIECES {
+        if all.len() * found.len() > MOST_RANGES {
             break;
         }
-        let points = found.iter().all(|piece| piece.point);
+        let points = found.iter().all(|range| range.point);
         all = product(&all, &found);
         if !points {
             ranged = true;
@@ -157,16 +159,16 @@ fn along(spec: &FindSpec, index: usize, view: &IndexView<'_>) -> Option<Along> {
         fixed += 1;
     }
     if fixed == 0 && !ranged {
-        all = vec![Piece {
+        all = vec![AccessRange {
             from: vec![ordered::NULL],
             to: None,
             point: false,
         }];
     }
-    Some(Along {
+    Some(IndexPath {
         index,
         order: order(&spec.order_by, &fields, single),
-        pieces: all,
+        ranges: all,
         fixed,
         ranged,
         repeats: false,
@@ -174,7 +176,7 @@ fn along(spec: &FindSpec, index: usize, view: &IndexView<'_>) -> Option<Along> {
 }
 
 /// Combines the ranges of leading fields with those of the next field.
-fn product(front: &[Piece], back: &[Piece]) -> Vec<Piece> {
+fn product(front: &[AccessRange], back: &[AccessRange]) -> Vec<AccessRange> {
     let mut all = Vec::with_capacity(front.len() * back.len());
     for a in front {
         for b in back {
@@ -182,7 +184,7 @@ fn product(front: &[Piece], back: &[Piece]) -> Vec<Piece> {
                 Some(to) => Some([a.from.as_slice(), to].concat()),
                 None => behind(&a.from),
             };
-            all.push(Piece {
+            all.push(AccessRange {
                 from: [a.from.as_slice(), &b.from].concat(),
                 to,
                 point: b.point,

@@ -1,5 +1,5 @@
-use super::pieces::{Domain, Piece, pieces};
-use super::{Access, FindSpec, IndexView, KeyOrder, Way, choose};
+use super::ranges::{AccessRange, Domain, ranges};
+use super::{Access, AccessPath, FindSpec, IndexView, KeyOrder, choose};
 use crate::expression::Expression;
 use crate::materialized::IndexSpec;
 use proptest::prelude::*;
@@ -63,22 +63,22 @@ fn bytes(values: &[Datum]) -> Vec<u8> {
 fn a_key_needs_no_index() {
     let asked = json!({"where": op("and", op("eq", key(), lit("k")), op("eq", member("city"), lit("Oslo")))});
     let access = chosen(&asked, &[index("by_city", &["city"])]);
-    assert_eq!(access.way, Way::Keys);
-    assert_eq!(access.pieces[0].from, b"k");
+    assert_eq!(access.path, AccessPath::Keys);
+    assert_eq!(access.ranges[0].from, b"k");
     let asked = json!({"where": call("is_in", json!([key(), lit("b"), lit("a")]))});
     let access = chosen(&asked, &[]);
-    assert_eq!((access.way, access.pieces.len()), (Way::Keys, 2));
-    assert_eq!(access.pieces[0].from, b"a");
+    assert_eq!((access.path, access.ranges.len()), (AccessPath::Keys, 2));
+    assert_eq!(access.ranges[0].from, b"a");
 }
 
 #[test]
 fn keys_in_a_range_or_with_a_beginning() {
     let access = chosen(&json!({"where": op("ge", key(), lit("k"))}), &[]);
-    assert_eq!(access.way, Way::KeyRange);
-    assert_eq!(access.pieces[0].from, b"k");
+    assert_eq!(access.path, AccessPath::KeyRange);
+    assert_eq!(access.ranges[0].from, b"k");
     let begins = json!({"op": "str_starts_with", "args": [key()], "text": "user-"});
     let access = chosen(&json!({"where": begins}), &[]);
-    assert_eq!(access.pieces[0].to.as_deref(), Some(&b"user."[..]));
+    assert_eq!(access.ranges[0].to.as_deref(), Some(&b"user."[..]));
 }
 
 #[test]
@@ -89,18 +89,18 @@ fn the_index_with_more_fixed_fields_is_better() {
     ];
     let city = op("eq", member("city"), lit("Oslo"));
     let access = chosen(&json!({"where": city}), &indexes);
-    assert_eq!(access.way, Way::Index(0));
+    assert_eq!(access.path, AccessPath::Index(0));
     let both = op("and", op("lt", lit(30), member("age")), city);
     let access = chosen(&json!({"where": both}), &indexes);
-    assert_eq!(access.way, Way::Index(1));
+    assert_eq!(access.path, AccessPath::Index(1));
     let from = [
         bytes(&[Datum::text("Oslo")]),
         ordered::bytes(&Datum::Int(30)),
     ]
     .concat();
-    assert!(access.pieces[0].from > from);
+    assert!(access.ranges[0].from > from);
     assert_eq!(
-        access.pieces[0].to,
+        access.ranges[0].to,
         Some([bytes(&[Datum::text("Oslo")]), vec![ordered::NUMBER + 1]].concat())
     );
 }
@@ -126,7 +126,7 @@ fn an_index_gives_the_order_or_rows_are_sorted() {
     let two = call("is_in", json!([member("city"), lit("Oslo"), lit("Bergen")]));
     let asked = json!({"where": two, "order_by": [{"expr": member("age")}]});
     let access = chosen(&asked, &indexes);
-    assert!(!access.in_order && access.pieces.len() == 2);
+    assert!(!access.in_order && access.ranges.len() == 2);
 }
 
 #[test]
@@ -134,10 +134,13 @@ fn the_first_rows_of_an_index_are_no_scan() {
     let indexes = [index("by_age", &["age"])];
     let by_age = json!([{"expr": member("age"), "down": true}]);
     let access = chosen(&json!({"order_by": by_age, "limit": 10}), &indexes);
-    assert_eq!((access.way, access.in_order), (Way::Index(0), true));
-    assert_eq!(access.pieces[0].from, [ordered::NULL]);
+    assert_eq!((access.path, access.in_order), (AccessPath::Index(0), true));
+    assert_eq!(access.ranges[0].from, [ordered::NULL]);
     assert!(try_choose(&json!({"order_by": by_age}), &indexes).is_err());
-    assert_eq!(chosen(&json!({"limit": 10}), &indexes).way, Way::KeyRange);
+    assert_eq!(
+        chosen(&json!({"limit": 10}), &indexes).path,
+        AccessPath::KeyRange
+    );
 }
 
 #[test]
@@ -145,13 +148,13 @@ fn elements_of_lists() {
     let has = |tag: &str| call("list_contains", json!([member("tags"), lit(tag)]));
     let indexes = [tags()];
     let access = chosen(&json!({"where": has("a")}), &indexes);
-    assert_eq!((access.way, access.repeats), (Way::Index(0), false));
+    assert_eq!((access.path, access.repeats), (AccessPath::Index(0), false));
     // Two elements of one list: only one of them selects rows.
     let access = chosen(&json!({"where": op("and", has("a"), has("b"))}), &indexes);
-    assert_eq!(access.pieces.len(), 1);
-    assert_eq!(access.pieces[0].from, bytes(&[Datum::text("a")]));
+    assert_eq!(access.ranges.len(), 1);
+    assert_eq!(access.ranges[0].from, bytes(&[Datum::text("a")]));
     let access = chosen(&json!({"where": op("or", has("a"), has("b"))}), &indexes);
-    assert_eq!((access.pieces.len(), access.repeats), (2, true));
+    assert_eq!((access.ranges.len(), access.repeats), (2, true));
 }
 
 #[test]
@@ -171,7 +174,7 @@ fn what_would_scan_says_which_index_helps() {
         .to_string();
     assert!(error.contains("each=True"), "{error}");
     let allowed = json!({"where": city.clone(), "allow_scan": true});
-    assert_eq!(chosen(&allowed, &[]).way, Way::Scan);
+    assert_eq!(chosen(&allowed, &[]).path, AccessPath::Scan);
     let building = index("by_city", &["city"]);
     let view = IndexView {
         spec: &building,
@@ -189,7 +192,7 @@ fn an_alternative_without_index_is_none() {
     let indexes = [index("by_city", &["city"])];
     let city = |name: &str| op("eq", member("city"), lit(name));
     let access = chosen(&json!({"where": op("or", city("a"), city("b"))}), &indexes);
-    assert_eq!(access.pieces.len(), 2);
+    assert_eq!(access.ranges.len(), 2);
     let other = op("or", city("a"), op("eq", member("name"), lit("x")));
     assert!(try_choose(&json!({"where": other}), &indexes).is_err());
 }
@@ -198,14 +201,14 @@ fn an_alternative_without_index_is_none() {
 fn whole_keys_below_zero_stand_behind() {
     let of = |asked: Value| {
         let condition: Expression = serde_json::from_value(asked).unwrap();
-        pieces(
+        ranges(
             &condition,
             &Expression::Key,
             Domain::Key(KeyOrder::Whole(8)),
         )
         .unwrap()
     };
-    let holds = |found: &[Piece], n: i64| {
+    let holds = |found: &[AccessRange], n: i64| {
         let bytes = n.to_be_bytes();
         found.iter().any(|p| {
             p.from.as_slice() <= &bytes[..] && p.to.as_deref().is_none_or(|to| &bytes[..] < to)
@@ -334,7 +337,7 @@ proptest! {
     fn what_meets_a_condition_lies_in_its_pieces(condition in condition()) {
         let parsed: Expression = serde_json::from_value(condition.clone()).unwrap();
         let field: Expression = serde_json::from_value(member("f")).unwrap();
-        let Some(found) = pieces(&parsed, &field, Domain::Field) else {
+        let Some(found) = ranges(&parsed, &field, Domain::Field) else {
             return Ok(());
         };
         for pair in found.windows(2) {

@@ -1,4 +1,4 @@
-use crate::Fork;
+use crate::Delivery;
 use crate::testing::{compiled, stream, udf};
 use serde_json::json;
 
@@ -9,22 +9,22 @@ fn branches_that_stay_apart_take_batches() {
         {"op": "to", "from": 0, "topic": "a"},
         {"op": "to", "from": 0, "topic": "b"},
     ]));
-    assert_eq!(plan.nodes[0].fork, Fork::Batch);
+    assert_eq!(plan.nodes[0].fork, Delivery::Batch);
     assert!(!plan.stages[0].foreign && plan.stages[0].independent_entries);
 }
 
 #[test]
 fn branches_that_meet_in_a_topic_or_a_node_go_record_by_record() {
     let sinks = json!([stream(), {"op": "to", "from": 0, "topic": "a"}, {"op": "to", "from": 0, "topic": "a"}]);
-    assert_eq!(compiled(&sinks).nodes[0].fork, Fork::Record);
+    assert_eq!(compiled(&sinks).nodes[0].fork, Delivery::Record);
     let merge = json!([
         stream(),
         {"op": "peek", "from": 0, "function": udf()},
         {"op": "merge", "from": 0, "other": 1},
     ]);
     let plan = compiled(&merge);
-    assert_eq!(plan.nodes[0].fork, Fork::Record);
-    assert_eq!(plan.nodes[1].fork, Fork::Batch);
+    assert_eq!(plan.nodes[0].fork, Delivery::Record);
+    assert_eq!(plan.nodes[1].fork, Delivery::Batch);
     assert!(plan.nodes[1].foreign && plan.stages[0].foreign && !plan.nodes[0].foreign);
 }
 
@@ -55,13 +55,13 @@ fn a_branch_that_reads_what_another_one_writes_sees_records_in_turn() {
         {"op": "reduce", "from": 1, "function": udf(), "materialized": {"store": "r"}},
         {"op": "left_join", "from": 0, "other": 2, "function": udf()},
     ]));
-    assert_eq!(plan.nodes[0].fork, Fork::Record);
+    assert_eq!(plan.nodes[0].fork, Delivery::Record);
     // Tables of different topics: the sources may not be grouped, but each processes batches.
     let plan = compiled(&json!([
         table("l"), table("r"), {"op": "join", "from": 0, "other": 1, "function": udf()},
     ]));
     assert!(!plan.stages[0].independent_entries);
-    assert!(plan.nodes.iter().all(|n| n.fork == Fork::Batch));
+    assert!(plan.nodes.iter().all(|n| n.fork == Delivery::Batch));
 }
 
 #[test]
@@ -71,14 +71,14 @@ fn a_store_that_is_read_below_its_writer_is_written_record_by_record() {
         {"op": "map_values", "from": 0, "function": udf()},
         {"op": "join", "from": 0, "other": 1, "function": udf()},
     ]));
-    assert_eq!(plan.nodes[0].fork, Fork::Batch);
-    assert_eq!(plan.nodes[1].fork, Fork::Record);
+    assert_eq!(plan.nodes[0].fork, Delivery::Batch);
+    assert_eq!(plan.nodes[1].fork, Delivery::Record);
     // A table that is read in a later stage is no conflict.
     let plan = compiled(&json!([
         table("l"), table("r"),
         {"op": "join", "from": 0, "other": 1, "function": udf(), "foreign_key": udf(), "name": "fk", "materialized": {"value": "string"}},
     ]));
-    assert!(plan.nodes.iter().all(|n| n.fork == Fork::Batch));
+    assert!(plan.nodes.iter().all(|n| n.fork == Delivery::Batch));
 }
 
 #[test]
@@ -91,15 +91,15 @@ fn a_processor_whose_store_is_touched_below_takes_records_in_turn() {
         process(0, json!(["s"])),
         process(2, json!(["s"]))
     ]));
-    assert_eq!(shared.nodes[1].fork, Fork::Record);
-    assert_eq!(shared.nodes[0].fork, Fork::Batch);
+    assert_eq!(shared.nodes[1].fork, Delivery::Record);
+    assert_eq!(shared.nodes[0].fork, Delivery::Batch);
     let alone = compiled(&json!([
         stream(),
         store,
         process(0, json!(["s"])),
         process(2, json!([]))
     ]));
-    assert_eq!(alone.nodes[1].fork, Fork::Batch);
+    assert_eq!(alone.nodes[1].fork, Delivery::Batch);
     assert!(alone.nodes[1].foreign);
 }
 
@@ -107,6 +107,6 @@ fn a_processor_whose_store_is_touched_below_takes_records_in_turn() {
 fn a_topic_that_a_function_chooses_may_be_any() {
     let sinks = json!([stream(), {"op": "to", "from": 0, "topic": "a"}, {"op": "to", "from": 0, "topic_function": udf()}]);
     let plan = compiled(&sinks);
-    assert_eq!(plan.nodes[0].fork, Fork::Record);
+    assert_eq!(plan.nodes[0].fork, Delivery::Record);
     assert!(plan.nodes[2].foreign && !plan.nodes[1].foreign);
 }

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::walk::Walk;
+use super::exchange_path::ExchangePath;
 use super::{Built, StageBuilder, highest};
 use crate::aggregation::{emit_of, idle_of, members, window_of};
 use crate::check::Kind;
@@ -46,15 +46,15 @@ impl StageBuilder<'_> {
         // Stream time over all lanes decides which records are late, so all records must be known first.
         let timed = matches!(&window, Some(window) if !matches!(window, Window::Count { .. }));
         let (store, key) = self.store(i);
-        let straight = self.is_straight(&members, window, from);
-        let timed = timed && !straight || self.keeps_versions(store);
+        let source_fed = self.is_source_fed(&members, window, from);
+        let timed = timed && !source_fed || self.keeps_versions(store);
         let stage = members
             .iter()
             .map(|(m, _)| highest(&self.built[*m]) + u16::from(timed || self.shape.rekeyed[*m]))
             .max()
             .expect("there is a grouped stream");
         let stage = self.at_least(i, stage);
-        self.straight |= straight && stage == 0;
+        self.source_fed |= source_fed && stage == 0;
         let positions = matches!(window, Some(Window::Count { .. })).then(|| self.positions(i));
         let shared = Shared {
             store,
@@ -74,14 +74,14 @@ impl StageBuilder<'_> {
             let name = self.exchange_name(i, slot);
             // The exchange is created before the node that it leads to.
             let last = self.exchange(
-                &Walk {
+                &ExchangePath {
                     alone: None,
                     of: member,
                     parents: &parents,
                     name: &name,
                     key: &by,
                     // Without a repartition topic it is the operator that drops null keys.
-                    keep_null: self.relaxed[i] || !self.shape.rekeyed[member],
+                    keep_null: self.keeps_null_keys[i] || !self.shape.rekeyed[member],
                     ahead: !self.shape.rekeyed[member],
                 },
                 stage,
@@ -123,7 +123,7 @@ impl StageBuilder<'_> {
     /// Whether a window gets exactly the records of one source that have a key. Then dispatch determines
     /// how they advance its time, and no stage boundary is needed before it. Windows that emit when they
     /// close need one anyway: a record of another lane may close them.
-    fn is_straight(
+    fn is_source_fed(
         &self,
         members: &[(usize, Option<Function>)],
         window: Option<Window>,
@@ -159,8 +159,8 @@ impl StageBuilder<'_> {
             | Call::GlobalStore { topic, .. } => topics.contains(topic),
             _ => false,
         });
-        !self.guarded
-            && !source.on_error.as_ref().is_some_and(Handler::may_leave_out)
+        !self.with_window_boundary
+            && !source.on_error.as_ref().is_some_and(Handler::may_drop)
             && shared.count() == 1
             && emit_of(self.plan, from) != Emit::OnWindowClose
             && idle_of(self.plan, from).is_none()
@@ -244,7 +244,7 @@ impl StageBuilder<'_> {
             .expect("a missing serde is a finding");
         let name = self.exchange_name(i, 0);
         let last = self.exchange(
-            &Walk {
+            &ExchangePath {
                 alone: None,
                 of: group,
                 parents: &parents,

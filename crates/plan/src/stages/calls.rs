@@ -3,7 +3,7 @@
 //! Takes a call with an async function, creates its node once, in the highest stage of its parents. If
 //! the stream is re-keyed, the node follows an exchange, so that all calls of a key start in one lane.
 
-use super::walk::Walk;
+use super::exchange_path::ExchangePath;
 use super::{Built, StageBuilder, highest};
 use crate::logical::Call;
 use crate::op::Form;
@@ -33,13 +33,13 @@ impl StageBuilder<'_> {
         });
         let parents = self.built[from].clone();
         let stage = highest(&parents) + u16::from(self.shape.rekeyed[from]);
-        let walk = self.exchange_name(i, 0);
+        let name = self.exchange_name(i, 0);
         let last = self.exchange(
-            &Walk {
+            &ExchangePath {
                 alone: None,
                 of: from,
                 parents: &parents,
-                name: &walk,
+                name: &name,
                 key: &key,
                 keep_null: true,
                 ahead: !self.shape.rekeyed[from],

@@ -3,8 +3,8 @@
 //! Takes two tables, creates the nodes that subscribe, answer, and join the answers. Subscriptions are
 //! sent to the lane of the foreign key, answers back to the lane of the left key.
 
+use super::exchange_path::ExchangePath;
 use super::tables::kind_of;
-use super::walk::Walk;
 use super::{Built, StageBuilder, highest};
 use crate::logical::Joining;
 use crate::physical::Op;
@@ -25,7 +25,7 @@ impl StageBuilder<'_> {
         // Created first: a table that is joined with itself notifies its subscribers of a new value
         // before it subscribes again, as in Kafka Streams, where only the subscription is sent through a
         // topic.
-        let climbed = self.climb(j.other, &format!("{}-exchange", names.notify), stage);
+        let exchanged = self.exchange_up(j.other, &format!("{}-exchange", names.notify), stage);
         let join = u32::try_from(i).unwrap_or(u32::MAX);
         let subscribe = Op::ForeignSubscribe {
             kind,
@@ -38,7 +38,7 @@ impl StageBuilder<'_> {
         };
         let subscribed = self.each(i, &[left], &names.register, &subscribe);
         let asked = self.exchange(
-            &Walk {
+            &ExchangePath {
                 alone: None,
                 of: i,
                 parents: &subscribed,
@@ -49,7 +49,7 @@ impl StageBuilder<'_> {
             },
             stage,
         );
-        let store = self.waiting(i, &names.store.0, names.store.1, true);
+        let store = self.buffer_store(i, &names.store.0, names.store.1, true);
         let answer = Op::ForeignAnswer {
             store,
             kind,
@@ -65,7 +65,7 @@ impl StageBuilder<'_> {
             foreign,
         };
         let notify = self.add(i, &names.notify, stage, &notify);
-        self.arrive(notify, &right, climbed);
+        self.arrive(notify, &right, exchanged);
         let back = Op::Exchange {
             to: vec![],
             stage: StageId(stage + 1),

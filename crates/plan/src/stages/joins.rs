@@ -1,11 +1,11 @@
 //! Joins.
 //!
 //! Takes the two sides of a join, creates its nodes. If both sides write, they run in one stage: the
-//! lower one is lifted by exchanges. The table of a stream-table join is not exchanged: it is read by
+//! lower one is raised by exchanges. The table of a stream-table join is not exchanged: it is read by
 //! key.
 
+use super::exchange_path::ExchangePath;
 use super::tables::kind_of;
-use super::walk::Walk;
 use super::{Built, StageBuilder, highest};
 use crate::check::Kind;
 use crate::logical::Joining;
@@ -74,18 +74,18 @@ impl StageBuilder<'_> {
         let pending = names
             .pending
             .as_ref()
-            .map(|name| self.waiting(i, name, names.named, j.logged));
+            .map(|name| self.buffer_store(i, name, names.named, j.logged));
         let clock = self.clock(&names.stores[0]);
         let mut last: Vec<Option<NodeId>> = Vec::new();
         for (slot, &stream) in streams.iter().enumerate() {
             last.push(self.exchange(
-                &Walk {
+                &ExchangePath {
                     alone: None,
                     of: stream,
                     parents: &self.built[stream].clone(),
                     name: &self.exchange_name(i, slot),
                     key: &serdes.key,
-                    keep_null: self.relaxed[i] || !self.shape.rekeyed[stream],
+                    keep_null: self.keeps_null_keys[i] || !self.shape.rekeyed[stream],
                     ahead: !self.shape.rekeyed[stream],
                 },
                 stage,
@@ -128,7 +128,7 @@ impl StageBuilder<'_> {
             None => (None, None),
             Some(_) => {
                 let (name, named) = self.store_name(i);
-                let buffer = self.waiting(i, &name, named, j.logged);
+                let buffer = self.buffer_store(i, &name, named, j.logged);
                 (Some(buffer), Some(self.clock(&name)))
             }
         };
@@ -152,13 +152,13 @@ impl StageBuilder<'_> {
             return self.each(i, &[parents], name, &op);
         }
         let last = self.exchange(
-            &Walk {
+            &ExchangePath {
                 alone: None,
                 of: j.from,
                 parents: &parents,
                 name: &self.exchange_name(i, 0),
                 key: &serdes.key,
-                keep_null: self.relaxed[i] || !rekeyed,
+                keep_null: self.keeps_null_keys[i] || !rekeyed,
                 ahead: !rekeyed,
             },
             stage,
@@ -197,7 +197,7 @@ impl StageBuilder<'_> {
         let stage = self.at_least(i, stage);
         let mut last: Vec<Option<NodeId>> = Vec::new();
         for (slot, &table) in tables.iter().enumerate() {
-            last.push(self.climb(
+            last.push(self.exchange_up(
                 table,
                 &format!("{}-exchange", self.names.parts[i][slot]),
                 stage,
@@ -244,11 +244,11 @@ impl StageBuilder<'_> {
             .any(|store| stores.contains(&store))
     }
 
-    /// Exchanges that lift a table's updates to the stage in which they are needed.
-    pub(super) fn climb(&mut self, table: usize, name: &str, stage: u16) -> Option<NodeId> {
+    /// Exchanges that raise a table's updates to the stage in which they are needed.
+    pub(super) fn exchange_up(&mut self, table: usize, name: &str, stage: u16) -> Option<NodeId> {
         let key = self.table_key(table);
         self.exchange(
-            &Walk {
+            &ExchangePath {
                 alone: None,
                 of: table,
                 parents: &self.built[table].clone(),

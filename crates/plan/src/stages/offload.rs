@@ -7,8 +7,8 @@
 #[cfg(test)]
 mod tests;
 
+use super::exchange_path::ExchangePath;
 use super::stores::raw;
-use super::walk::Walk;
 use super::{Built, StageBuilder, highest, index, number};
 use crate::logical::Call;
 use crate::offloading::Offloading;
@@ -32,7 +32,7 @@ impl StageBuilder<'_> {
         // the written ones.
         let walks = self.shape.rekeyed[o.from] || serdes.key.is_custom();
         let stage = highest(&records) + u16::from(walks);
-        let source = self.answers(i, o);
+        let source = self.response_source(i, o);
         let sink = SinkId(number(self.out.sinks.len()));
         self.out.sinks.push(Sink {
             id: sink,
@@ -47,7 +47,7 @@ impl StageBuilder<'_> {
         });
         let mut last = Vec::new();
         for (slot, (of, parents)) in [(o.from, &records), (i, &source)].into_iter().enumerate() {
-            let walk = Walk {
+            let path = ExchangePath {
                 alone: None,
                 of,
                 parents,
@@ -57,7 +57,7 @@ impl StageBuilder<'_> {
                 keep_null: true,
                 ahead: slot == 1 || !self.shape.rekeyed[o.from],
             };
-            last.push(self.exchange(&walk, stage));
+            last.push(self.exchange(&path, stage));
         }
         let store = self.parking_lot(i, o);
         let op = Op::Offload {
@@ -74,7 +74,7 @@ impl StageBuilder<'_> {
             instead_of_error: o.instead_of_error.clone(),
             timeout_handler: o.timeout_handler.clone(),
             max_parked: o.max_parked,
-            feeders: self.feeders(o.from),
+            feeders: self.input_sources(o.from),
         };
         let own = self.add(i, &names.node[i], stage, &op);
         self.arrive(own, &records, last[0]);
@@ -93,7 +93,7 @@ impl StageBuilder<'_> {
         Built::from([(stage, result)])
     }
 
-    fn answers(&mut self, i: usize, o: &Offloading) -> Built {
+    fn response_source(&mut self, i: usize, o: &Offloading) -> Built {
         let name = self.names.source[i].clone().unwrap_or_default();
         let key = self.serdes.offload[i].as_ref().map(|s| s.key.clone());
         let source = SourceId(number(self.out.sources.len()));
@@ -142,7 +142,7 @@ impl StageBuilder<'_> {
 
     /// The sources that a stream is read from. Sources of responses to other offloads are not included,
     /// because records that wait for those are already parked.
-    fn feeders(&self, of: usize) -> Vec<SourceId> {
+    fn input_sources(&self, of: usize) -> Vec<SourceId> {
         let (mut open, mut seen, mut found) = (vec![of], BTreeSet::new(), BTreeSet::new());
         while let Some(at) = open.pop() {
             let at = self.shape.same[at];

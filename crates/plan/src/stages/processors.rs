@@ -4,7 +4,7 @@
 //! runs where its records are; one with stores runs once, in the lane of the key, and all that share a
 //! store run in one stage.
 
-use super::walk::Walk;
+use super::exchange_path::ExchangePath;
 use super::{Built, StageBuilder, highest};
 use crate::check::Kind;
 use crate::logical::Call;
@@ -53,7 +53,7 @@ impl StageBuilder<'_> {
                 let walks = self.shape.rekeyed[f] && !low_level && key.is_some();
                 highest(built) + u16::from(walks)
             })
-            .chain(self.lifted.get(&i).copied())
+            .chain(self.min_stage.get(&i).copied())
             .max()
             .expect("a processor has a parent");
         let key = key.unwrap_or_else(|| crate::spec::SerdeSpec::Builtin("json".into()));
@@ -61,7 +61,7 @@ impl StageBuilder<'_> {
         let mut last = Vec::new();
         for (&of, parents) in from.iter().zip(&parents) {
             last.push(self.exchange(
-                &Walk {
+                &ExchangePath {
                     alone: None,
                     of,
                     parents,
@@ -155,10 +155,10 @@ impl StageBuilder<'_> {
         found
     }
 
-    /// Lifts a table to the stage of the streams that look it up, and of the subscriptions by foreign
-    /// key that read it, unless the reader depends on the table, or is lifted by a join that does.
-    fn lift_tables(&self, lifted: &mut BTreeMap<usize, u16>) {
-        let mut lifts = Vec::new();
+    /// Raises a table to the stage of the streams that look it up, and of the subscriptions by foreign
+    /// key that read it, unless the reader depends on the table, or is raised by a join that does.
+    fn raise_tables(&self, min_stage: &mut BTreeMap<usize, u16>) {
+        let mut raises = Vec::new();
         for (i, node) in self.plan.nodes.iter().enumerate() {
             let Some(j) = node.call.joining() else {
                 continue;
@@ -171,43 +171,43 @@ impl StageBuilder<'_> {
                 }
                 _ => continue,
             };
-            self.lift_table(j.other, j.from, stage, lifted, &mut lifts);
+            self.raise_table(j.other, j.from, stage, min_stage, &mut raises);
         }
     }
 
-    /// Lifts a table with the tables it is made of: a join of tables reads both where it runs. `lifts`:
-    /// tables, each with the call that lifts it.
-    fn lift_table(
+    /// Raises a table with the tables it is made of: a join of tables reads both where it runs. `raises`:
+    /// tables, each with the call that raises it.
+    fn raise_table(
         &self,
         table: usize,
         by: usize,
         stage: u16,
-        lifted: &mut BTreeMap<usize, u16>,
-        lifts: &mut Vec<(usize, usize)>,
+        min_stage: &mut BTreeMap<usize, u16>,
+        raises: &mut Vec<(usize, usize)>,
     ) {
         for table in self.keepers(table) {
-            if self.depends_on(by, table, lifts) {
+            if self.depends_on(by, table, raises) {
                 continue;
             }
-            lifts.push((table, by));
+            raises.push((table, by));
             if highest(&self.built[table]) >= stage {
                 continue;
             }
-            lifted.insert(table, stage);
+            min_stage.insert(table, stage);
             if self.plan.nodes[table]
                 .call
                 .joining()
                 .is_some_and(|j| j.foreign_key.is_none())
             {
                 for from in self.plan.nodes[table].call.inputs() {
-                    self.lift_table(from, by, stage, lifted, lifts);
+                    self.raise_table(from, by, stage, min_stage, raises);
                 }
             }
         }
     }
 
-    /// Whether a call depends on another one, directly or through a call that lifts one of its inputs.
-    fn depends_on(&self, i: usize, other: usize, lifts: &[(usize, usize)]) -> bool {
+    /// Whether a call depends on another one, directly or through a call that raises one of its inputs.
+    fn depends_on(&self, i: usize, other: usize, raises: &[(usize, usize)]) -> bool {
         let (mut open, mut seen) = (vec![i], BTreeSet::new());
         while let Some(at) = open.pop() {
             if at == other {
@@ -215,7 +215,7 @@ impl StageBuilder<'_> {
             }
             if seen.insert(at) {
                 open.extend(self.plan.nodes[at].call.inputs());
-                let by = lifts.iter().filter(|(table, _)| *table == at);
+                let by = raises.iter().filter(|(table, _)| *table == at);
                 open.extend(by.map(|(_, by)| by));
             }
         }
@@ -223,7 +223,7 @@ impl StageBuilder<'_> {
     }
 
     /// The error if no stage is found: processors that share a store are on both sides of a re-keying.
-    pub(super) fn circle(&self, lifted: &BTreeMap<usize, u16>) -> Error {
+    pub(super) fn cycle_error(&self, min_stage: &BTreeMap<usize, u16>) -> Error {
         let stores_of = |i: usize| match &self.plan.nodes[i].call {
             Call::Process { stores, .. } | Call::ProcessValues { stores, .. } => stores.as_slice(),
             _ => &[],
@@ -232,7 +232,7 @@ impl StageBuilder<'_> {
             let all = 0..self.plan.nodes.len();
             all.filter(|i| stores_of(*i).contains(store)).collect()
         };
-        let mut stores = lifted.keys().flat_map(|i| stores_of(*i));
+        let mut stores = min_stage.keys().flat_map(|i| stores_of(*i));
         let Some(store) = stores.find(|store| users(store).len() > 1) else {
             return Error::topology("tables and streams look into each other in a circle")
                 .hint("split the topology at a topic: write what one side needs, and read it");
@@ -249,9 +249,9 @@ impl StageBuilder<'_> {
 
     /// The processors that must move to a higher stage, because they share a store with one that runs
     /// there.
-    pub(super) fn lift(&self) -> BTreeMap<usize, u16> {
+    pub(super) fn raise_stages(&self) -> BTreeMap<usize, u16> {
         let plan = self.plan;
-        let mut lifted = self.lifted.clone();
+        let mut min_stage = self.min_stage.clone();
         let users: Vec<(usize, &[String])> = plan
             .nodes
             .iter()
@@ -273,10 +273,10 @@ impl StageBuilder<'_> {
                 .max()
                 .expect("it shares a store with itself");
             if shared > highest(&self.built[i]) {
-                lifted.insert(i, shared);
+                min_stage.insert(i, shared);
             }
         }
-        self.lift_tables(&mut lifted);
-        lifted
+        self.raise_tables(&mut min_stage);
+        min_stage
     }
 }

@@ -9,7 +9,7 @@ use crate::logical::Call;
 use crate::materialized::Materialized;
 use crate::physical::Store;
 use crate::spec::SerdeSpec;
-use crate::tables::{is_kept_if_asked, named_store};
+use crate::tables::{is_materialized_on_demand, named_store};
 use crate::window::{Emit, StoreKind};
 use indexmap::IndexSet;
 use stoatflow_core::{RocksDbConfig, StoreId};
@@ -93,7 +93,7 @@ impl StageBuilder<'_> {
         );
         let versioned = matches!(kind, StoreKind::Versioned { .. });
         // Where Kafka Streams has no store, it has no cache either, and forwards each update.
-        let kept = !is_kept_if_asked(call) || self.tables.kept[i];
+        let kept = !is_materialized_on_demand(call) || self.tables.kept[i];
         let id = self.new_store(Store {
             named,
             logged,
@@ -142,13 +142,19 @@ impl StageBuilder<'_> {
     }
 
     /// The store of a table that is materialized only if it has a name.
-    pub(super) fn wished_store(&mut self, i: usize) -> Option<StoreId> {
+    pub(super) fn named_store_of(&mut self, i: usize) -> Option<StoreId> {
         named_store(&self.plan.nodes[i].call)?;
         Some(self.store(i).0)
     }
 
     /// A store that only its operator reads: ordered, in an encoding of that operator.
-    pub(super) fn waiting(&mut self, i: usize, name: &str, named: bool, logged: bool) -> StoreId {
+    pub(super) fn buffer_store(
+        &mut self,
+        i: usize,
+        name: &str,
+        named: bool,
+        logged: bool,
+    ) -> StoreId {
         let upstream_topics = self.topics_above(i);
         self.new_store(Store {
             named,

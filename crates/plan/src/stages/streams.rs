@@ -2,7 +2,7 @@
 //!
 //! Takes calls on streams, creates their nodes: once in each stage that has a parent.
 
-use super::walk::Walk;
+use super::exchange_path::ExchangePath;
 use super::{Built, StageBuilder, highest, number};
 use crate::function::Function;
 use crate::logical::Call;
@@ -163,7 +163,7 @@ impl StageBuilder<'_> {
                 false => format!("{name}-exchange"),
             };
             last.push(self.exchange(
-                &Walk {
+                &ExchangePath {
                     alone: named.then_some((i, slot)),
                     of,
                     parents,
@@ -201,13 +201,13 @@ impl StageBuilder<'_> {
         // For this call only: the user asked for a repartition, even if another exchange exists beside
         // it.
         let last = self.exchange(
-            &Walk {
+            &ExchangePath {
                 alone: None,
                 of: i,
                 parents: &parents,
                 name: &name,
                 key: &key,
-                keep_null: self.relaxed[i],
+                keep_null: self.keeps_null_keys[i],
                 ahead: false,
             },
             stage,
@@ -257,13 +257,15 @@ impl StageBuilder<'_> {
             .expect("deduplicate has one");
         let name = self.exchange_name(i, 0);
         let last = self.exchange(
-            &Walk {
+            &ExchangePath {
                 alone: None,
                 of: from,
                 parents: &parents,
                 name: &name,
                 key: &by,
-                keep_null: function.is_some() || self.relaxed[i] || !self.shape.rekeyed[from],
+                keep_null: function.is_some()
+                    || self.keeps_null_keys[i]
+                    || !self.shape.rekeyed[from],
                 ahead: !self.shape.rekeyed[from],
             },
             stage,

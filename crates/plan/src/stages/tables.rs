@@ -3,7 +3,7 @@
 //! Takes calls on tables, creates their nodes and, for joins, the [`View`] of a table: its store, or a
 //! computation over the stores above it. Nothing is stored twice.
 
-use super::walk::Walk;
+use super::exchange_path::ExchangePath;
 use super::{Built, StageBuilder, highest};
 use crate::check::{Kind, is_versioned};
 use crate::function::Function;
@@ -27,7 +27,7 @@ impl StageBuilder<'_> {
         };
         let stage = self.at_least(i, u16::from(self.keeps_versions(store)));
         let last = self.exchange(
-            &Walk {
+            &ExchangePath {
                 alone: None,
                 of: i,
                 parents: &parents,
@@ -49,9 +49,9 @@ impl StageBuilder<'_> {
         matches!(kind, StoreKind::Versioned { .. })
     }
 
-    /// The stage, but at least the one that the call was lifted to.
+    /// The stage, but at least the one that the call was raised to.
     pub(super) fn at_least(&self, i: usize, stage: u16) -> u16 {
-        stage.max(self.lifted.get(&i).copied().unwrap_or(0))
+        stage.max(self.min_stage.get(&i).copied().unwrap_or(0))
     }
 
     /// The calls whose stores are read when a table is read.
@@ -73,13 +73,13 @@ impl StageBuilder<'_> {
         let stage = self.at_least(i, highest(&parents) + u16::from(walks));
         let name = self.exchange_name(i, 0);
         let last = self.exchange(
-            &Walk {
+            &ExchangePath {
                 alone: None,
                 of: from,
                 parents: &parents,
                 name: &name,
                 key: &key,
-                keep_null: self.relaxed[i],
+                keep_null: self.keeps_null_keys[i],
                 ahead: !self.shape.rekeyed[from],
             },
             stage,
@@ -104,7 +104,7 @@ impl StageBuilder<'_> {
             Call::Filter { function, .. } | Call::FilterNot { function, .. } => Op::TableFilter {
                 function: function.clone(),
                 not: matches!(call, Call::FilterNot { .. }),
-                store: self.wished_store(i),
+                store: self.named_store_of(i),
                 key: self.table_key(i),
                 old,
             },
@@ -113,14 +113,14 @@ impl StageBuilder<'_> {
             } => Op::TableMapValues {
                 function: function.clone(),
                 with_key: *with_key,
-                store: self.wished_store(i),
+                store: self.named_store_of(i),
                 key: self.table_key(i),
                 old,
             },
             Call::TransformValues {
                 processor, stores, ..
             } => {
-                let store = self.wished_store(i);
+                let store = self.named_store_of(i);
                 let stores = self.named_stores(i, stores);
                 Op::TransformValues {
                     processor: ProcessorId(*processor),
@@ -139,7 +139,7 @@ impl StageBuilder<'_> {
             Op::Suppress { until, .. } if *until != Until::Barrier => {
                 self.in_stage(i, from, highest(&self.built[from]) + 1, &op)
             }
-            _ if self.lifted.contains_key(&i) => {
+            _ if self.min_stage.contains_key(&i) => {
                 self.in_stage(i, from, self.at_least(i, highest(&self.built[from])), &op)
             }
             _ => self.each(i, &[self.built[from].clone()], &self.names.node[i], &op),
@@ -174,7 +174,7 @@ impl StageBuilder<'_> {
     fn in_stage(&mut self, i: usize, from: usize, stage: u16, op: &Op) -> Built {
         let parents = self.built[from].clone();
         let name = format!("{}-exchange", self.names.node[i]);
-        let last = self.climb(from, &name, stage);
+        let last = self.exchange_up(from, &name, stage);
         let own = self.add(i, &self.names.node[i], stage, op);
         self.arrive(own, &parents, last);
         Built::from([(stage, own)])
@@ -202,7 +202,7 @@ impl StageBuilder<'_> {
         };
         let (key, value) = self.used(i);
         let (name, named) = self.store_name(i);
-        let store = self.waiting(i, &name, named, *logged);
+        let store = self.buffer_store(i, &name, named, *logged);
         Op::Suppress {
             store,
             key,

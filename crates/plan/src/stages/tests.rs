@@ -1,4 +1,4 @@
-mod circles;
+mod cycles;
 
 use crate::testing::{compiled, ops, stream, udf};
 use crate::{Op, PhysicalPlan, StoreKind};
@@ -113,7 +113,7 @@ fn where_stages_meet_stateless_nodes_are_doubled_and_stores_are_not() {
     // Records from lower and higher stages are merged in the order of the input.
     assert_eq!(ops(&plan, 0).iter().filter(|o| **o == "sink").count(), 0);
     assert_eq!(ops(&plan, 1).iter().filter(|o| **o == "sink").count(), 1);
-    // Not re-keyed: records from below are lifted to the highest stage of the parents.
+    // Not re-keyed: records from below are raised to the highest stage of the parents.
     let b = plan
         .nodes
         .iter()
@@ -214,7 +214,7 @@ fn the_table_of_a_stream_join_is_read_where_the_stream_is() {
         {"op": "join", "from": 4, "other": 1, "function": udf(), "key": "string"},
     ]));
     sound(&plan);
-    // The table is lifted with the stream that is re-keyed, and the other stream with it.
+    // The table is raised with the stream that is re-keyed, and the other stream with it.
     assert_eq!(
         ops(&plan, 1),
         [
@@ -507,7 +507,7 @@ fn a_join_of_tables_knows_whether_they_are_written_in_lower_stages() {
         of("s"), {"op": "select_key", "from": 3, "function": udf()},
         {"op": "to_table", "from": 4, "materialized": kept},
         join(0, 5),
-        // In the stage of the lifted table, but one of the tables that the left side joins is in a lower
+        // In the stage of the raised table, but one of the tables that the left side joins is in a lower
         // one.
         join(6, 5),
         {"op": "filter", "from": 5, "function": udf()},

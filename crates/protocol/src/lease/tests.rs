@@ -1,4 +1,4 @@
-use super::{Hold, Lease};
+use super::{Lease, LeaseHolder};
 use std::time::Duration;
 
 const LEASE: Lease = Lease {
@@ -12,24 +12,24 @@ fn ms(ms: u64) -> Duration {
 
 #[test]
 fn nothing_is_sent_before_the_first_proof() {
-    assert!(Hold::new(LEASE).must_ask(Duration::ZERO));
+    assert!(LeaseHolder::new(LEASE).needs_proof(Duration::ZERO));
 }
 
 #[test]
 fn a_proof_holds_from_the_question_on_and_no_longer_than_the_trust() {
-    let mut hold = Hold::new(LEASE);
+    let mut hold = LeaseHolder::new(LEASE);
     hold.proven(ms(50));
-    assert!(!hold.must_ask(ms(50)));
-    assert!(!hold.must_ask(ms(149)));
-    assert!(hold.must_ask(ms(150)));
+    assert!(!hold.needs_proof(ms(50)));
+    assert!(!hold.needs_proof(ms(149)));
+    assert!(hold.needs_proof(ms(150)));
 }
 
 #[test]
 fn an_older_proof_takes_nothing_away() {
-    let mut hold = Hold::new(LEASE);
+    let mut hold = LeaseHolder::new(LEASE);
     hold.proven(ms(80));
     hold.proven(ms(20));
-    assert!(!hold.must_ask(ms(179)));
+    assert!(!hold.needs_proof(ms(179)));
 }
 
 #[test]
@@ -45,10 +45,10 @@ fn a_newcomer_waits_if_anybody_may_be_at_work() {
 fn the_two_never_work_at_once() {
     for asked in 0..300 {
         for fenced in asked..300 {
-            let mut older = Hold::new(LEASE);
+            let mut older = LeaseHolder::new(LEASE);
             older.proven(ms(asked));
             let works = ms(fenced) + LEASE.patience([true].into_iter());
-            assert!(older.must_ask(works), "asked {asked}, fenced {fenced}");
+            assert!(older.needs_proof(works), "asked {asked}, fenced {fenced}");
         }
     }
 }

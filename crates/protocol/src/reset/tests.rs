@@ -27,14 +27,14 @@ fn to(target: Target, facts: Facts) -> (i64, Why) {
 #[test]
 fn a_partition_goes_where_it_is_asked_to() {
     for (target, expected) in [
-        (Target::Earliest, (10, Why::Asked)),
-        (Target::Latest, (50, Why::Asked)),
-        (Target::At(Offset(10)), (10, Why::Asked)),
-        (Target::At(Offset(33)), (33, Why::Asked)),
-        (Target::At(Offset(50)), (50, Why::Asked)),
-        (Target::Shift(-5), (25, Why::Asked)),
-        (Target::Shift(20), (50, Why::Asked)),
-        (Target::Shift(0), (30, Why::Asked)),
+        (Target::Earliest, (10, Why::Requested)),
+        (Target::Latest, (50, Why::Requested)),
+        (Target::At(Offset(10)), (10, Why::Requested)),
+        (Target::At(Offset(33)), (33, Why::Requested)),
+        (Target::At(Offset(50)), (50, Why::Requested)),
+        (Target::Shift(-5), (25, Why::Requested)),
+        (Target::Shift(20), (50, Why::Requested)),
+        (Target::Shift(0), (30, Why::Requested)),
     ] {
         assert_eq!(to(target.clone(), facts("in")), expected, "{target:?}");
     }
@@ -74,7 +74,7 @@ fn a_partition_goes_where_another_group_is() {
         of_group: of_group.map(Offset),
         ..facts("in")
     };
-    assert_eq!(to(group.clone(), at(Some(20))), (20, Why::Asked));
+    assert_eq!(to(group.clone(), at(Some(20))), (20, Why::Requested));
     assert_eq!(to(group.clone(), at(Some(9))), (10, Why::BeforeBegin));
     assert_eq!(to(group.clone(), at(Some(51))), (50, Why::BehindEnd));
 
@@ -109,7 +109,7 @@ fn times_are_the_brokers_answer_or_the_end() {
     };
     let target = Target::Since(Timestamp(5));
     for (answer, expected) in [
-        (Some(12), (12, Why::Asked)),
+        (Some(12), (12, Why::Requested)),
         (None, (50, Why::NoneThatNew)),
         // For a time after all records, the broker may return the offset of a commit marker.
         (Some(50), (50, Why::NoneThatNew)),
@@ -142,7 +142,7 @@ fn topics_that_are_left_out_keep_their_position_and_global_tables_are_read_whole
     assert_eq!(
         moves.iter().map(shown).collect::<Vec<_>>(),
         [
-            (Some(30), Some(50), Why::Asked),
+            (Some(30), Some(50), Why::Requested),
             (Some(30), Some(10), Why::Global),
             (Some(30), Some(30), Why::Kept),
             (None, None, Why::Kept),

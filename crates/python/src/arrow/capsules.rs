@@ -1,8 +1,8 @@
 //! The C data interface, in capsules: the one place with raw pointers to Arrow's structs.
 //!
-//! Takes a batch and gives its two capsules; takes an object that has the protocol and gives its
-//! batches, when they are what they say. Who takes a struct out of a capsule leaves it empty, as
-//! the protocol says, so that nobody frees it twice.
+//! Exports a batch as two capsules; imports and validates the batches of an object that supports the
+//! protocol. Moving a struct out of a capsule leaves the capsule empty, as the protocol requires, so it
+//! is freed only once.
 
 use super::refused;
 use arrow_array::cast::AsArray;
@@ -22,7 +22,7 @@ const SCHEMA: &std::ffi::CStr = c"arrow_schema";
 const ARRAY: &std::ffi::CStr = c"arrow_array";
 const STREAM: &std::ffi::CStr = c"arrow_array_stream";
 
-/// Schema and columns of a batch. They free themselves if they are not taken.
+/// Schema and columns of a batch. The capsules free them if nobody takes them.
 pub fn give<'py>(
     py: Python<'py>,
     batch: &RecordBatch,
@@ -36,7 +36,7 @@ pub fn give<'py>(
     ))
 }
 
-/// The batches of an object that has the protocol; `None`: it hasn't.
+/// The batches of an object; `None` if it doesn't support the protocol.
 pub fn take(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<RecordBatch>>> {
     let py = object.py();
     if let Some(export) = object.getattr_opt(intern!(py, "__arrow_c_array__"))? {
@@ -65,8 +65,8 @@ fn one(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<
     batch(&make_array(data.map_err(unread)?))
 }
 
-/// What the C data interface said is a batch, looked at before anybody reads it: a view of bytes as
-/// text is made without looking at them, and readers of text rely on it.
+/// Validates an array from the C data interface as a batch. The import makes text views without checking
+/// their bytes, and readers of text rely on valid UTF-8.
 fn batch(array: &ArrayRef) -> PyResult<RecordBatch> {
     let Some(columns) = array.as_struct_opt() else {
         return Err(PyTypeError::new_err(format!(

@@ -1,6 +1,7 @@
-//! What a store holds, batch by batch, for Python.
+//! The rows of a store as Arrow batches for Python.
 //!
-//! Takes a question, gives columns over the C data interface. Reading waits with the interpreter detached.
+//! Takes a store request, returns columns over the C data interface. Reads with the interpreter
+//! detached.
 
 use super::{ArrowBatch, capsules};
 use crate::errors::to_py_err;
@@ -27,7 +28,7 @@ impl StoreBatches {
 
 #[pymethods]
 impl StoreBatches {
-    /// The next batch; `None`: that was all.
+    /// The next batch; `None` after the last one.
     fn next(&self, py: Python<'_>) -> PyResult<Option<ArrowBatch>> {
         let next = py.detach(|| self.batches.lock().next_batch());
         let next = next.map_err(to_py_err)?;
@@ -41,7 +42,7 @@ impl StoreBatches {
     }
 }
 
-/// A question about a store; the columns of its values come as JSON.
+/// A request for a store's rows; `schema` holds the columns of its values as JSON.
 pub fn question(store: &str, schema: Option<&str>, max_rows: usize) -> PyResult<StoreRequest> {
     let schema = schema.map(serde_json::from_str).transpose();
     Ok(StoreRequest {

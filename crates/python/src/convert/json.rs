@@ -1,10 +1,11 @@
-//! Python objects to JSON text, without a Python-level encoder in between. The way back: [`crate::lazy`].
+//! Encodes Python objects as JSON text, without a Python-level encoder. [`crate::lazy`] decodes.
 
 use crate::errors::PyCause;
 use crate::lazy;
 use crate::steady::steady;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use stoatflow_core::{Bytes, Error, Result};
 
 /// Compact JSON text of a Python object.
@@ -14,21 +15,21 @@ pub fn write(object: &Bound<'_, PyAny>) -> Result<Bytes> {
     Ok(out.into())
 }
 
-/// Deeper values are almost surely cycles; Python's own encoder stops at its recursion limit too.
+/// Deeper values are almost surely cycles; Python's own encoder also stops at its recursion limit.
 const MAX_DEPTH: usize = 200;
 
-/// What has no form.
+/// The error for a value that JSON can't represent.
 pub fn refused(what: &str) -> Error {
     Error::serde(format!("JSON has no form for {what}"))
         .hint("return dicts, lists, text, numbers, booleans and None, or use a serde of your own")
 }
 
-/// A text with its quotes.
+/// Writes a text with its quotes.
 pub fn write_text(text: &str, out: &mut Vec<u8>) -> Result<()> {
     serde_json::to_writer(out, text).map_err(|e| refused("a text").caused_by(e))
 }
 
-/// As [`write`], at the end of `out`.
+/// Like [`write`], but appends to `out`.
 pub fn write_into(object: &Bound<'_, PyAny>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
     if depth > MAX_DEPTH {
         return Err(
@@ -80,6 +81,8 @@ pub fn write_into(object: &Bound<'_, PyAny>, out: &mut Vec<u8>, depth: usize) ->
         write_items(tuple.iter(), out, depth)?;
     } else if let Some(done) = lazy::write(object, out, depth) {
         done?;
+    } else if let Some(text) = typed(object)? {
+        out.extend_from_slice(text.as_bytes());
     } else {
         let name = object.get_type().qualname().map_or_else(
             |_| "an object".to_owned(),
@@ -88,6 +91,17 @@ pub fn write_into(object: &Bound<'_, PyAny>, out: &mut Vec<u8>, depth: usize) ->
         return Err(refused(&name));
     }
     Ok(())
+}
+
+static TEXT_OF: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// The text of an object whose type has known fields: a dataclass, a pydantic model.
+fn typed<'py>(object: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyBytes>>> {
+    let text = TEXT_OF
+        .import(object.py(), "stoatflow.serdes.typed", "text_of")
+        .and_then(|text_of| text_of.call1((object,)))
+        .and_then(|text| Ok(text.extract()?));
+    text.map_err(|e| refused("an object").caused_by(PyCause::new(e)))
 }
 
 fn write_items<'py>(

@@ -1,6 +1,6 @@
 //! Messages of generated Protobuf classes.
 //!
-//! Never imports the package `protobuf`: a user who has messages has it.
+//! Never imports the package `protobuf`: if there are messages, the user has imported it.
 
 use super::to_py;
 use crate::errors::{PyCause, to_py_err};
@@ -10,7 +10,7 @@ use pyo3::types::{IntoPyDict, PyBytes};
 use stoatflow_core::{Bytes, Datum, Error, Opaque, Result};
 use stoatflow_formats::protobuf::{ProtobufValue, Serialized};
 
-/// A message of the user's class, if that is what functions get for this value.
+/// A message of the user's class, if functions receive this value as one.
 pub fn message<'py>(py: Python<'py>, value: &dyn Opaque) -> PyResult<Option<Bound<'py, PyAny>>> {
     let Some(value) = value.as_any().downcast_ref::<ProtobufValue>() else {
         return Ok(None);
@@ -21,7 +21,7 @@ pub fn message<'py>(py: Python<'py>, value: &dyn Opaque) -> PyResult<Option<Boun
     }
 }
 
-/// What a message of a generated class is written as; `None`: it is something else.
+/// The serialized form of a message of a generated class; `None` for any other object.
 pub fn serialized(object: &Bound<'_, PyAny>) -> Result<Option<Datum>> {
     let py = object.py();
     let class = object.get_type();
@@ -33,7 +33,7 @@ pub fn serialized(object: &Bound<'_, PyAny>) -> Result<Option<Datum>> {
     else {
         return Ok(None);
     };
-    // Equal messages shall be equal bytes, as far as Protobuf goes.
+    // Equal messages must have equal bytes, as far as Protobuf guarantees it.
     let written = [("deterministic", true)]
         .into_py_dict(py)
         .and_then(|options| write.call((), Some(&options)))

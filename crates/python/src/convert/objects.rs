@@ -1,4 +1,4 @@
-//! Plain dicts and lists of a value that has a schema.
+//! Builds plain dicts and lists from a value that has a schema.
 
 use crate::errors::to_py_err;
 use crate::lazy;

@@ -1,7 +1,7 @@
 //! Python objects as values that a schema can write: lists, fields and scalars.
 //!
-//! Takes what a function returned, gives a datum whose parts a format with a schema (Avro, Protobuf) encodes.
-//! For the way back see [`super::objects`] (plain dicts and lists) and [`crate::lazy`] (views).
+//! Takes the result of a function, returns a datum whose parts a format with a schema (Avro, Protobuf)
+//! encodes. For the way back see [`super::objects`] (plain dicts and lists) and [`crate::lazy`] (views).
 
 use super::message::serialized;
 use super::{PyDatum, from_py};
@@ -20,14 +20,14 @@ pub fn parts(object: &Bound<'_, PyAny>) -> Result<Datum> {
     part(object, 0)
 }
 
-/// What has no form.
+/// The error for a value that no schema can represent.
 pub fn refused(what: &str) -> Error {
     Error::serde(format!("a schema has no form for {what}")).hint(
         "return dicts, lists, text, bytes, numbers, booleans and None; the keys of dicts are texts",
     )
 }
 
-/// The same of a part, so deep in a value.
+/// Like [`parts`], at a given depth of a value.
 pub fn part(object: &Bound<'_, PyAny>, depth: usize) -> Result<Datum> {
     if depth > DEEPEST {
         return Err(Error::serde("a value is nested too deeply for a schema")
@@ -74,7 +74,7 @@ pub fn part(object: &Bound<'_, PyAny>, depth: usize) -> Result<Datum> {
     }
     match from_py(object)? {
         Datum::Opaque(made) if made.as_any().is::<PyDatum>() => other(object),
-        // A view is what it was made of: JSON text, or a value with a schema.
+        // A view yields what it was made from: JSON text, or a value with a schema.
         plain => Ok(plain),
     }
 }
@@ -84,7 +84,7 @@ fn items<'py>(items: impl Iterator<Item = Bound<'py, PyAny>>, depth: usize) -> R
     Ok(Datum::List(items.collect::<Result<_>>()?))
 }
 
-/// What has a text that a schema can take.
+/// Converts an object of another type: a message, a view, or one with a text form that schemas accept.
 fn other(object: &Bound<'_, PyAny>) -> Result<Datum> {
     if let Some(message) = serialized(object)? {
         return Ok(message);

@@ -1,14 +1,14 @@
-//! What a test sees of the stores: committed rows, taken apart by the store's layout.
+//! Store contents for tests: committed rows, decoded by the store's layout.
 //!
-//! Takes a store's name, gives bytes. Expired windows and sessions are hidden, as reads hide them.
-//! Never sees what isn't committed.
+//! Takes a store's name, returns bytes. Hides expired windows and sessions, as reads do. Never shows
+//! uncommitted rows.
 
 use super::World;
 use stoatflow_core::{Bytes, Error, Result};
 use stoatflow_plan::{Store, StoreKind};
 use stoatflow_state::{KeyRange, split_session, split_timer, split_versioned, split_window};
 
-/// The place of the timestamp of a version that is a deletion.
+/// Replaces the timestamp of a version that is a tombstone.
 const DELETED: i64 = i64::MIN;
 
 /// A row of a store.
@@ -35,7 +35,7 @@ impl World {
             })
     }
 
-    /// Entries as the store keeps them, both ends included.
+    /// Entries in the store's own key and value bytes, both bounds included.
     pub fn scan(
         &mut self,
         name: &str,
@@ -44,7 +44,7 @@ impl World {
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes, i64)>> {
         let id = self.store(name)?.id;
-        // Both ends are included; the smallest key after `to` is `to` with a zero byte.
+        // The range's end is exclusive; the smallest key after `to` is `to` with a zero byte.
         let to = to.map(|t| Bytes::from([t.as_ref(), &[0]].concat()));
         let range = KeyRange {
             from,
@@ -60,7 +60,7 @@ impl World {
         Ok(entries.into_iter().filter_map(split).collect())
     }
 
-    /// The highest time that a store has seen; -1: none.
+    /// The highest stream time that a store has seen; -1 if none.
     fn observed(&mut self, store: &Store) -> Result<i64> {
         let Some(clock) = store.clock else {
             return Ok(-1);
@@ -71,7 +71,7 @@ impl World {
         Ok(times.map(|time| time.stream).max().unwrap_or(-1))
     }
 
-    /// What reads show.
+    /// The rows that reads of the store would return.
     pub fn rows(&mut self, name: &str) -> Result<Vec<Row>> {
         let store = self.store(name)?;
         let observed = self.observed(&store)?;
@@ -110,14 +110,14 @@ impl World {
                             timestamp: if timestamp == DELETED { DELETED } else { since },
                             ..row(of, None)
                         };
-                        // Versions of a key follow each other; the last one is the latest.
+                        // Versions of a key are adjacent; the last one is the latest.
                         match rows.last_mut().filter(|last| last.key == version.key) {
                             Some(last) => *last = version,
                             None => rows.push(version),
                         }
                     }
                 }
-                // The domain stands for the value, the time for the timestamp.
+                // A timer's row has its domain as value and its due time as timestamp.
                 StoreKind::Timers => {
                     if let Some(timer) = split_timer(&key) {
                         rows.push(Row {
@@ -133,12 +133,13 @@ impl World {
         if matches!(store.kind, StoreKind::Versioned { .. }) {
             rows.retain(|row| row.timestamp != DELETED);
         }
-        // Segments come first in the bytes of windows and sessions. A stable sort keeps duplicates in order.
+        // Key bytes of windows and sessions begin with the segment. A stable sort keeps duplicates in
+        // order.
         rows.sort_by(|a, b| (&a.key, a.window).cmp(&(&b.key, b.window)));
         Ok(rows)
     }
 
-    /// What holds, or held at a time.
+    /// The version of a key that is valid now or was valid at `as_of`.
     pub fn version(
         &mut self,
         name: &str,
@@ -162,7 +163,7 @@ impl World {
         let until = as_of.unwrap_or(i64::MAX);
         let held = versions.iter().rposition(|(_, since)| *since <= until);
         Ok(held.and_then(|at| {
-            // Too far back: only what still holds is known.
+            // Before the retained history only the latest version is known.
             if until < oldest && at + 1 < versions.len() {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! One async call, as Python sees it: its arguments, and where its result goes.
+//! One async call as the event loop sees it: its arguments, and the queue that receives its result.
 
 use super::number;
 use crate::convert::{from_py, key_from_py, to_py};
@@ -12,7 +12,7 @@ use stoatflow_core::{Datum, Error, Result};
 use stoatflow_operators::{Answer, Call, CallQueue, check_results};
 use stoatflow_plan::Form;
 
-/// A call. Answered once, on the event loop; who answers begins what is given back.
+/// A call. Answered once, on the event loop; the next call of the key is returned and must be started.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct AsyncCall {
     call: Call,
@@ -33,7 +33,7 @@ impl AsyncCall {
         }
     }
 
-    /// `took_s`: since it began to wait for its turn; `waited_s`: until that came.
+    /// `took_s` includes the time waiting for a turn, which is `waited_s`.
     fn answer(
         &self,
         py: Python<'_>,
@@ -44,8 +44,9 @@ impl AsyncCall {
         let (took, waited) = (duration(took_s), duration(waited_s));
         let inside = took.saturating_sub(waited);
         self.profile.count(py, inside, waited, self.forks);
-        // Attached: who holds the line's lock never waits for the interpreter, and coming back to
-        // it would cost this loop a turn for each answer, while functions compute.
+        // Stays attached: no thread waits for the interpreter while it holds the queue's lock, and
+        // re-attaching would make this loop compete for the interpreter at every answer while functions
+        // compute.
         let next = self.line.answer(self.call.ticket, result, took)?;
         Some(Self::new(next, &self.line, &self.name, &self.profile))
     }
@@ -57,20 +58,20 @@ fn duration(seconds: f64) -> Duration {
 
 #[pymethods]
 impl AsyncCall {
-    /// Which lane's it is.
+    /// Identifies the queue of the call.
     #[getter]
     fn line(&self) -> usize {
         number(&self.line)
     }
 
-    /// What the function gets.
+    /// The arguments of the function.
     fn arguments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let arguments = self.call.arguments.iter();
         let arguments = arguments.map(|each| to_py(py, each));
         PyTuple::new(py, arguments.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// It gave this.
+    /// The function returned `result`.
     fn done(
         &self,
         py: Python<'_>,
@@ -83,7 +84,7 @@ impl AsyncCall {
         self.answer(py, answer, took_s, waited_s)
     }
 
-    /// It raised this.
+    /// The function raised `error`.
     fn failed(
         &self,
         py: Python<'_>,
@@ -102,7 +103,7 @@ fn kind(object: &Bound<'_, PyAny>) -> String {
     name.map_or_else(|_| "?".to_owned(), |n| n.to_string())
 }
 
-/// A result, as the operator wants it.
+/// Converts a result into the answer that the operator expects.
 fn answer(form: Form, result: &Bound<'_, PyAny>, function: &str) -> Result<Answer> {
     match form {
         Form::Peek | Form::Foreach => Ok(Answer::Done),

@@ -1,6 +1,6 @@
-//! Where an event loop counts what the engine doesn't see: attempts, and calls that a lane waits for.
+//! Counters that the event loop keeps up to date: attempts, and calls that a lane waits for.
 //!
-//! Takes events from the loop's thread and from lanes, adds to the counters of the function. Never blocks.
+//! Called by the loop's thread and by lanes; adds to the counters of the function. Never blocks.
 
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ impl CallTally {
 
 #[pymethods]
 impl CallTally {
-    /// A call begins that a lane waits for.
+    /// A call that a lane waits for begins.
     fn began(&self) {
         self.0.begin_awaited();
     }
 
-    /// It has ended.
+    /// That call has ended.
     fn ended(&self, failed: bool) {
         self.0.end_awaited();
         if failed {
@@ -31,12 +31,12 @@ impl CallTally {
         }
     }
 
-    /// An attempt did not end in its time.
+    /// An attempt exceeded its timeout.
     fn timed_out(&self) {
         self.0.timed_out();
     }
 
-    /// There is another attempt.
+    /// Another attempt begins.
     fn retried(&self) {
         self.0.retried();
     }

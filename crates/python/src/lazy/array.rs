@@ -1,7 +1,7 @@
-//! `JsonArray`: a sequence over the text of a JSON array, or over a list with a schema.
+//! `JsonArray`: a sequence view of a JSON array's text, or of a list with a schema.
 //!
-//! Items become Python objects when they are read, all of them for an iteration. `v + [x]` gives a
-//! list, in which nested objects and arrays stay views. Never changes.
+//! An item becomes a Python object when it is read; iteration converts all of them. `v + [x]` returns a
+//! list, in which nested objects and arrays stay views. Immutable.
 
 use super::open::OpenValue;
 use super::parts::Parts;
@@ -18,8 +18,8 @@ use pyo3::types::{PyList, PySlice, PyString, PyTuple};
 use std::sync::OnceLock;
 use stoatflow_core::{Bytes, Datum, Error, Result};
 
-/// A JSON array, or an array of a record with a schema, as a list that can't be changed. Items are
-/// decoded when they are asked for.
+/// A JSON array, or an array of a record with a schema, as an immutable list. Items are decoded when
+/// they are read.
 ///
 /// >>> tags = sf.JsonArray.parse('["tea", "milk", "tea"]')
 /// >>> tags[0], len(tags), tags[1:]
@@ -27,21 +27,21 @@ use stoatflow_core::{Bytes, Datum, Error, Result};
 #[pyclass(frozen, sequence, module = "stoatflow")]
 pub struct JsonArray {
     kind: Kind,
-    /// Its items, once all were asked for. This list itself is never given out.
+    /// All items, once something needed them. This list itself is never handed out.
     all: OnceLock<Py<PyList>>,
 }
 
 enum Kind {
     Text(Text),
-    /// What has a schema.
+    /// A value with a schema.
     Open(OpenValue),
-    /// A list that a function made, which is `all`.
+    /// A list that a function made, held in `all`.
     List,
 }
 
 struct Text {
     bytes: Bytes,
-    /// Is it a whole key or value, and no part of one?
+    /// Whether this is a whole key or value, not a part of one.
     whole: bool,
     items: OnceLock<Vec<Span>>,
     parts: Parts,
@@ -51,7 +51,7 @@ impl Text {
     fn items(&self) -> &[Span] {
         self.items.get_or_init(|| {
             let mut items = Vec::with_capacity(8);
-            // The text is a part of one that was checked.
+            // Part of a validated text, so it can't fail.
             if let Ok(mut scanner) = Scanner::of(&self.bytes) {
                 let _checked = scanner.array(0, |item| items.push(item));
             }
@@ -71,12 +71,12 @@ impl Text {
 }
 
 impl JsonArray {
-    /// Of a whole text, with the places of its items.
+    /// A view of a whole text, with the spans of its items.
     pub fn read(bytes: Bytes, items: Vec<Span>) -> Self {
         Self::text_of(bytes, true, OnceLock::from(items))
     }
 
-    /// Of a part of a text that was checked.
+    /// A view of a part of a validated text.
     pub fn cut(bytes: Bytes) -> Self {
         Self::text_of(bytes, false, OnceLock::new())
     }
@@ -93,7 +93,7 @@ impl JsonArray {
         }
     }
 
-    /// Of a list with a schema.
+    /// A view of a list with a schema.
     pub const fn open(source: OpenValue) -> Self {
         Self {
             kind: Kind::Open(source),
@@ -101,7 +101,7 @@ impl JsonArray {
         }
     }
 
-    /// Of a list that a function made.
+    /// A view of a list that a function made.
     pub fn over(list: &Bound<'_, PyList>) -> Self {
         Self {
             kind: Kind::List,
@@ -109,7 +109,7 @@ impl JsonArray {
         }
     }
 
-    /// What it was made of, if that was no list of a function's.
+    /// The datum that the view was made from; `None` for a list that a function made.
     pub fn datum(&self) -> Option<Datum> {
         match &self.kind {
             Kind::Text(text) => Some(Datum::Json(text.bytes.clone())),
@@ -130,7 +130,7 @@ impl JsonArray {
         !matches!(self.kind, Kind::Open(_))
     }
 
-    /// The list that a function made.
+    /// The list that a function made, if this is a view of one.
     pub fn list<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyList>> {
         match self.kind {
             Kind::List => self.all.get().map(|all| all.bind(py).clone()),
@@ -138,7 +138,7 @@ impl JsonArray {
         }
     }
 
-    /// A list of all items; not to be given away.
+    /// A list of all items; must not be handed out, since a caller could change it.
     fn all<'a, 'py>(&'a self, py: Python<'py>) -> PyResult<&'a Bound<'py, PyList>>
     where
         'py: 'a,
@@ -175,7 +175,7 @@ impl JsonArray {
     }
 }
 
-/// What changes a list, and a view has not.
+/// Methods that change a list, which a view lacks.
 const CHANGES: [&str; 8] = [
     "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort",
 ];
@@ -187,7 +187,7 @@ fn unchangeable() -> PyErr {
     )
 }
 
-/// Where an index points to, unless that is before the first item.
+/// The position of an index; `None` before the first item.
 const fn place(at: isize, count: usize) -> Option<usize> {
     if at < 0 {
         count.checked_add_signed(at)
@@ -196,7 +196,7 @@ const fn place(at: isize, count: usize) -> Option<usize> {
     }
 }
 
-/// A list of what may stand beside a list in `+`.
+/// The other operand of `+` or a comparison, as a list; `None` for other types.
 fn side<'py>(other: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyList>>> {
     if let Ok(list) = other.cast::<PyList>() {
         return Ok(Some(list.clone()));
@@ -229,7 +229,7 @@ impl JsonArray {
         }
     }
 
-    /// Plain dicts and lists of all of it.
+    /// Converts the whole array to plain lists and dicts.
     ///
     /// >>> sf.JsonArray.parse('["tea", "milk"]').to_list()
     /// ['tea', 'milk']
@@ -243,7 +243,7 @@ impl JsonArray {
         PyList::new(py, plain.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// A list of its items; what is nested stays a view.
+    /// A list of the items; nested objects and arrays stay views.
     ///
     /// >>> tags = sf.JsonArray.parse('["tea"]')
     /// >>> mine = tags.copy()
@@ -254,7 +254,7 @@ impl JsonArray {
         self.all(py)?.call_method0(intern!(py, "copy"))
     }
 
-    /// Where the first item is that equals this one.
+    /// The position of the first item equal to this one.
     ///
     /// >>> sf.JsonArray.parse('["tea", "milk"]').index("milk")
     /// 1
@@ -264,7 +264,7 @@ impl JsonArray {
         self.all(py)?.call_method1(intern!(py, "index"), arguments)
     }
 
-    /// How many items equal this one.
+    /// The number of items equal to this one.
     ///
     /// >>> sf.JsonArray.parse('["tea", "milk", "tea"]').count("tea")
     /// 2
@@ -289,7 +289,7 @@ impl JsonArray {
             return self.all(py)?.as_any().get_item(key);
         }
         let Ok(at) = key.extract::<isize>() else {
-            // Too large, or no number: a list says it best.
+            // Too large, or no number: a list raises the right error.
             return self.all(py)?.as_any().get_item(key);
         };
         let item = match &self.kind {
@@ -300,7 +300,7 @@ impl JsonArray {
                 item.map(|(place, item)| text.item(py, place, item))
             }
             Kind::Open(source) => {
-                // Counted from the beginning, its length is not needed.
+                // The length matters only for negative indexes.
                 let count = if at < 0 { source.items()?.len() } else { 0 };
                 let item = place(at, count).map(|place| source.item(py, place));
                 item.and_then(Result::transpose)
@@ -398,14 +398,14 @@ impl JsonArray {
         deepcopy.call1((self.copy(py)?, memo))
     }
 
-    /// Pickled, it becomes a list: another process may have no StoatFlow.
+    /// Pickles as a list: the process that reads it may not have StoatFlow.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let plain = PyTuple::new(py, [self.to_list(py)?])?;
         PyTuple::new(py, [py.get_type::<PyList>().into_any(), plain.into_any()])
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
-        // Text and its parts hold no object that could refer to them.
+        // Text and views of its parts hold no object that could refer back to them.
         if !matches!(self.kind, Kind::Text(_)) {
             visit.call(self.all.get())?;
         }

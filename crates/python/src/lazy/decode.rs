@@ -1,9 +1,9 @@
-//! Python objects of JSON text that has been scanned.
+//! Decodes scanned JSON text into Python objects.
 //!
-//! Takes the text of a value; gives what `json.loads` would: whole numbers of any size, the nearest float,
-//! strings with their escapes (also a lone surrogate), dicts in which the last of equal names counts. Names
-//! come from a small table, because they repeat in every record. Never checks: [`super::scan`] has, or does
-//! while this reads.
+//! Takes the text of a value; returns what `json.loads` would: whole numbers of any size, the nearest
+//! float, strings with their escapes (also a lone surrogate), dicts in which the last of equal names
+//! wins. Member names are cached in a small table, because they repeat in every record. Does not
+//! validate: [`super::scan`] has done so, or does it along the way.
 
 use super::scan::{JsonFault, Scanner};
 use pyo3::prelude::*;
@@ -11,7 +11,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-/// Why there is no object.
+/// Why decoding failed.
 pub enum DecodeFailure {
     Text(JsonFault),
     Python(PyErr),
@@ -41,7 +41,7 @@ pub fn whole<'py>(py: Python<'py>, text: &[u8]) -> Result<Bound<'py, PyAny>, Dec
     Ok(value)
 }
 
-/// The plain Python object of a value; the scanner goes behind it.
+/// The plain Python object of a value; moves the scanner past it.
 fn read<'py>(
     py: Python<'py>,
     scanner: &mut Scanner<'_>,
@@ -104,7 +104,7 @@ fn read<'py>(
     }
 }
 
-/// A value that has no parts; its text has been scanned.
+/// A string, number, boolean or null; its text has been scanned.
 pub fn scalar<'py>(py: Python<'py>, text: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     Ok(match text.first() {
         Some(b'"') => string(py, &text[1..text.len() - 1])?.into_any(),
@@ -116,10 +116,10 @@ pub fn scalar<'py>(py: Python<'py>, text: &[u8]) -> PyResult<Bound<'py, PyAny>> 
 }
 
 fn number<'py>(py: Python<'py>, text: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    // The scanner has seen digits, signs, points and exponents only.
+    // The scanner has accepted digits, signs, points and exponents only.
     let text = std::str::from_utf8(text).unwrap_or_default();
     if text.bytes().any(|b| matches!(b, b'.' | b'e' | b'E')) {
-        // As Python: the nearest double, infinity beyond the largest.
+        // As in Python: the nearest double, or infinity beyond the largest.
         return Ok(PyFloat::new(py, text.parse::<f64>()?).into_any());
     }
     match text.parse::<i64>() {
@@ -128,7 +128,7 @@ fn number<'py>(py: Python<'py>, text: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
-/// A text between its quotes.
+/// A Python string from the text between quotes.
 pub fn string<'py>(py: Python<'py>, raw: &[u8]) -> PyResult<Bound<'py, PyString>> {
     match unescaped(raw) {
         Cow::Borrowed(plain) => PyString::from_bytes(py, plain),
@@ -146,8 +146,8 @@ fn surrogates<'py>(py: Python<'py>, decoded: &[u8]) -> PyResult<Bound<'py, PyStr
     Ok(text.cast_into::<PyString>()?)
 }
 
-/// What a text between quotes stands for, in UTF-8; lone surrogates in three bytes, as Python's
-/// `surrogatepass` writes them.
+/// Resolves the escapes of the text between quotes, to UTF-8. Lone surrogates take three bytes, as
+/// Python's `surrogatepass` writes them.
 pub fn unescaped(raw: &[u8]) -> Cow<'_, [u8]> {
     let Some(mut at) = raw.iter().position(|b| *b == b'\\') else {
         return Cow::Borrowed(raw);
@@ -200,25 +200,26 @@ fn push(out: &mut Vec<u8>, code: u32) {
         out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
         return;
     }
-    // A surrogate without its partner.
+    // A lone surrogate.
     out.push(0xE0 | (code >> 12) as u8);
     out.push(0x80 | (code >> 6 & 0x3F) as u8);
     out.push(0x80 | (code & 0x3F) as u8);
 }
 
-/// How many names a thread keeps.
+/// Number of slots in a thread's name cache.
 const NAMES: usize = 512;
 
-/// Longer ones are hardly names that repeat.
+/// Longer names are unlikely to repeat.
 const LONGEST: usize = 40;
 
 thread_local! {
-    /// Names by a hash of their bytes: one string object for a name that is in every record. Bounded, unlike
-    /// the interpreter's intern table, where names that are data (customer numbers) would stay for good.
+    /// Name strings by a hash of their bytes: one string object for a name that is in every record.
+    /// Bounded, unlike the interpreter's intern table, where names that are data (customer numbers)
+    /// would stay forever.
     static KNOWN: RefCell<Vec<Option<Py<PyString>>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The name of a member.
+/// The name of a member as a Python string.
 pub fn name<'py>(py: Python<'py>, raw: &[u8]) -> PyResult<Bound<'py, PyString>> {
     if raw.len() > LONGEST || raw.contains(&b'\\') {
         return string(py, raw);
@@ -230,7 +231,7 @@ pub fn name<'py>(py: Python<'py>, raw: &[u8]) -> PyResult<Bound<'py, PyString>> 
         if known.is_empty() {
             known.resize_with(NAMES, || None);
         }
-        // The upper bits are the well mixed ones.
+        // The upper bits are well mixed.
         let slot = &mut known[(hash >> 55) as usize % NAMES];
         if let Some(there) = slot
             && there

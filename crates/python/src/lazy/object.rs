@@ -1,8 +1,8 @@
-//! `JsonObject`: a mapping over the text of a JSON object, or over a record with a schema.
+//! `JsonObject`: a mapping view of a JSON object's text, or of a record with a schema.
 //!
-//! A view finds members where they lie, and makes a dict of all only for an iteration or many look-ups.
-//! `v | {...}` is a view of both sides: written out, members that were not replaced are copied as they came.
-//! Never changes.
+//! A view looks up members in place, and builds a dict of all members only for an iteration or after
+//! many lookups. `v | {...}` is a view of both operands; when it is written, the bytes of members that
+//! were not replaced are copied unchanged. Immutable.
 
 mod mapping;
 mod merging;
@@ -21,11 +21,11 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use stoatflow_core::{Bytes, Datum, Result};
 use text::ObjectText;
 
-/// After so many look-ups a dict of all members is the cheaper way.
+/// After this many lookups, a dict of all members is cheaper.
 const ASKED_OFTEN: u32 = 32;
 
-/// A JSON object, or a record with a schema, as a dict that can't be changed. Members are decoded
-/// when they are asked for.
+/// A JSON object, or a record with a schema, as an immutable dict. Members are decoded when they are
+/// read.
 ///
 /// >>> order = sf.JsonObject.parse('{"customer": "ann", "total": 30}')
 /// >>> order["customer"], len(order), order == {"customer": "ann", "total": 30}
@@ -33,15 +33,15 @@ const ASKED_OFTEN: u32 = 32;
 #[pyclass(frozen, mapping, module = "stoatflow")]
 pub struct JsonObject {
     kind: Kind,
-    /// Its members, once all were asked for. This dict itself is never given out.
+    /// All members, once something needed them. This dict itself is never handed out.
     all: OnceLock<Py<PyDict>>,
 }
 
 enum Kind {
     Text(ObjectText),
-    /// What has a schema.
+    /// A value with a schema.
     Open(OpenValue),
-    /// As `front | base | changes` of dicts.
+    /// The merge `front | base | changes`.
     Over {
         front: Option<Py<PyDict>>,
         base: Option<Py<JsonObject>>,
@@ -50,12 +50,12 @@ enum Kind {
 }
 
 impl JsonObject {
-    /// Of a whole text, with the places of its members.
+    /// A view of a whole text, with the spans of its members.
     pub fn read(bytes: Bytes, members: Vec<Member>) -> Self {
         Self::text_of(bytes, true, OnceLock::from(members))
     }
 
-    /// Of a part of a text that was checked.
+    /// A view of a part of a validated text.
     pub fn cut(bytes: Bytes) -> Self {
         Self::text_of(bytes, false, OnceLock::new())
     }
@@ -73,7 +73,7 @@ impl JsonObject {
         }
     }
 
-    /// Of an object with a schema.
+    /// A view of an object with a schema.
     pub const fn open(source: OpenValue) -> Self {
         Self {
             kind: Kind::Open(source),
@@ -81,7 +81,7 @@ impl JsonObject {
         }
     }
 
-    /// Of a dict that a function made.
+    /// A view of a dict that a function made.
     pub fn over(dict: &Bound<'_, PyDict>) -> Self {
         Self {
             kind: Kind::Over {
@@ -93,7 +93,7 @@ impl JsonObject {
         }
     }
 
-    /// Its text, if it has one and nothing was changed.
+    /// The view's text, if it has one and nothing was changed.
     const fn text(&self) -> Option<&Bytes> {
         match &self.kind {
             Kind::Text(text) => Some(&text.bytes),
@@ -101,7 +101,7 @@ impl JsonObject {
         }
     }
 
-    /// What it was made of, if nothing was changed.
+    /// The datum that the view was made from, if nothing was changed.
     pub fn datum(&self) -> Option<Datum> {
         match &self.kind {
             Kind::Text(text) => Some(Datum::Json(text.bytes.clone())),
@@ -118,7 +118,7 @@ impl JsonObject {
         }
     }
 
-    /// Is it of text, changed or not?
+    /// Whether the view has no value with a schema in it.
     pub fn is_json(&self) -> bool {
         match &self.kind {
             Kind::Text(_) => true,
@@ -127,7 +127,7 @@ impl JsonObject {
         }
     }
 
-    /// Its members for a format with a schema; `None`: its plain form says it all.
+    /// The members for a format with a schema; `None` if the plain form is equivalent.
     pub fn parts(&self, py: Python<'_>, depth: usize) -> Option<Result<Datum>> {
         match &self.kind {
             Kind::Over { .. } if !matches!(self.sides().base, Some(Base::Text(_))) => {
@@ -137,7 +137,7 @@ impl JsonObject {
         }
     }
 
-    /// A dict of all members; not to be given away.
+    /// A dict of all members; must not be handed out, since a caller could change it.
     fn all<'a, 'py>(&'a self, py: Python<'py>) -> PyResult<&'a Bound<'py, PyDict>>
     where
         'py: 'a,
@@ -175,7 +175,7 @@ impl JsonObject {
                 made
             }
         };
-        // Another thread may have been faster; then its dict is the one.
+        // If another thread was faster, its dict is used.
         Ok(self.all.get_or_init(|| made.unbind()).bind(py))
     }
 
@@ -244,7 +244,7 @@ impl JsonObject {
         }
     }
 
-    /// What it is merged of.
+    /// The operands of the merge.
     fn sides(&self) -> Sides<'_> {
         let Kind::Over {
             front,
@@ -257,7 +257,7 @@ impl JsonObject {
         let base = base.as_ref().and_then(|base| match &base.get().kind {
             Kind::Text(text) => Some(Base::Text(text)),
             Kind::Open(source) => Some(Base::Open(source)),
-            // A view over a view is made of that one's sides instead.
+            // Merging a view again extends `front` or `changes`, so a base is never itself a merge.
             Kind::Over { .. } => None,
         });
         Sides {

@@ -1,8 +1,9 @@
-//! What a view reads that is no JSON text: values of formats with a schema, and objects of expressions.
+//! The source of a view that is not JSON text: values of formats with a schema, and objects of
+//! expressions.
 //!
-//! Takes a value that is [`Open`]; gives its parts as Python objects, nested ones as views. The first few are
-//! looked for where they lie; who asks on gets them from a list of all, which is still not decoded beyond
-//! this level. Never changes.
+//! Takes an [`Open`] value; returns its parts as Python objects, nested ones as views. The first few
+//! lookups search the value in place; later ones use a list of all parts, which decodes only this level.
+//! Immutable.
 
 use super::parts::Parts;
 use crate::convert::objects;
@@ -16,14 +17,14 @@ use std::sync::{Arc, OnceLock};
 use stoatflow_core::{Bytes, Datum, Error, Fields, Opaque, Open, Result, Text};
 use stoatflow_formats::Value;
 
-/// After so many look-ups a list of all parts is the cheaper way.
+/// After this many lookups, a list of all parts is cheaper.
 const ASKED_AGAIN: u32 = 3;
 
 pub struct OpenValue {
     value: Arc<dyn Opaque>,
-    /// Is it a whole key or value, and no part of one?
+    /// Whether this is a whole key or value, not a part of one.
     whole: bool,
-    /// All of its parts, once it was asked for often.
+    /// All parts, once there were enough lookups.
     split: OnceLock<Datum>,
     parts: Parts,
     asked: AtomicU32,
@@ -52,12 +53,12 @@ impl OpenValue {
         self.value.to_json()
     }
 
-    /// Its members, to be written.
+    /// The members as a writer needs them.
     pub fn as_written(&self) -> Result<Fields> {
         self.open()?.as_written()
     }
 
-    /// The value with other members, to be written.
+    /// The value with changed members, for a writer.
     pub fn with_members(&self, changes: Fields) -> Result<Datum> {
         self.open()?.with_members(changes)
     }
@@ -72,7 +73,7 @@ impl OpenValue {
             .ok_or_else(|| Error::internal("a view is made of a value without parts"))
     }
 
-    /// All parts, not decoded. Never runs Python while others wait for them.
+    /// All parts, not decoded. Runs no Python code while other threads wait for the cell.
     fn split(&self) -> PyResult<&Datum> {
         if let Some(split) = self.split.get() {
             return Ok(split);
@@ -81,7 +82,7 @@ impl OpenValue {
         Ok(self.split.get_or_init(|| split))
     }
 
-    /// Was it asked often enough for a list of all?
+    /// Counts a lookup; returns whether there were enough for a list of all parts.
     fn is_asked_again(&self) -> bool {
         self.split.get().is_some() || self.asked.fetch_add(1, Relaxed) >= ASKED_AGAIN
     }
@@ -97,14 +98,14 @@ impl OpenValue {
         })
     }
 
-    /// How many names there are; `None`: one is there twice.
+    /// The number of members; `None` if a name occurs twice.
     pub fn count(&self) -> PyResult<Option<usize>> {
         let members = self.members()?;
         let names: HashSet<&Text> = members.iter().map(|(name, _)| name).collect();
         Ok((names.len() == members.len()).then_some(members.len()))
     }
 
-    /// A member, with its place.
+    /// A member, with its position.
     fn find(&self, name: &str) -> PyResult<Option<(usize, Datum)>> {
         if self.is_asked_again() {
             return Ok(Fields::of(self.split()?).and_then(|fields| fields.last(name)));
@@ -124,7 +125,7 @@ impl OpenValue {
             .transpose()
     }
 
-    /// An item, counted from the beginning.
+    /// The item at a position.
     pub fn item<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
         if self.is_asked_again() {
             let item = self.items()?.get(at);
@@ -135,12 +136,12 @@ impl OpenValue {
         found.map(|item| self.shown(py, at, &item)).transpose()
     }
 
-    /// A new dict or list of it, with what is nested.
+    /// Converts the whole value to a new dict or list, including nested values.
     pub fn plain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         plain(py, &*self.value)
     }
 
-    /// A part as Python sees it.
+    /// The Python object of a part.
     pub fn shown<'py>(
         &self,
         py: Python<'py>,
@@ -156,7 +157,7 @@ impl OpenValue {
     }
 }
 
-/// A new dict or list of what is open, with what is nested.
+/// Converts an open value to a new dict or list, including nested values.
 pub fn plain<'py>(py: Python<'py>, value: &dyn Opaque) -> PyResult<Bound<'py, PyAny>> {
     if let Some(value) = Value::of_object(value) {
         return objects::whole(py, value);

@@ -1,14 +1,14 @@
-//! What has been decoded of a view already.
+//! Caches the nested views of a view.
 //!
-//! Takes the place of a part and how to make it; gives the same object for the same place. Keeps
-//! views of objects and arrays only (a scalar is decoded as fast as it is found here), and only a
-//! few. Its lock is never held while Python runs, so neither a collection of garbage nor another
-//! thread can wait for it forever.
+//! Takes the position of a part and a function that creates it; returns the same object for the same
+//! position. Caches views of objects and arrays only (decoding a scalar is as fast as finding it here),
+//! and only a few. The lock is never held while Python code runs, so neither garbage collection nor
+//! another thread can deadlock on it.
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 
-/// More nested parts than this are made again at each access.
+/// Nested parts beyond this number are created again at each access.
 const MOST: usize = 16;
 
 #[derive(Default)]
@@ -26,7 +26,7 @@ impl Parts {
         }
         let made = make()?;
         let mut parts = self.0.lock();
-        // Another thread may have made it meanwhile: one of both counts.
+        // Another thread may have created it meanwhile; the first one is used.
         if let Some((_, known)) = parts.iter().find(|(at, _)| *at == place) {
             let known = known.bind(py).clone();
             drop(parts);

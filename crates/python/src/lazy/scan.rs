@@ -1,13 +1,13 @@
-//! Where the parts of a JSON text are.
+//! Locates the parts of a JSON text.
 //!
-//! Takes bytes; gives the places of an object's members or an array's items, having checked every byte of
-//! the text on the way (RFC 8259, and not deeper than [`MAX_DEPTH`]). Owns the grammar. Never makes values:
-//! that is [`super::decode`]. Strings are passed eight bytes at a time, so that a check costs about as much
-//! as a copy of the text would.
+//! Takes bytes; returns the spans of an object's members or an array's items, and validates every byte
+//! of the text on the way (RFC 8259, and not deeper than [`MAX_DEPTH`]). Owns the grammar. Never creates
+//! values: [`super::decode`] does. Strings are scanned eight bytes at a time, so validation costs about
+//! as much as a copy of the text.
 
 use stoatflow_core::json::is_utf8;
 
-/// Deeper texts are refused: the check is recursive.
+/// Deeper texts are rejected: the scanner is recursive.
 pub const MAX_DEPTH: usize = 200;
 
 /// What is wrong, and at which byte.
@@ -27,7 +27,7 @@ pub struct Span {
 }
 
 impl Span {
-    // `Scanner::of` refuses texts whose length needs more than 31 bits.
+    // `Scanner::of` rejects texts whose length needs more than 31 bits.
     #[allow(clippy::cast_possible_truncation)]
     const fn new(from: usize, to: usize) -> Self {
         Self {
@@ -45,32 +45,32 @@ impl Span {
     }
 }
 
-/// A member of an object: the name's text between its quotes, and the value's text.
+/// A member of an object: the name between its quotes, and the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     pub name: Span,
     pub value: Span,
-    /// Does the name hold escapes?
+    /// Whether the name contains escapes.
     pub escaped: bool,
 }
 
-/// What a text is, at its top.
+/// The type of a text's top-level value.
 #[derive(Debug)]
 pub enum Top {
-    /// Members in the order of the text; names may repeat, then the last counts.
+    /// Members in the order of the text; names may repeat, then the last one wins.
     Object(Vec<Member>),
     Array(Vec<Span>),
     Scalar,
 }
 
-/// Checks a whole text. Gives what it is, and where it lies between its blanks.
+/// Validates a whole text. Returns its top-level value, and its span without surrounding blanks.
 pub fn scan(text: &[u8]) -> Scanned<(Top, Span)> {
     let mut scanner = Scanner::of(text)?;
     scanner.blanks();
     let from = scanner.at;
     let top = match scanner.peek() {
         Some(b'{') => {
-            // Most objects have a handful of members: one allocation.
+            // Most objects have a handful of members, which fit one allocation.
             let mut members = Vec::with_capacity(16);
             scanner.object(0, |member| members.push(member))?;
             Top::Object(members)
@@ -93,11 +93,11 @@ pub fn scan(text: &[u8]) -> Scanned<(Top, Span)> {
     Ok((top, span))
 }
 
-/// A place in a text.
+/// A position in a text.
 pub struct Scanner<'t> {
     pub text: &'t [u8],
     pub at: usize,
-    /// Has there been an escape since this was last unset?
+    /// Whether an escape was seen since this was last reset.
     escapes: bool,
 }
 
@@ -105,7 +105,7 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
 impl<'t> Scanner<'t> {
-    /// At the beginning of a text, which is UTF-8.
+    /// Starts at the beginning of a text, which must be UTF-8.
     pub fn of(text: &'t [u8]) -> Scanned<Self> {
         if !is_utf8(text)
             && let Err(error) = std::str::from_utf8(text)
@@ -143,7 +143,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Goes behind this byte.
+    /// Skips this byte if it is next; returns whether it was.
     #[inline]
     pub fn eat(&mut self, byte: u8) -> bool {
         let there = self.peek() == Some(byte);
@@ -151,7 +151,7 @@ impl<'t> Scanner<'t> {
         there
     }
 
-    /// Goes behind a value.
+    /// Skips a value.
     pub fn value(&mut self, depth: usize) -> Scanned<()> {
         match self.peek() {
             Some(b'"') => self.string().map(drop),
@@ -166,7 +166,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Goes behind an object, telling its members.
+    /// Skips an object and reports its members.
     pub fn object(&mut self, depth: usize, mut tell: impl FnMut(Member)) -> Scanned<()> {
         self.enter(depth)?;
         if self.eat(b'}') {
@@ -203,7 +203,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Goes behind an array, telling its items.
+    /// Skips an array and reports its items.
     pub fn array(&mut self, depth: usize, mut tell: impl FnMut(Span)) -> Scanned<()> {
         self.enter(depth)?;
         if self.eat(b']') {
@@ -224,7 +224,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Behind the bracket and the blanks that follow.
+    /// Skips an opening bracket and the blanks after it.
     pub fn enter(&mut self, depth: usize) -> Scanned<()> {
         if depth >= MAX_DEPTH {
             return Err(self.fault("more levels than are allowed"));
@@ -242,7 +242,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Goes behind a string; gives what is between its quotes.
+    /// Skips a string; returns the span between its quotes.
     #[inline]
     pub fn string(&mut self) -> Scanned<Span> {
         self.at += 1;
@@ -262,12 +262,12 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// To the next quote, backslash or control character.
+    /// Skips to the next quote, backslash or control character.
     #[inline]
     fn plain(&mut self) {
         while let Some(chunk) = self.text[self.at..].first_chunk::<8>() {
             let eight = u64::from_le_bytes(*chunk);
-            // The lowest high bit is exact: a borrow only runs upwards.
+            // The lowest high bit is exact, because borrows only propagate upwards.
             let zero = |x: u64| x.wrapping_sub(ONES) & !x;
             let quotes = zero(eight ^ (ONES * b'"' as u64));
             let slashes = zero(eight ^ (ONES * b'\\' as u64));
@@ -304,7 +304,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Goes behind a number. Is it a whole one, without a point or an exponent?
+    /// Skips a number. Returns whether it is a whole one, without a point or an exponent.
     #[inline]
     pub fn number(&mut self) -> Scanned<bool> {
         self.eat(b'-');

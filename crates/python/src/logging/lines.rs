@@ -1,8 +1,8 @@
-//! Log lines on their way to Python's `logging`.
+//! Queue of log lines for Python's `logging`.
 //!
-//! Takes events of any thread, gives them to one thread of Python's. Never waits and never enters
-//! the interpreter, because a line may report that a function holds it. Lines that Python doesn't
-//! take within two seconds go to standard error. At most 10,000 lines wait; then the oldest is
+//! Any thread adds events, one Python thread takes them. Adding never waits and never attaches to the
+//! interpreter, because a line may report that a function holds it. Lines that Python doesn't take
+//! within two seconds go to standard error. At most 10,000 lines are queued; beyond that the oldest is
 //! dropped.
 
 use parking_lot::{Condvar, Mutex};
@@ -18,9 +18,10 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
-/// Lines that wait at most.
+/// Maximum number of queued lines.
 const BOUND: usize = 10_000;
-/// A warning that Python has not taken for so long is written to standard error, in case it never will.
+/// If the oldest line has waited longer than this, all lines go to standard error, in case Python never
+/// takes them.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 static ON: AtomicBool = AtomicBool::new(false);
@@ -37,9 +38,9 @@ struct Waiting {
 }
 
 struct Line {
-    /// As JSON, for Python and for standard error.
+    /// JSON, for Python and for standard error.
     text: String,
-    /// By the monotonic clock.
+    /// When it was queued, by the monotonic clock.
     since: Duration,
 }
 
@@ -52,7 +53,7 @@ pub(super) fn set_on(on: bool) {
     ARRIVED.notify_all();
 }
 
-/// Takes what waits; if nothing does, waits for it. Each line is a JSON object.
+/// Takes all queued lines; if there are none, waits for one. Each line is a JSON object.
 #[pyfunction]
 pub fn take_log_lines(py: Python<'_>, timeout_s: f64) -> Vec<String> {
     let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
@@ -64,15 +65,15 @@ pub fn take_log_lines(py: Python<'_>, timeout_s: f64) -> Vec<String> {
     })
 }
 
-/// Writes what Python has not taken, before the process ends.
+/// Writes the queued lines to standard error before the process ends.
 pub fn flush_to_stderr() {
-    // A thread that was killed in between must not keep the process from its end.
+    // A thread that died while holding the lock must not prevent the process from ending.
     if let Some(mut waiting) = WAITING.try_lock_for(Duration::from_millis(50)) {
         write_all(&waiting.take());
     }
 }
 
-#[allow(clippy::print_stderr)] // as the lines that don't go to Python
+#[allow(clippy::print_stderr)] // same destination as lines that don't go to Python
 fn write_all(lines: &[String]) {
     for line in lines {
         eprintln!("{line}");
@@ -105,14 +106,14 @@ impl Waiting {
         }
     }
 
-    /// Does Python leave lines lying?
+    /// Whether Python has stopped taking lines.
     fn is_stuck(&self) -> bool {
         let first = self.lines.front();
         first.is_some_and(|line| CLOCK.monotonic().saturating_sub(line.since) > PATIENCE)
     }
 }
 
-/// Gives events to Python, while that is asked for.
+/// Queues events for Python while that is enabled.
 pub(super) struct ToPython;
 
 impl<S: Subscriber> Layer<S> for ToPython {

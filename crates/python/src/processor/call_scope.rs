@@ -1,8 +1,8 @@
-//! What a Python object may reach of the engine while it is called: the context and its stores.
+//! Access to the engine while a Python object is called: the context and its stores.
 //!
-//! Takes the host of a call, gives it to the context and the stores that the object keeps. Outside of the
-//! call, or in another thread, each of them raises. An error of the engine that passes through user code (a
-//! full disk) is kept, so that no `except` makes it vanish.
+//! Lends the host of a call to the context and the stores that the object keeps. Outside the call, or in
+//! another thread, each of them raises. An engine error that passes through user code (a full disk) is
+//! kept, so that no `except` can swallow it.
 
 use crate::errors::{as_py_err, to_py_err};
 use parking_lot::Mutex;
@@ -17,14 +17,14 @@ use stoatflow_operators::{NO_ORIGIN, ProcessorHost, Role, Timer, check_results};
 use super::holding::Holding;
 use super::records::Given;
 
-/// What is being processed.
+/// The record or punctuation that is being processed.
 pub struct Moment {
     pub origin: Origin,
-    /// The record's time, or the punctuation's.
+    /// The timestamp of the record or punctuation.
     pub time: i64,
-    /// The record and its Python form, so that what didn't change needn't be converted back.
+    /// The record and its Python form, so that unchanged parts needn't be converted back.
     pub current: Option<Current>,
-    /// How many records were forwarded for it.
+    /// Number of records forwarded for it.
     forwarded: Cell<usize>,
 }
 
@@ -62,9 +62,9 @@ impl Moment {
         }
     }
 
-    /// No record but a key: what is forwarded for it has this key, and what is written its time.
+    /// A timer has a key but no record: records forwarded for it get this key, and writes its time.
     pub fn of_timer(py: Python<'_>, timer: &Timer<'_>, key: Bound<'_, PyAny>) -> Self {
-        // A record's time can't be negative.
+        // A record's timestamp can't be negative.
         let timestamp = Timestamp(timer.at.max(0));
         let record = Record {
             origin: NO_ORIGIN,
@@ -97,8 +97,8 @@ impl Moment {
         }
     }
 
-    /// Another record is forwarded. A schedule or a timer may forward a whole store; a record
-    /// stands for so many.
+    /// Counts a forwarded record. Results per input record are limited; schedules and timers may forward
+    /// a whole store.
     pub fn count_forwarded(&self) -> Result<()> {
         if self.origin == NO_ORIGIN {
             return Ok(());
@@ -107,7 +107,7 @@ impl Moment {
     }
 }
 
-/// What is lent to a Python object during a call.
+/// The host that is lent to a Python object during a call.
 type Host = dyn ProcessorHost + 'static;
 
 /// See the module.
@@ -115,11 +115,11 @@ pub struct CallScope {
     role: Role,
     lent: Lent<Host, Moment>,
     failed: Mutex<Option<Error>>,
-    /// The locks that the processor holds.
+    /// Locks that the processor holds.
     pub(super) holding: Mutex<Option<Holding>>,
 }
 
-/// An open scope; closed when this is dropped.
+/// An open scope; dropping it closes the scope.
 pub struct OpenScope<'d> {
     scope: &'d CallScope,
     _call: LentCall<'d, Host, Moment>,
@@ -139,23 +139,23 @@ impl CallScope {
         self.role
     }
 
-    /// Opens it for one call. The guard must live as long as the borrow of the host: it holds the scope only,
-    /// so its user drops it before `host` goes.
+    /// Opens the scope for one call. The guard borrows only the scope, so the caller must drop it before
+    /// its borrow of `host` ends.
     pub fn open<'d>(&'d self, host: &mut dyn ProcessorHost, moment: Moment) -> OpenScope<'d> {
         OpenScope {
             scope: self,
-            // SAFETY: the guard shuts the scope at the end of the function that borrowed the host,
-            // also when it unwinds, so the pointer isn't followed later.
+            // SAFETY: the guard closes the scope at the end of the function that borrowed the host, also
+            // when it unwinds, so the pointer isn't followed later.
             _call: unsafe { self.lent.open(erased(host), moment) },
         }
     }
 
-    /// What is processed now.
+    /// Sets the record that is processed now.
     pub fn set(&self, moment: Moment) {
         self.lent.set(moment);
     }
 
-    /// Uses the host.
+    /// Calls `act` with the host.
     pub fn with<T>(
         &self,
         what: &str,
@@ -168,12 +168,12 @@ impl CallScope {
         self.answer(done, what)
     }
 
-    /// As `with`, for what is known without an error.
+    /// Like `with`, for calls that can't fail.
     pub fn ask<T>(&self, what: &str, act: impl FnOnce(&mut Host, &Moment) -> T) -> PyResult<T> {
         self.with(what, |host, moment| Ok(act(host, moment)))
     }
 
-    /// Uses the host, and calls user code meanwhile, which may use it too: through [`Calls`].
+    /// Calls `act` with the host and a [`Calls`], through which user code can run and use the host too.
     pub fn with_calls<T>(
         &self,
         what: &str,
@@ -190,7 +190,7 @@ impl CallScope {
         }
     }
 
-    /// The exception for an error of the host.
+    /// The exception for an error of the host. Errors that are not the user's are also kept for `check`.
     fn raise(&self, error: Error) -> PyErr {
         if matches!(
             error.kind(),
@@ -219,25 +219,26 @@ fn refused(why: Refused, what: &str) -> Error {
     }
 }
 
-/// The pointer without the lifetime of what the host borrows.
+/// Removes the lifetime of the host's borrows from the pointer.
 fn erased(host: &mut dyn ProcessorHost) -> *mut Host {
     let host: *mut dyn ProcessorHost = host;
-    // SAFETY: only the lifetime changes; whoever follows the pointer sees to it.
+    // SAFETY: only the lifetime changes; callers that follow the pointer guarantee that the host is
+    // alive.
     unsafe { std::mem::transmute(host) }
 }
 
-/// What `with_calls` gives: runs user code while the host is in use.
+/// Runs user code while the host is in use; passed to the closure of `with_calls`.
 pub struct Calls<'c, 's> {
     calls: &'c mut LentCalls<'s, Host, Moment>,
 }
 
 impl Calls<'_, '_> {
-    /// The time of what is being processed.
+    /// The timestamp of the record or punctuation.
     pub const fn time(&self) -> i64 {
         self.calls.moment().time
     }
 
-    /// Opens the scope again for `body`.
+    /// Opens the scope again while `body` runs.
     pub fn call<T>(&mut self, host: &mut dyn ProcessorHost, body: impl FnOnce() -> T) -> T {
         // SAFETY: the host is borrowed while `body` runs.
         unsafe { self.calls.call(erased(host), body) }
@@ -245,15 +246,15 @@ impl Calls<'_, '_> {
 }
 
 impl OpenScope<'_> {
-    /// The error of the engine that happened in the call, if one did.
+    /// Returns the engine error that occurred in the call, if any.
     pub fn check(&self) -> Result<()> {
         self.scope.failed.lock().take().map_or(Ok(()), Err)
     }
 
-    /// Gives back locks that are still held.
+    /// Releases locks that are still held.
     ///
     /// # Errors
-    /// `User` if there are any: they would be held over the end of the call.
+    /// `User` if there are any: locks must not outlive the call.
     pub fn let_go(&self, call: &str) -> Result<()> {
         let Some(held) = self.scope.holding.lock().take() else {
             return Ok(());
@@ -265,7 +266,7 @@ impl OpenScope<'_> {
         .hint("write `with context.locks(...):` around what needs them"))
     }
 
-    /// Shuts it.
+    /// Closes the scope and reports errors and locks that were left.
     pub fn close(self, call: &str) -> Result<()> {
         self.check()?;
         self.let_go(call)

@@ -1,4 +1,4 @@
-//! What a processor gets in `init`: the way to forward, to its stores, and to the clocks.
+//! The context of a processor: forwarding, stores, schedules and clocks.
 
 use super::PyPunctuator;
 use super::call_scope::CallScope;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 use stoatflow_core::Error;
 use stoatflow_operators::{Punctuation, ScheduleId};
 
-/// What a processor is given: its stores, its clock, and where its results go. Works during `init`,
-/// `process` and punctuations of its processor.
+/// What a processor uses to forward records, to reach its stores and clocks, and to schedule
+/// punctuations. Works only during `init`, `process`, `on_timer` and punctuations of its processor.
 ///
 /// >>> class Where(sf.ContextualProcessor[str, int, str, int]):
 /// ...     def process(self, record):
@@ -29,7 +29,7 @@ use stoatflow_operators::{Punctuation, ScheduleId};
 pub struct ProcessorContext {
     scope: Arc<CallScope>,
     name: Arc<str>,
-    /// The address of who made the processor.
+    /// Address of the processor's supplier.
     callee: usize,
 }
 
@@ -62,7 +62,7 @@ pub fn timestamp_ms(object: &Bound<'_, PyAny>) -> PyResult<i64> {
 
 #[pymethods]
 impl ProcessorContext {
-    /// Passes a record on, to all children or to the one of this name.
+    /// Forwards a record to all children, or to the one of this name.
     ///
     /// >>> class Double(sf.ContextualProcessor[str, int, str, int]):
     /// ...     def process(self, record):
@@ -128,7 +128,7 @@ impl ProcessorContext {
         handle(py, Arc::clone(&self.scope), name, found.0, found.1)
     }
 
-    /// Locks names and keys of stores for a section of code: a context manager.
+    /// A context manager that locks names and keys of stores for a section of code.
     ///
     /// >>> class Move(sf.ContextualProcessor[str, str, str, str]):
     /// ...     def process(self, record):
@@ -189,7 +189,7 @@ impl ProcessorContext {
             "STREAM_TIME" => Punctuation::StreamTime,
             _ => Punctuation::WallClock,
         };
-        // What it would give for an async function is never awaited: it would do nothing.
+        // An async callback would never be awaited, so it is rejected here.
         CHECK_CALLBACK
             .import(py, "stoatflow.plan.functions", "check_callback")?
             .call1((callback,))?;
@@ -213,7 +213,7 @@ impl ProcessorContext {
         })
     }
 
-    /// Asks for a commit soon. It doesn't wait for it.
+    /// Requests a commit soon; doesn't wait for it.
     ///
     /// >>> class Commits(sf.ContextualProcessor[str, int, str, int]):
     /// ...     def process(self, record):
@@ -227,7 +227,8 @@ impl ProcessorContext {
         self.scope.ask("the context", |host, _| host.commit())
     }
 
-    /// Raises the application's watermark to at least this time, from the next commit on. It stays there.
+    /// Advances the application's watermark to at least this time, from the next commit on. It never
+    /// goes back.
     ///
     /// >>> class Ends(sf.ContextualProcessor[str, int, str, int]):
     /// ...     def process(self, record):
@@ -244,13 +245,14 @@ impl ProcessorContext {
             .ask("the context", |host, _| host.advance_watermark(to))
     }
 
-    /// The application's watermark as of the last commit; -1: none yet.
+    /// The application's watermark as of the last commit; -1 if there is none yet.
     #[getter]
     fn watermark_ms(&self) -> PyResult<i64> {
         self.scope.ask("the context", |host, _| host.watermark())
     }
 
-    /// Where the record that is being processed was read from; `None` in `init` and punctuations.
+    /// Topic, partition and offset of the record that is being processed; `None` in `init` and
+    /// punctuations.
     ///
     /// >>> class Where(sf.ContextualProcessor[str, int, str, int]):
     /// ...     def process(self, record):
@@ -273,13 +275,14 @@ impl ProcessorContext {
         Ok(Some(made.unbind()))
     }
 
-    /// The highest timestamp of the record's task so far, or the watermark (`time.semantics`); -1: none yet.
+    /// The highest timestamp of the record's task so far, or the watermark (depends on
+    /// `time.semantics`); -1 if there is none yet.
     #[getter]
     fn stream_time_ms(&self) -> PyResult<i64> {
         self.scope.ask("the context", |host, _| host.stream_time())
     }
 
-    /// The machine's clock.
+    /// The wall clock time in milliseconds.
     #[getter]
     fn system_time_ms(&self) -> PyResult<i64> {
         self.scope.ask("the context", |host, _| host.wall_time())
@@ -307,7 +310,7 @@ impl ProcessorContext {
     }
 }
 
-/// `types.GenericAlias`: classes of the border are generic for type checkers.
+/// `types.GenericAlias`: makes classes of this module generic for type checkers.
 pub fn generic<'py>(
     class: &Bound<'py, PyType>,
     item: &Bound<'py, PyAny>,
@@ -316,7 +319,7 @@ pub fn generic<'py>(
     alias.call1((class, item))
 }
 
-/// A schedule that can be ended.
+/// A schedule that can be cancelled.
 ///
 /// >>> class Once(sf.ContextualProcessor[str, int, str, int]):
 /// ...     def init(self, context):
@@ -337,7 +340,7 @@ pub struct Cancellable {
 
 #[pymethods]
 impl Cancellable {
-    /// Ends the schedule, for all lanes; more than once is allowed.
+    /// Cancels the schedule, for all lanes. Calling it again has no effect.
     fn cancel(&self) -> PyResult<()> {
         self.scope
             .ask("the schedule", |host, _| host.cancel(self.id))

@@ -1,8 +1,8 @@
-//! Locks that a processor holds: of one key while a store computes its value, or of a section's keys.
+//! Locks that a processor holds: of one key during a call of a store's method, or of the keys of a
+//! section.
 //!
-//! Takes locks from the run's table. A lane that has to wait does so without the interpreter, since
-//! the holder may need it. Whoever holds locks takes no more: that is how lanes never wait for each
-//! other in a circle.
+//! Takes locks from the table of the run. A lane that must wait detaches from the interpreter, since the
+//! holder may need it. A processor that holds locks can't take more, so lanes can't deadlock.
 
 use super::call_scope::CallScope;
 use super::holding::Holding;
@@ -19,13 +19,13 @@ use std::time::Duration;
 use stoatflow_core::{Error, SystemClock};
 use stoatflow_operators::{HeldLocks, LockHolder, LockKey, LockRefused, LockTable};
 
-/// How long is waited for a lock, if nothing else is said.
+/// Default timeout for a lock.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Tells holdings apart.
+/// The number of the next [`Holding`].
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// A lock of one key, for one call of a store's method.
+/// The lock of one key during a call of a store's method.
 pub struct KeyHold<'s> {
     scope: &'s CallScope,
     number: u64,
@@ -38,7 +38,7 @@ impl Drop for KeyHold<'_> {
 }
 
 impl CallScope {
-    /// Locks a key of a store for a call of its method; `None`: a section has locked it.
+    /// Locks a key of a store during a call of its method; `None` if a section has locked it already.
     pub(super) fn hold_key(
         &self,
         py: Python<'_>,
@@ -108,7 +108,7 @@ impl CallScope {
         timeout: Duration,
         what: impl FnOnce(&LockKey) -> String,
     ) -> PyResult<HeldLocks> {
-        // Mostly they are free, and the interpreter needn't be left.
+        // Usually the locks are free, and there is no need to detach.
         let refused = match table.try_hold(keys.clone(), holder) {
             Ok(held) => return Ok(held),
             Err(_) => py.detach(|| table.hold(keys, holder, timeout, &SystemClock::new())),
@@ -144,7 +144,7 @@ fn shown(key: &Bound<'_, PyAny>) -> String {
     )
 }
 
-/// Locks of a section, as a context manager.
+/// The locks of a section, as a context manager.
 ///
 /// >>> context = MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int))
 /// >>> with context.locks(("totals", "ann")):
@@ -155,10 +155,10 @@ fn shown(key: &Bound<'_, PyAny>) -> String {
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct KeyLocks {
     scope: Arc<CallScope>,
-    /// With what errors call them.
+    /// The locks, each with its description for errors.
     what: Vec<(LockKey, String)>,
     timeout: Duration,
-    /// The number of what it holds.
+    /// The number of the current [`Holding`].
     holds: Mutex<Option<u64>>,
 }
 
@@ -183,7 +183,7 @@ impl KeyLocks {
     }
 }
 
-/// A name, or a store (or its name) and a key.
+/// Parses a name, or a pair of a store (or its name) and a key.
 fn lock(scope: &CallScope, one: &Bound<'_, PyAny>) -> PyResult<(LockKey, String)> {
     if let Ok(name) = one.cast::<PyString>() {
         let name = name.to_cow()?;

@@ -1,12 +1,12 @@
-//! What a processor holds at the moment: at most one set of locks.
+//! The locks that a processor holds: at most one set at a time.
 
 use stoatflow_operators::HeldLocks;
 
-/// The locks of a section, or of a store's method.
+/// Locks of a section, or of a store's method.
 pub struct Holding {
     pub locks: HeldLocks,
-    /// Tells it apart from others.
+    /// Identifies this set of locks.
     pub number: u64,
-    /// The method that took them, if it is not a section.
+    /// The store method that took the locks; `None` for a section.
     pub method: Option<&'static str>,
 }

@@ -1,8 +1,8 @@
-//! Between the engine's records and the Python ones that processors see.
+//! Converts between the engine's records and the Python records of processors.
 //!
-//! Makes `Record` and `FixedKeyRecord` without calling `__init__` (a frozen dataclass sets its
-//! fields one by one, slowly); takes what is forwarded apart. What is the very object that came in
-//! is not converted back, unless it may have been changed in place meanwhile.
+//! Creates `Record` and `FixedKeyRecord` without calling `__init__` (a frozen dataclass sets its fields
+//! one by one, slowly), and converts forwarded records back. A part that is still the same object as in
+//! the input is not converted back, unless it may have been changed in place.
 
 use super::call_scope::Moment;
 use crate::convert::{from_py, key_from_py, to_py};
@@ -25,7 +25,7 @@ fn class(py: Python<'_>, role: Role) -> PyResult<&Bound<'_, PyType>> {
     }
 }
 
-/// A record's Python form.
+/// A record's Python form, with its parts.
 pub struct Given<'py> {
     pub object: Bound<'py, PyAny>,
     pub key: Bound<'py, PyAny>,
@@ -33,7 +33,7 @@ pub struct Given<'py> {
     pub headers: Bound<'py, PyAny>,
 }
 
-/// Makes records of one class.
+/// Creates records of one class.
 pub struct Makes<'py> {
     class: Bound<'py, PyType>,
     new: Bound<'py, PyAny>,
@@ -74,14 +74,14 @@ impl<'py> Makes<'py> {
     }
 }
 
-/// `object.__setattr__(object, name, value)`, which a frozen dataclass doesn't refuse.
+/// `object.__setattr__(object, name, value)`, which works on a frozen dataclass.
 fn set(
     object: &Bound<'_, PyAny>,
     name: &Bound<'_, PyString>,
     value: &Bound<'_, PyAny>,
 ) -> PyResult<()> {
-    // SAFETY: the interpreter is attached; the three are objects that are held for the time of the
-    // call, which takes no reference away from them.
+    // SAFETY: the interpreter is attached; all three objects are held during the call, which takes over
+    // none of their references.
     let done = unsafe {
         pyo3::ffi::PyObject_GenericSetAttr(object.as_ptr(), name.as_ptr(), value.as_ptr())
     };
@@ -119,7 +119,7 @@ fn headers_from_py(headers: &Bound<'_, PyAny>) -> PyResult<Headers> {
     Ok(Some(all.into()))
 }
 
-/// What a processor forwards.
+/// Converts a forwarded record.
 pub fn forwarded(object: &Bound<'_, PyAny>, role: Role, moment: &Moment) -> PyResult<Record> {
     let py = object.py();
     let expected = class(py, role)?;
@@ -161,7 +161,7 @@ pub fn forwarded(object: &Bound<'_, PyAny>, role: Role, moment: &Moment) -> PyRe
         _ => datum(&value)?,
     };
     let key = match (role, current, same_key) {
-        // The key that came in, whatever was done to its Python form: other nodes rely on it.
+        // The input's key, whatever was done to its Python form: other nodes rely on it.
         (Role::ProcessValues, Some(c), _) => c.record.key.clone(),
         (_, _, Some(c)) if is_fixed(&c.record.key) => c.record.key.clone(),
         _ => key_from_py(&key).map_err(to_py_err)?,
@@ -178,8 +178,9 @@ pub fn forwarded(object: &Bound<'_, PyAny>, role: Role, moment: &Moment) -> PyRe
     })
 }
 
-/// Is the Python form of this the same for good? A list or a dict was made of its bytes for this call, and
-/// may have been changed in place since. (A view can't be changed; an opaque one is the object itself.)
+/// Whether the Python form of this datum can't have changed. A list or a dict was created for this call
+/// and may have been changed in place since. (A view is immutable; an opaque datum is the object
+/// itself.)
 fn is_fixed(datum: &Datum) -> bool {
     match datum {
         Datum::List(_) | Datum::Change(_) => false,
@@ -192,17 +193,17 @@ fn is_fixed(datum: &Datum) -> bool {
     }
 }
 
-/// A key or a value for the engine.
+/// Converts a key or a value for the engine.
 pub fn datum(object: &Bound<'_, PyAny>) -> PyResult<Datum> {
     from_py(object).map_err(to_py_err)
 }
 
-/// A key for the engine.
+/// Converts a key for the engine.
 pub fn key(object: &Bound<'_, PyAny>) -> PyResult<Datum> {
     key_from_py(object).map_err(to_py_err)
 }
 
-/// A text argument that may be left out.
+/// An optional text argument.
 pub fn text<'a>(
     object: Option<&'a Bound<'_, PyString>>,
 ) -> PyResult<Option<std::borrow::Cow<'a, str>>> {

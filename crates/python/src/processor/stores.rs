@@ -1,7 +1,7 @@
 //! The stores of a processor, as Python objects.
 //!
-//! Takes and gives Python values; the engine's host does the rest. Each works while its processor
-//! is called, and raises otherwise. What they iterate over is read when the iteration begins.
+//! Converts Python arguments and results; the processor's host does the rest. A store works only while
+//! its processor is called, and raises otherwise. Iterators read their entries when they are created.
 
 mod iterator;
 mod key_value;
@@ -36,16 +36,16 @@ pub struct Handle {
     pub scope: Arc<CallScope>,
     pub at: usize,
     pub name: String,
-    /// Does it show a time beside each value?
+    /// Whether values have timestamps.
     pub timestamped: bool,
-    /// Of a window store: how long its windows are.
+    /// Duration of the windows of a window store.
     pub size_ms: i64,
 }
 
 static VALUE_AND_TIMESTAMP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 impl Handle {
-    /// Uses the host.
+    /// Calls `act` with the host.
     pub fn with<T>(
         &self,
         act: impl FnOnce(&mut dyn ProcessorHost, &Moment, usize) -> stoatflow_core::Result<T>,
@@ -54,7 +54,7 @@ impl Handle {
             .with("a store", |host, moment| act(host, moment, self.at))
     }
 
-    /// What the user sees of a stored value.
+    /// The Python object for a stored value.
     pub fn shown<'py>(&self, py: Python<'py>, stored: &Stored) -> PyResult<Bound<'py, PyAny>> {
         let value = to_py(py, &stored.value)?;
         if !self.timestamped {
@@ -65,8 +65,8 @@ impl Handle {
             .call1((value, stored.timestamp.0))
     }
 
-    /// What the user writes: the value, and its time if the store shows times (`None`: that of the record
-    /// that is being processed).
+    /// Converts a value that the user writes, with its timestamp if the store has timestamps. `None`
+    /// means the timestamp of the current record.
     pub fn written(&self, value: &Bound<'_, PyAny>) -> PyResult<(Datum, Option<i64>)> {
         if !self.timestamped || value.is_none() {
             return Ok((datum(value)?, None));
@@ -86,7 +86,7 @@ impl Handle {
     }
 }
 
-/// A value with its time.
+/// A value with its timestamp.
 pub const fn stored(value: Datum, time: i64) -> Stored {
     Stored {
         value,
@@ -94,7 +94,7 @@ pub const fn stored(value: Datum, time: i64) -> Stored {
     }
 }
 
-/// The handle of a store.
+/// Creates the Python object of a store.
 pub fn handle(
     py: Python<'_>,
     scope: Arc<CallScope>,

@@ -1,8 +1,8 @@
 //! Changes of a store for Python.
 //!
-//! A thread waits in `wait`, detached. An event loop looks at a descriptor instead, which becomes
-//! readable when there is something: the thread that commits writes a byte there, and never needs
-//! the interpreter.
+//! A thread blocks in `wait`, detached. An event loop watches a file descriptor instead, which becomes
+//! readable when there are changes: the commit thread writes a byte to it and never needs the
+//! interpreter.
 
 use super::{FoundWindow, span};
 use crate::convert::to_py;
@@ -19,13 +19,13 @@ use stoatflow_engine::query::{ChangeBatch, ChangedRow, FollowSpec, Follower};
 use stoatflow_plan::find::FindSpec;
 use stoatflow_state::Page;
 
-/// What a batch holds, about.
+/// Approximate size of a batch.
 const BATCH: Page = Page {
     rows: 10_000,
     bytes: 16 << 20,
 };
 
-/// First key, last key; prefix.
+/// First key, last key, prefix.
 pub type FollowedKeys<'py> = (
     Option<Bound<'py, PyAny>>,
     Option<Bound<'py, PyAny>>,
@@ -33,11 +33,11 @@ pub type FollowedKeys<'py> = (
 );
 /// Topic, partition and the next offset to read.
 type Positions = Vec<(String, i32, i64)>;
-/// Epoch, positions, is it of the snapshot, is it the last one of its commit, rows (key, value or
-/// `None`, time).
+/// Epoch, positions, whether it belongs to the snapshot, whether it is the last one of its commit, rows
+/// (key, value or `None`, timestamp).
 type BatchParts<'py> = (u64, Positions, bool, bool, Vec<FoundWindow<'py>>);
 
-/// What is followed.
+/// What to follow, from the arguments of `Engine.follow`.
 pub fn spec(
     (snapshot, buffer_bytes): (bool, usize),
     (lo, hi, prefix): &FollowedKeys<'_>,
@@ -51,7 +51,7 @@ pub fn spec(
     })
 }
 
-/// Positions as they come from Python.
+/// Converts positions from Python.
 pub fn wanted(at_least: Positions) -> Vec<(TopicPartition, Offset)> {
     let wanted = at_least.into_iter();
     let wanted = wanted
@@ -59,7 +59,7 @@ pub fn wanted(at_least: Positions) -> Vec<(TopicPartition, Offset)> {
     wanted.collect()
 }
 
-/// A descriptor that becomes readable when it is woken.
+/// A socket pair whose outer end becomes readable on a wake.
 #[derive(Debug)]
 struct Bell {
     outside: UnixStream,
@@ -75,7 +75,7 @@ impl Bell {
         Ok(Arc::new(Self { outside, inside }))
     }
 
-    /// Forgets earlier wakes.
+    /// Discards earlier wakes.
     fn quieten(&self) {
         let mut bytes = [0; 64];
         loop {
@@ -91,12 +91,12 @@ impl Bell {
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        // If there is no room, bytes are waiting already.
+        // If the buffer is full, the descriptor is readable already.
         let _full = (&self.inside).write(&[1]);
     }
 }
 
-/// A store that is followed.
+/// Follows the changes of a store.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct StateChanges {
     follower: Follower,
@@ -121,31 +121,32 @@ impl StateChanges {
 
 #[pymethods]
 impl StateChanges {
-    /// The next batch; `None`: there is nothing now, or no more.
+    /// The next batch; `None` if there is none now, or no more.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<BatchParts<'py>>> {
         let batch = py.detach(|| self.follower.next(BATCH)).map_err(to_py_err)?;
         let shown = batch.map(|batch| parts(py, &batch)).transpose();
-        // A batch that can't be converted ends the follower: its reader must not miss changes silently.
+        // A batch that can't be converted ends the follower, so that its reader doesn't miss changes
+        // silently.
         shown.inspect_err(|_| py.detach(|| self.follower.close()))
     }
 
-    /// Has it ended, once `next` gives nothing?
+    /// Whether the follower has ended, once `next` returns `None`.
     fn is_over(&self, py: Python<'_>) -> bool {
         py.detach(|| self.follower.is_over())
     }
 
-    /// Waits until `next` may have something, at most this long.
+    /// Waits until `next` may return a batch, at most this long.
     fn wait(&self, py: Python<'_>, seconds: f64) {
         let at_most = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
         py.detach(|| self.follower.wait(at_most));
     }
 
-    /// The descriptor to wait for.
+    /// The file descriptor to watch.
     fn fileno(&self) -> PyResult<i32> {
         Ok(self.bell()?.outside.as_raw_fd())
     }
 
-    /// Makes it readable when `next` may have something; false: it may already.
+    /// Makes the descriptor readable once `next` may return a batch. Returns false if it may already.
     fn wake_later(&self, py: Python<'_>) -> PyResult<bool> {
         let bell = self.bell()?;
         bell.quieten();
@@ -153,7 +154,7 @@ impl StateChanges {
         Ok(py.detach(|| self.follower.wake(&waker)))
     }
 
-    /// Ends it; more than once is allowed.
+    /// Ends the follower. Calling it again has no effect.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.follower.close());
     }

@@ -1,6 +1,6 @@
-//! What a query has found, for Python.
+//! Converts the results of a query for Python.
 //!
-//! Takes a page of the engine, gives lists and tuples. What was selected becomes plain objects.
+//! Takes a page from the engine, returns lists and tuples. Selected values become plain objects.
 
 use crate::convert::to_py;
 use crate::expression::plain;
@@ -8,11 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use stoatflow_engine::query::{Explained, FoundPage};
 
-/// Key, value, time; what was selected instead of the value.
+/// Key, value (or the list of selected values), timestamp.
 type Row<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, i64);
-/// Way, index, ranges, sorted, rows read, unreadable ones.
+/// Access path, index, number of ranges, whether sorted, rows read, unreadable rows.
 pub type Shown = (&'static str, Option<String>, usize, bool, u64, u64);
-/// Rows, cursor, how they were found.
+/// Rows, cursor of the next page, how the rows were found.
 pub type PageParts<'py> = (Vec<Row<'py>>, Option<Bound<'py, PyBytes>>, Shown);
 
 pub fn shown(found: &Explained) -> Shown {

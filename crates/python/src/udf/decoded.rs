@@ -1,8 +1,8 @@
-//! Aggregates that Python code decodes: a serde of the user's, or the class of a store's messages.
+//! Aggregates that Python code decodes: a serde in user code, or the class of a store's messages.
 //!
-//! Takes what a function made, or what a key begins with; gives it as the store would give it back, so that a
-//! function sees one kind of aggregate in each of its calls. An object of the type that the serde gives is
-//! taken as it is: only what has another type makes the round through the serde.
+//! Takes a function's result or the first value of a key, returns it in the form in which the store
+//! would return it, so that a function receives the same kind of aggregate in each call. An object of
+//! the type that the serde returns is used as it is; any other is encoded and decoded by the serde.
 
 use crate::convert::{from_py, to_py};
 use crate::errors::to_py_err;
@@ -14,11 +14,11 @@ use stoatflow_core::{Datum, Result, Serde};
 /// See the module.
 pub struct Decoded {
     serde: Serde,
-    /// The type that the serde gave last. Its lock is never held while Python runs.
+    /// The type that the serde returned last. The lock is never held while Python code runs.
     kind: Mutex<Option<Py<PyType>>>,
 }
 
-/// What Python code would decode, as that does; anything else stays.
+/// Converts an object that Python code would decode; others are returned as they are.
 pub fn seen<'py>(
     decoded: Option<&Decoded>,
     object: Bound<'py, PyAny>,
@@ -37,21 +37,21 @@ impl Decoded {
         }
     }
 
-    /// The datum of an aggregate.
+    /// Converts an aggregate to a datum.
     pub fn datum(&self, object: &Bound<'_, PyAny>) -> Result<Datum> {
         let datum = from_py(object)?;
         if self.is_of_kind(object) {
             return Ok(datum);
         }
         let made = self.through(&datum)?;
-        // What can't be shown fails where it is shown.
+        // If this conversion fails, it will fail again, with an error, when a function needs the value.
         if let Ok(seen) = to_py(object.py(), &made) {
             self.remember(&seen);
         }
         Ok(made)
     }
 
-    /// An aggregate, as functions see it.
+    /// An aggregate in the form that functions receive.
     pub fn seen<'py>(&self, object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         if self.is_of_kind(&object) {
             return Ok(object);
@@ -62,7 +62,7 @@ impl Decoded {
         Ok(seen)
     }
 
-    /// The round through the serde. Null stays: it is no value.
+    /// Encodes and decodes with the serde. Null is no value and stays null.
     pub fn through(&self, datum: &Datum) -> Result<Datum> {
         if datum.is_null() {
             return Ok(Datum::Null);

@@ -1,6 +1,6 @@
-//! A record as the objects that functions get beside its value.
+//! Python objects that describe a record for functions that need more than its value.
 //!
-//! Takes a record and its topic as Python knows it; gives `RecordContext` and `ConsumedRecord`.
+//! Takes a record and its topic as a Python object; returns a `RecordContext` or a `ConsumedRecord`.
 
 use crate::convert::to_py;
 use pyo3::prelude::*;

@@ -1,7 +1,7 @@
-//! What functions of sources and sinks say of a record: its time, a watermark, a late policy, a
+//! Converts the results of functions of sources and sinks: a timestamp, a watermark, a late policy, a
 //! topic, partitions.
 //!
-//! Takes what Python gave, gives it as the engine's words, or an error that says what was expected.
+//! Takes a Python result, returns the engine's type, or an error that says what was expected.
 
 use super::{PyUdf, kind};
 use pyo3::intern;
@@ -14,7 +14,7 @@ use stoatflow_operators::{Partitions, check_topic};
 
 static DLQ: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// A whole number of 64 bits, if it is one.
+/// The value of an integer that fits 64 bits.
 fn whole(given: &Bound<'_, PyAny>) -> Option<i64> {
     given.cast::<PyInt>().ok()?.extract().ok()
 }
@@ -64,7 +64,7 @@ impl PyUdf {
         })
     }
 
-    /// `"grace"`, `"drop"` or `DLQ(topic)`.
+    /// Converts a late policy: `"grace"`, `"drop"` or `DLQ(topic)`.
     pub(super) fn said_late(&self, said: &Bound<'_, PyAny>) -> Result<Late> {
         let py = said.py();
         if let Ok(word) = said.cast::<PyString>() {
@@ -95,7 +95,7 @@ impl PyUdf {
         let number = |item: &Bound<'_, PyAny>| {
             let number = item.cast::<PyInt>().ok().map(|_| item.extract::<i32>());
             match number {
-                // A number beyond 32 bits is no partition of any topic.
+                // No topic has a partition number beyond 32 bits.
                 Some(number) => Ok(Partition(number.unwrap_or(-1))),
                 None => Err(self.wrong(
                     format!(
@@ -117,7 +117,7 @@ impl PyUdf {
             all.push(number(&item)?);
             Ok(())
         })?;
-        // A set, as in Kafka Streams: once each, in an order that doesn't depend on hashes.
+        // A set, as in Kafka Streams: duplicates removed, in an order that doesn't depend on hashes.
         all.sort_unstable();
         all.dedup();
         Ok(Some(all))

@@ -1,8 +1,8 @@
 //! Checks a bank whose accounts all lanes share.
 //!
-//! Takes the input topic and the changelogs. Under exactly-once each balance is what the input
-//! says; so nothing was lost between two lanes, and the accounts add up to nothing. Under
-//! at-least-once only the orders are known: none is left.
+//! Takes the input topic and the changelogs. Under exactly-once each balance must match the input, so
+//! that no update was lost between two lanes; all accounts then add up to zero. Under at-least-once it
+//! only checks that no order is left.
 
 use super::{Verdict, history, hold, newest};
 use crate::broker::SimBroker;
@@ -17,7 +17,7 @@ fn changelog(store: &str) -> String {
     format!("{APPLICATION}-{store}-changelog")
 }
 
-/// What the accounts must hold.
+/// The expected balances.
 fn wanted(broker: &SimBroker) -> Result<BTreeMap<String, i64>, String> {
     let mut balances = BTreeMap::new();
     for (_, kept) in broker.visible("bank").into_iter().flatten() {
@@ -49,7 +49,7 @@ fn held(broker: &SimBroker) -> Result<BTreeMap<String, i64>, String> {
     rows.map(balance).collect()
 }
 
-/// Judges the balances. `once`: exactly, not at least.
+/// Checks the balances. `once` means exactly-once, otherwise at-least-once.
 pub(super) fn balances(broker: &SimBroker, once: bool) -> Verdict {
     quiet(broker)?;
     if !once {
@@ -64,7 +64,7 @@ pub(super) fn balances(broker: &SimBroker, once: bool) -> Verdict {
     Ok(())
 }
 
-/// No order is left.
+/// Checks that no order is left.
 pub(super) fn quiet(broker: &SimBroker) -> Verdict {
     let pending: Vec<Bytes> = newest(&history(broker, &changelog(ORDERS))?)
         .into_keys()

@@ -1,8 +1,8 @@
 //! Checks timers and a scheduled source.
 //!
-//! Takes the input topic, the timers that fired, those still kept, and the ticks. Under
-//! exactly-once each timer fires once and each tick is made once; under at-least-once nothing may
-//! be missing. No timer fires early.
+//! Takes the input topic, the timers that fired, those that are still registered, and the ticks. Under
+//! exactly-once each timer fires once and each tick is emitted once; under at-least-once nothing may be
+//! missing. No timer fires early.
 
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ use crate::workload::{APPLICATION, Part};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// One call of a timer, as it was told.
+/// One firing of a timer, as the processor reported it.
 #[derive(Debug, PartialEq, Eq)]
 struct Ring {
     domain: String,
@@ -42,7 +42,7 @@ fn text(bytes: &Bytes) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// When each timer by the time of events is due. Those that are no echoes have one by the clock too.
+/// The due time of each event-time timer. Each of them that is no echo has a processing-time timer too.
 fn set(broker: &SimBroker) -> BTreeMap<String, i64> {
     let records = broker.visible("bells").into_iter().flatten();
     let timer = |(_, kept): (_, crate::topic::Kept)| {
@@ -66,7 +66,7 @@ fn rings(seen: &History) -> Result<Rings, String> {
     Ok(rings)
 }
 
-/// Judges the timers. `once`: exactly, not at least.
+/// Checks the timers. `once` means exactly-once, otherwise at-least-once.
 pub(super) fn timers(broker: &SimBroker, seen: &History, once: bool) -> Verdict {
     judge(&set(broker), &rings(seen)?, once)?;
     all_rung(broker)
@@ -98,7 +98,7 @@ fn judge(set: &BTreeMap<String, i64>, rings: &Rings, once: bool) -> Verdict {
     Ok(())
 }
 
-/// No timer is kept.
+/// Checks that no timer is left.
 fn all_rung(broker: &SimBroker) -> Verdict {
     let changelog = format!("{APPLICATION}-{STORE}-changelog");
     let pending: Vec<Bytes> = newest(&history(broker, &changelog)?).into_keys().collect();
@@ -111,7 +111,7 @@ fn beats(broker: &SimBroker) -> Result<Vec<i64>, String> {
     records.map(|(_, kept)| number(&kept.value)).collect()
 }
 
-/// Has everything rung, and is there a tick of after this time?
+/// Checks that all timers have fired, and that there is a tick after this time.
 pub(super) fn quiet(part: Part, broker: &SimBroker, after: i64) -> Verdict {
     all_rung(broker)?;
     let last = beats(broker)?.last().copied();
@@ -122,15 +122,16 @@ pub(super) fn quiet(part: Part, broker: &SimBroker, after: i64) -> Verdict {
     Ok(())
 }
 
-/// So many ticks are shown of before the first commit. An engine that dies until then has never been
-/// there: the next one counts from its own start. (Under exactly-once none of them can be seen.)
+/// The number of ticks emitted before the schedule's position was committed for the first time; `None`
+/// after that. If an engine dies before that commit, the next one begins the schedule anew. (Under
+/// exactly-once such ticks are never visible.)
 pub(crate) fn uncounted(broker: &SimBroker) -> Option<usize> {
     let marks = newest(&history(broker, &format!("{APPLICATION}-clocks-changelog")).ok()?);
     let counts = marks.contains_key(format!("schedule:{BEAT}").as_bytes());
     (!counts).then(|| beats(broker).map_or(0, |beats| beats.len()))
 }
 
-/// Judges the ticks behind the uncounted ones.
+/// Checks the ticks after the uncounted ones.
 pub(super) fn ticks(broker: &SimBroker, uncounted: usize, once: bool) -> Verdict {
     let beats = beats(broker)?;
     let skipped = if once { 0 } else { uncounted.min(beats.len()) };

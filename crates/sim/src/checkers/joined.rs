@@ -14,8 +14,8 @@ fn text(bytes: &Bytes) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// In the end there is a row for each key that both tables have, it is what both have, and the counts
-/// behind the other join are those of these rows: nothing was taken back that was not given.
+/// In the end there is a row with both values for each key that both tables have, and the counts after
+/// the other join are those of these rows: no row was retracted that had not been added.
 pub(super) fn check(broker: &SimBroker, seen: &History, rule: Rule, cached: bool) -> Verdict {
     let plans = last(broker, "plans");
     let visits = last(broker, "visits").into_iter();
@@ -30,9 +30,9 @@ pub(super) fn check(broker: &SimBroker, seen: &History, rule: Rule, cached: bool
     let changelog = format!("{APPLICATION}-planned-store-changelog");
     let kept = newest(&history(broker, &changelog)?);
     let there = |(key, row)| kept.get(key) == Some(row);
-    // If a crash keeps the tombstone of a side and not that of the row, then that side, read again,
-    // was nothing and is nothing: with caching it says no more of it, as in Kafka Streams, and the
-    // row stays.
+    // After a crash, the tombstone of one side may be in its changelog without the tombstone of the
+    // joined row. When that side is read again, it is null before and after; with caching it then
+    // forwards nothing, as in Kafka Streams, and the row stays.
     let more = rule == Rule::AtLeast && cached;
     hold!(
         expected.iter().all(there) && (more || kept.len() == expected.len()),
@@ -44,7 +44,7 @@ pub(super) fn check(broker: &SimBroker, seen: &History, rule: Rule, cached: bool
         "the rows end as {shown:?} instead of {expected:?}"
     );
     if rule == Rule::AtLeast {
-        // What a crash cuts in two is counted twice, or not at all.
+        // Updates that a crash cuts in two are counted twice, or not at all.
         return Ok(());
     }
     counts(broker, &expected)
@@ -74,7 +74,7 @@ fn counts(broker: &SimBroker, rows: &Rows) -> Verdict {
     Ok(())
 }
 
-/// Where each key ended; those without one belong to no row.
+/// The last value of each key; records without a key belong to no row.
 fn last(broker: &SimBroker, topic: &str) -> Rows {
     let mut rows = BTreeMap::new();
     for (_, kept) in broker.visible(topic).into_iter().flatten() {

@@ -1,8 +1,8 @@
 //! Checks a left join of a stream with a table by an async joiner.
 //!
-//! Each record gives one result, or a dead letter if its calls have failed, with a row that the
-//! table had at some time. Results of a key are in the order of its records, and none has an older
-//! row than the one before.
+//! Each record yields one result, joined with a row that the table had at some time, or a dead letter if
+//! its calls failed. Results of a key are in the order of its records, and none has an older row than
+//! the one before.
 
 use super::stateless::{Places, places, text};
 use super::{Verdict, hold};
@@ -12,7 +12,7 @@ use crate::workload::functions::pair;
 use crate::workload::lookups::{LETTERS, RECORDS, RESULTS, ROWS};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a key's row was, in order; at first there is none.
+/// The versions of each key's row, in order; the first one is none.
 type Rows = BTreeMap<String, Vec<Option<String>>>;
 
 fn rows(broker: &SimBroker) -> Rows {
@@ -26,14 +26,14 @@ fn rows(broker: &SimBroker) -> Rows {
     rows
 }
 
-/// A result: which of its key's rows it has, at the earliest and at the latest, and where it stands.
+/// A result: the earliest and the latest version of its key's row that it can have, and its position.
 struct Met {
     earliest: usize,
     latest: usize,
     place: (usize, usize),
 }
 
-/// Judges it; `once`: exactly, not at least.
+/// Checks this part. `once` means exactly-once, otherwise at-least-once.
 pub(super) fn check(asking: Asking, broker: &SimBroker, once: bool) -> Verdict {
     let (shown, letters) = (places(broker, RESULTS), places(broker, LETTERS));
     let rows = rows(broker);
@@ -72,7 +72,7 @@ pub(super) fn check(asking: Asking, broker: &SimBroker, once: bool) -> Verdict {
     Ok(())
 }
 
-/// What a result was made of.
+/// The versions of the row that a result can have.
 fn met(
     result: &str,
     value: &str,

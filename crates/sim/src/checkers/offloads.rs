@@ -1,9 +1,9 @@
 //! Checks an offload.
 //!
-//! Each record leaves once: with its answer, with a substitute, or as a dead letter; records of a
-//! key in order; with their own key, time and headers; after as many requests as expected, each
-//! sent once and all with one unique correlation id. How a record leaves depends on its value
-//! alone, unless the clock matters; then several ways are possible.
+//! Each record leaves the offload once: with its answer, with a substitute, or as a dead letter; records
+//! of a key in order; with their own key, time and headers; after as many requests as expected, each
+//! sent once and all with one unique correlation id. How a record leaves depends on its value alone,
+//! unless timing matters; then several ways are possible.
 
 #[cfg(test)]
 mod tests;
@@ -24,19 +24,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{Offset, TopicPartition};
 use stoatflow_operators::offload::{ATTEMPT, CORRELATION, ERROR};
 
-/// How a record has left.
+/// How a record left the offload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Answered,
     /// The last request was answered with an error.
     Failed,
-    /// So many requests were not answered.
+    /// This many requests were not answered.
     TimedOut(u32),
-    /// There was no request.
+    /// No request could be made.
     Unasked,
 }
 
-/// A record that has left.
+/// A record that left the offload.
 #[derive(Debug)]
 struct Left {
     end: End,
@@ -47,16 +47,16 @@ struct Left {
     has_headers: bool,
 }
 
-/// By value.
+/// Records that left the offload, by value.
 type AllLeft = BTreeMap<String, Vec<Left>>;
 
-/// By value and correlation: the numbers of its requests.
+/// The numbers of the requests, by value and correlation id.
 type Requests = BTreeMap<String, BTreeMap<String, Vec<u32>>>;
 
-/// Where the last one of a key stands: as it came, as it was parked, and in which topic.
+/// The position of the last record of a key: by key in the input, key in the offload, and topic.
 type Last = BTreeMap<(Option<String>, Option<String>, &'static str), (usize, usize)>;
 
-/// Judges it; `once`: exactly, not at least.
+/// Checks this part. `once` means exactly-once, otherwise at-least-once.
 pub(super) fn check(parking: Parking, broker: &SimBroker, once: bool) -> Verdict {
     let (left, requests) = (all_left(broker)?, requests(broker)?);
     let mut wanted = BTreeSet::new();
@@ -125,7 +125,7 @@ fn all_left(broker: &SimBroker) -> Result<AllLeft, String> {
     Ok(all)
 }
 
-/// What a dead letter tells.
+/// The error message of a dead letter.
 fn why(letter: &Kept) -> String {
     let said = header(&letter.headers, "__stoatflow.errors.message").unwrap_or_default();
     let of_worker = said.strip_prefix("the worker failed: ");
@@ -149,7 +149,7 @@ fn end(value: &str, said: &str) -> Option<End> {
     Some(End::TimedOut(requests.parse().ok()?))
 }
 
-/// Is that a topic for it?
+/// Whether a record that ended like this belongs in this topic.
 fn fits(end: End, topic: &str) -> bool {
     match end {
         End::Answered => topic == RESULTS,
@@ -174,13 +174,13 @@ fn requests(broker: &SimBroker) -> Result<Requests, String> {
     Ok(all)
 }
 
-/// May a record of this value end like this?
+/// Whether a record of this value may end like this.
 fn may_end(parking: Parking, has_key: bool, value: &str, end: End) -> bool {
     if !has_key || parking.plea(value).is_none() {
         return end == End::Unasked;
     }
     let more = parking.attempts() > 1;
-    // Is the first error the last word? And can a second request follow the first one?
+    // Whether a request may follow an error, and whether a second request may follow the first at all.
     let asks_after_error = parking.retry_errors && more || parking.again > 0;
     let asks_again = asks_after_error || parking.retry_timeouts && more;
     let (limited, forever) = match parking.patience {
@@ -201,7 +201,7 @@ fn may_end(parking: Parking, has_key: bool, value: &str, end: End) -> bool {
     }
 }
 
-/// Is what has left this record, and may it leave like this?
+/// Checks that this record left with the right contents, and that it may end like this.
 fn of_record(parking: Parking, kept: &Kept, left: &Left) -> Verdict {
     let (value, given) = (value(kept), kept.key.as_ref().map(text));
     let key = key(parking, kept);
@@ -233,8 +233,8 @@ fn of_record(parking: Parking, kept: &Kept, left: &Left) -> Verdict {
     Ok(())
 }
 
-/// Those of a key leave one behind the other. (What could not be asked was never parked; a letter
-/// without a key may be anywhere.)
+/// Checks that records of a key leave in order. (Records about which nothing could be asked were never
+/// parked, and dead letters without a key may be in any partition.)
 fn in_order(parking: Parking, kept: &Kept, left: &Left, last: &mut Last) -> Verdict {
     if left.end == End::Unasked || left.key.is_none() {
         return Ok(());
@@ -251,7 +251,8 @@ fn in_order(parking: Parking, kept: &Kept, left: &Left, last: &mut Last) -> Verd
     Ok(())
 }
 
-/// As often as was wanted, each time once, and always with the same correlation?
+/// Checks that there were as many requests as expected, each sent once, all with the same correlation
+/// id.
 fn rightly_asked(
     parking: Parking,
     value: &str,
@@ -289,32 +290,33 @@ fn rightly_asked(
     Ok(())
 }
 
-/// The rows of what is parked: key and number, and the row.
+/// The rows of the parking lot, by key and number.
 fn parked(broker: &SimBroker) -> Result<BTreeMap<Bytes, Bytes>, String> {
     let changelog = format!("{APPLICATION}-{PARKED}-changelog");
     Ok(newest(&history(broker, &changelog)?))
 }
 
-/// Nothing waits for an answer or its turn.
+/// Checks that no record waits for an answer or its turn.
 pub(super) fn nothing_parked(broker: &SimBroker) -> Verdict {
     let rows: Vec<Bytes> = parked(broker)?.into_keys().collect();
     hold!(rows.is_empty(), "records are still parked: {rows:?}");
     Ok(())
 }
 
-/// Up to where a partition was read, also if the group's offsets have expired: the offsets topic knows it.
+/// The committed offset of a partition, even if the group's offsets have expired: the offsets topic
+/// still has it.
 fn position(broker: &SimBroker, partition: TopicPartition) -> Offset {
     let found = broker.committed_last(APPLICATION, &[partition]).pop();
     found.map_or(Offset(0), |committed| committed.offset)
 }
 
-/// How many records are parked, and the correlations of those that wait for an answer which is
-/// there already, and was not read: whoever starts now has to take that.
+/// The number of parked records, and the correlation ids of those whose answer is there but has not been
+/// read: an instance that starts now must use it.
 pub(crate) fn answered(broker: &SimBroker) -> Result<(usize, BTreeSet<String>), String> {
     let mut answers = BTreeSet::new();
     for (partition, records) in (0..).zip(broker.visible(ANSWERS)) {
-        // What was read before has had its effect: if its record had been given up, and waited for
-        // its turn, none.
+        // Answers that were read before have had their effect; or none, if their record had been given
+        // up and only waited for its turn.
         let read = position(broker, TopicPartition::new(ANSWERS, partition));
         for (_, kept) in records.into_iter().filter(|(offset, _)| *offset >= read) {
             let readable = kept.value.as_ref().is_none_or(|value| value != GARBLED);
@@ -328,7 +330,7 @@ pub(crate) fn answered(broker: &SimBroker) -> Result<(usize, BTreeSet<String>), 
     let waiting = rows.iter().filter_map(|(row, kept)| {
         let (key, number) = row.split_last_chunk::<8>()?;
         let number = u64::from_be_bytes(*number);
-        // The second byte says whether it waits for an answer (0), or to ask again (1).
+        // The second byte is the phase: 0 waits for an answer, 1 for another request.
         let waits = kept.get(1).is_some_and(|phase| *phase <= 1);
         waits.then(|| (row.slice_ref(key), format!("{NAME}/{number:x}")))
     });
@@ -339,7 +341,7 @@ pub(crate) fn answered(broker: &SimBroker) -> Result<(usize, BTreeSet<String>), 
     ))
 }
 
-/// Were these answered, as was promised when an instance started?
+/// Checks that these records were answered, which was certain when an instance started.
 pub(crate) fn kept(broker: &SimBroker, promised: &BTreeSet<String>) -> Verdict {
     let left = all_left(broker)?;
     for (value, asked) in requests(broker)? {

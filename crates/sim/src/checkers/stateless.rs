@@ -1,4 +1,5 @@
-//! Checks operators without a table: results or dead letters, each once, those of a key in order.
+//! Checks operators without a table: each record yields its results or a dead letter, each once; those
+//! of a key are in order.
 
 use super::{Verdict, hold};
 use crate::broker::SimBroker;
@@ -10,32 +11,32 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a value becomes.
 enum Becomes {
-    /// These, in this order.
+    /// These results, in this order.
     Results(Vec<String>),
     /// A dead letter.
     Letter,
-    /// The value itself or a dead letter: unknown in advance.
+    /// The value itself or a dead letter; which one is not known in advance.
     Either,
 }
 
-/// Where values of a topic go.
+/// The topics of a part, and what its values become.
 struct Shape {
     input: &'static str,
     output: &'static str,
     letters: &'static str,
     becomes: fn(&str) -> Becomes,
-    /// Is the group of a value its key from then on?
+    /// Whether the group of a value becomes its key.
     rekeyed: bool,
 }
 
-/// The places of a value: key, partition, position.
+/// The positions of each value: key, partition, index.
 pub(super) type Places = BTreeMap<String, Vec<(Option<String>, usize, usize)>>;
 
 pub(super) fn text(bytes: &Bytes) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Where each value of a topic stands.
+/// The positions of each value in a topic.
 pub(super) fn places(broker: &SimBroker, topic: &str) -> Places {
     let mut places = Places::new();
     for (partition, records) in broker.visible(topic).into_iter().enumerate() {
@@ -48,7 +49,7 @@ pub(super) fn places(broker: &SimBroker, topic: &str) -> Places {
     places
 }
 
-/// Judges one part; `once`: exactly, not at least.
+/// Checks one part. `once` means exactly-once, otherwise at-least-once.
 pub(super) fn check(part: Part, broker: &SimBroker, once: bool) -> Verdict {
     match part {
         Part::Asks(asking) => {
@@ -104,8 +105,8 @@ impl Shape {
         let (shown, letters) = (places(broker, self.output), places(broker, self.letters));
         let mut wanted = BTreeSet::new();
         for (partition, records) in broker.visible(self.input).into_iter().enumerate() {
-            // By key, as it was and as it is (records of two keys come from two lanes): where its
-            // last result stands.
+            // The position of the last result, by the key before and after re-keying (records with
+            // different keys may take different lanes).
             let mut last: BTreeMap<_, (usize, usize)> = BTreeMap::new();
             for (_, kept) in records {
                 let value = kept.value.as_ref().map(text).unwrap_or_default();
@@ -180,7 +181,7 @@ impl Shape {
     }
 }
 
-/// No call waits to be made again.
+/// Checks that no call is parked.
 pub(super) fn nothing_parked(broker: &SimBroker) -> Verdict {
     let changelog = format!("{APPLICATION}-{}-changelog", asks::PARKED);
     let rows = super::newest(&super::history(broker, &changelog)?);
@@ -189,7 +190,8 @@ pub(super) fn nothing_parked(broker: &SimBroker) -> Verdict {
     Ok(())
 }
 
-/// The watermark that a letter tells had passed its record, and some record had brought it.
+/// Checks that the watermark in each dead letter had passed its record, and that some record had raised
+/// the watermark that far.
 fn rightly_late(broker: &SimBroker) -> Verdict {
     let inputs = broker.visible("tardy").into_iter().flatten();
     let newest = inputs.map(|(_, kept)| kept.timestamp.0).max().unwrap_or(-1);
@@ -208,7 +210,7 @@ fn rightly_late(broker: &SimBroker) -> Verdict {
     Ok(())
 }
 
-/// How many late records there were.
+/// The number of late records.
 pub(crate) fn late(broker: &SimBroker) -> usize {
     broker.visible(tardy::LETTERS).iter().map(Vec::len).sum()
 }

@@ -12,9 +12,9 @@ use stoatflow_core::Guarantee;
 /// How exact the outputs must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// Every update once, in order.
+    /// Every update appears once, in order.
     Every,
-    /// Exactly once, but caching may skip updates within an epoch.
+    /// Each update is applied exactly once, but caching may skip intermediate ones within an epoch.
     Last,
     /// Nothing is missing.
     AtLeast,
@@ -63,11 +63,11 @@ fn numbers(history: &History) -> Result<Numbers, String> {
         .collect()
 }
 
-/// Judges one part.
+/// Checks one part.
 pub(super) fn check(part: Part, job: &Job, broker: &SimBroker) -> Verdict {
     let rule = rule(job);
     let once = rule != Rule::AtLeast;
-    // Records of these need no keys.
+    // The records of these parts need no keys.
     match part {
         Part::Offloads(parking) => return offloads::check(parking, broker, once),
         Part::Lookups(asking) => return lookups::check(asking, broker, once),
@@ -215,7 +215,7 @@ fn tops(sums: &Numbers, seen: &Numbers, rule: Rule) -> Verdict {
         let values = &seen[&key];
         let last = values.last().copied().unwrap_or(0);
         if rule == Rule::AtLeast {
-            // A sum that was shown and then taken back by a crash may be greater.
+            // A sum that was emitted and then rolled back by a crash may be greater.
             hold!(last > 0, "'{key}' went {values:?}");
             continue;
         }
@@ -272,7 +272,7 @@ fn rows(given: &[Input], seen: &History, rule: Rule, cached: bool) -> Verdict {
     Ok(())
 }
 
-/// Per group, what came from one key of one partition must have kept its order.
+/// Within each group, values from one key of one partition must be in order.
 fn latest(broker: &SimBroker, part: Part, seen: &History, rule: Rule) -> Verdict {
     let mut paths: BTreeMap<(String, usize, Option<Bytes>), Vec<Bytes>> = BTreeMap::new();
     for (partition, records) in broker.visible(part.input()).into_iter().enumerate() {
@@ -323,7 +323,7 @@ fn latest(broker: &SimBroker, part: Part, seen: &History, rule: Rule) -> Verdict
     Ok(())
 }
 
-/// What a group ended with must be the last of some path.
+/// Checks that the last value of each group is the last value of some key.
 fn at_least_lasts(
     paths: &BTreeMap<(String, usize, Option<Bytes>), Vec<Bytes>>,
     seen: &History,

@@ -31,7 +31,8 @@ fn text(bytes: &Bytes) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Every window that time has closed is given once, with the count of all its records; no other is.
+/// Checks that every window that stream time has closed is emitted once, with the count of all its
+/// records, and no other window is.
 pub(super) fn windows(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
     let given = given(broker, "clicks");
     let now = given.iter().map(|g| g.time).max().unwrap_or(-1);
@@ -50,7 +51,7 @@ pub(super) fn windows(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict
         let exact = Some(Bytes::copy_from_slice(&count.to_be_bytes()));
         let values = &seen[key];
         if rule == Rule::AtLeast {
-            // Numbers that are not negative are ordered like their bytes.
+            // Non-negative numbers have the same order as their bytes.
             hold!(
                 values.last() >= Some(&exact),
                 "the window {key:?} was given with {values:?}, less than {count}"
@@ -65,7 +66,8 @@ pub(super) fn windows(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict
     Ok(())
 }
 
-/// What is late is what one lane finds late, which takes record after record: each other one is counted.
+/// A record is late exactly if a single lane, reading record after record, would find it late; every
+/// other record is counted.
 pub(super) fn races(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
     let mut expected: BTreeMap<Bytes, i64> = BTreeMap::new();
     let mut stream_time = -1;
@@ -80,7 +82,8 @@ pub(super) fn races(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
     }
     let mut seen = seen.clone();
     if rule == Rule::AtLeast {
-        // Times are kept after offsets: what is read again may be in time that was late.
+        // Stream times are persisted after offsets, so a record that was late may be in time when it is
+        // read again.
         seen.retain(|key, _| expected.contains_key(key));
     }
     super::tables::same_keys(&expected, &seen)?;
@@ -101,7 +104,8 @@ pub(super) fn races(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
     Ok(())
 }
 
-/// Every two halves of a key that are near enough once, and every left one that has no right one.
+/// Checks that every two halves of a key that are near enough are joined once, and that every left half
+/// without a right one appears once.
 pub(super) fn pairs(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
     let given = given(broker, "halves");
     let halves = |first: &'static str| {
@@ -129,8 +133,9 @@ pub(super) fn pairs(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
         }
     }
     if rule == Rule::AtLeast && broker.has_forgotten() {
-        // Under at-least-once the offsets topic may lack the last commit, and only it is left after
-        // a long pause. What is then read again may find that its partner has left the window.
+        // Under at-least-once the offsets topic may lack the last commit, and after a long pause only
+        // that topic is left. A record that is then read again may find that its partner has left the
+        // window.
         shown.retain(|row, _| expected.contains_key(row) || !row.1.ends_with(&pair("", None)));
     }
     super::tables::same_keys(&expected, &shown)?;
@@ -141,7 +146,7 @@ pub(super) fn pairs(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
     Ok(())
 }
 
-/// In the end each order stands with what its goods are in the end, if there are any.
+/// In the end each order is joined with the last value of its goods, if there is one.
 pub(super) fn foreign(broker: &SimBroker, seen: &History, rule: Rule, cached: bool) -> Verdict {
     let last = |topic: &str| {
         let mut rows = BTreeMap::new();
@@ -159,8 +164,9 @@ pub(super) fn foreign(broker: &SimBroker, seen: &History, rule: Rule, cached: bo
     let expected: BTreeMap<Bytes, Bytes> = last("orders").into_iter().filter_map(join).collect();
     let changelog = format!("{APPLICATION}-ordered-store-changelog");
     let mut kept = newest(&history(broker, &changelog)?);
-    // A crash may leave the deletion of a row of a table, but not yet that of the joined row. The second
-    // time a cache sees nothing before and nothing after, and says nothing (as in Kafka Streams).
+    // A crash may keep the deletion of a table's row without that of the joined row. When the deletion
+    // is processed again, a cache sees no row before and none after, and forwards nothing (as in Kafka
+    // Streams).
     if rule == Rule::AtLeast && cached {
         kept.retain(|key, _| expected.contains_key(key));
     }
@@ -168,8 +174,9 @@ pub(super) fn foreign(broker: &SimBroker, seen: &History, rule: Rule, cached: bo
         expected == kept,
         "{changelog} ends with {kept:?} instead of {expected:?}"
     );
-    // Under at-least-once a row may have been shown that a crash took back before it was kept. The second
-    // time, when the tables meet in another order, it may never be there (as in Kafka Streams).
+    // Under at-least-once a joined row may have been emitted that a crash rolled back before it was
+    // stored. The second time, when the updates of the tables arrive in another order, it may never
+    // exist (as in Kafka Streams).
     let mut shown = newest(seen);
     if rule == Rule::AtLeast {
         shown.retain(|key, _| expected.contains_key(key));

@@ -1,7 +1,7 @@
 //! The broker as one process sees it: slow, unreachable, or gone.
 //!
-//! Passes the port's calls through [`Instance`]. A fetch may give fewer records than there are,
-//! only some partitions, or nothing, as over a network.
+//! Passes calls of the broker interface through [`Instance`]. A fetch may return fewer records than
+//! there are, only those of some partitions, or nothing, as over a network.
 
 use super::Point;
 use super::producer::FaultyProducer;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Offset, Result, Timestamp, TopicPartition};
 use stoatflow_log::{
-    Broker, Committed, Consumer, ConsumerRecord, Forgetting, NewTopic, Producer, ProducerMode,
+    Broker, ClusterExpiry, Committed, Consumer, ConsumerRecord, NewTopic, Producer, ProducerMode,
     Range, TopicInfo,
 };
 
@@ -24,7 +24,7 @@ const STALE: u32 = 500;
 #[derive(Debug)]
 pub(crate) struct FaultyBroker {
     instance: Arc<Instance>,
-    /// Where logs end for the broker that answers, which missed an election.
+    /// The ends of logs according to a broker that missed an election, while that broker answers.
     stale: Mutex<Option<Ends>>,
 }
 
@@ -47,7 +47,7 @@ impl FaultyBroker {
         &self.instance.world.broker
     }
 
-    /// A call that gives up takes all the time it was given.
+    /// Makes a call; if it fails, it takes its whole timeout.
     fn call<T>(
         &self,
         point: Point,
@@ -71,8 +71,8 @@ impl Broker for FaultyBroker {
         self.call(Point::Topics, timeout, |b| b.topics(names, timeout))
     }
 
-    fn forgetting(&self) -> Forgetting {
-        self.instance.world.forgetting
+    fn expiry(&self) -> ClusterExpiry {
+        self.instance.world.expiry
     }
 
     fn tombstone_retention(
@@ -168,7 +168,7 @@ impl Broker for FaultyBroker {
     }
 }
 
-/// So many fetches in a row may bring little: a network is slow, not dead.
+/// Maximum number of fetches in a row that return few records: the network is slow, not dead.
 const LEAN: u32 = 6;
 
 struct FaultyConsumer {
@@ -204,9 +204,9 @@ impl Consumer for FaultyConsumer {
             };
             match fate {
                 _ if *lean == 0 => consumer.poll(max, timeout, into)?,
-                // Nothing has come yet.
+                // No response yet.
                 0 => {}
-                // A short answer of some partitions.
+                // A short response with some partitions.
                 _ => {
                     for _ in 0..world.below(3) {
                         let left = max - (into.len() - before);

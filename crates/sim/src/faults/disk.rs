@@ -1,8 +1,8 @@
-//! The disk of one machine, which survives crashes, and the guard of law 6.
+//! The disk of one machine, which survives crashes, and the check of law 6.
 //!
-//! Applies an engine's epochs as a whole or not at all. After each it compares with the broker: the
-//! disk must hold the newest committed changelog record of each key, and the offset it has reached
-//! must be below the stable end.
+//! Applies an engine's epochs as a whole or not at all. After each it compares with the broker: the disk
+//! must hold the newest committed changelog record of each key, and the changelog offset it has reached
+//! must not exceed the stable end.
 
 use super::Point;
 use crate::workload::is_changelog;
@@ -57,7 +57,7 @@ impl FaultyDisk {
         let Some((topic, layout)) = self.changelog(store) else {
             return;
         };
-        // The disk keeps eight bytes of timestamp before the value, and keys in its own layout.
+        // The disk stores eight bytes of timestamp before the value, and keys in its own layout.
         let held = write.value.as_ref().map(|v| v.slice(8..));
         let logged = layout.to_changelog(&Sealed {
             key: write.key.clone(),
@@ -67,7 +67,7 @@ impl FaultyDisk {
         });
         let key = logged.map_or_else(|| write.key.clone(), |logged| logged.key);
         if !is_changelog(topic) {
-            // Of a source there may be more than was read.
+            // A source topic may have more records than were read.
             return;
         }
         let committed = world.broker.newest(topic, &key);

@@ -1,5 +1,5 @@
-//! The producer of one process: records leave the client's buffer at any time, and any call may be
-//! its last.
+//! The producer of one process: buffered records may reach the broker at any time, and any call may be
+//! the last one.
 
 use super::{Fault, Point};
 use crate::producer::SimProducer;
@@ -14,7 +14,7 @@ use stoatflow_log::{CommitOutcome, CutEntry, Producer, ProducerRecord};
 pub(crate) struct FaultyProducer {
     instance: Arc<Instance>,
     producer: SimProducer,
-    /// The time at the last flush.
+    /// Time of the last flush.
     append_time: Option<Timestamp>,
 }
 
@@ -27,7 +27,7 @@ impl FaultyProducer {
         }
     }
 
-    /// Some of what is buffered reaches the broker.
+    /// Delivers some of the buffered records to the broker.
     fn deliver_some(&mut self) -> Result<()> {
         let some = self.instance.world.below(self.producer.buffered() + 1);
         self.producer.deliver(some)
@@ -55,7 +55,7 @@ impl Producer for FaultyProducer {
         })
     }
 
-    fn pursue(&mut self) -> Result<usize> {
+    fn send_pending(&mut self) -> Result<usize> {
         self.deliver_some()?;
         Ok(self.producer.buffered_bytes())
     }
@@ -85,7 +85,7 @@ impl Producer for FaultyProducer {
         } = self;
         let fault = instance.fate(Point::Commit)?;
         if fault == Fault::Aborted {
-            // The broker lost patience with the transaction before the commit arrived.
+            // The transaction timed out on the broker before the commit arrived.
             producer.abort(timeout)?;
             let _ = instance.failure(Point::Abort, true);
             instance.world.count("commit answered with an abort");

@@ -1,8 +1,8 @@
 use super::SimRng;
 use stoatflow_core::Rng;
 
-/// The numbers that the authors' reference code gives for splitmix64(0) as the seed: kept seeds mean
-/// these streams.
+/// The output of the authors' reference code, seeded with splitmix64(0): kept seeds rely on these
+/// streams.
 #[test]
 fn the_stream_of_a_seed_never_changes() {
     let mut rng = SimRng::new(0);

@@ -1,6 +1,6 @@
-//! Phase two: no more misfortune, and everything must be done within a bounded number of rounds.
+//! Phase two: no more faults, and everything must be done within a bounded number of rounds.
 //!
-//! Ends with a clean stop, and a restore on every disk and on an empty one: all must come to the same
+//! Ends with a clean stop, and a restore on every disk and on an empty one: all must reach the same
 //! state.
 
 use super::Simulation;
@@ -9,15 +9,14 @@ use std::time::Duration;
 use stoatflow_engine::runtime::inline::Turn;
 use stoatflow_state::memory::MemoryBackend;
 
-/// In this many rounds of all rooms, and in some more per record, a healed system must be done and an
-/// old instance must have noticed that it is fenced.
+/// Within this many rounds, plus some per record, a system without faults must be done, and an old
+/// instance must have noticed that it is fenced.
 const HEALED_ROUNDS: usize = 3_000;
-/// The smallest budgets let a record or two through at a time, and what is asked again waits for
-/// 200 ms each time.
+/// The smallest budgets admit a record or two at a time, and each repeated request waits for 200 ms.
 const ROUNDS_PER_RECORD: usize = 30;
 
 impl Simulation {
-    /// Phase two: no more misfortune; everything must be done within a bounded number of turns.
+    /// Runs phase two.
     pub(super) fn drain(&mut self) -> Result<(), String> {
         let rounds = HEALED_ROUNDS + ROUNDS_PER_RECORD * self.job.inputs.len();
         for _ in 0..rounds {
@@ -48,7 +47,7 @@ impl Simulation {
         checkers::drained(&self.job, &self.world.broker, self.healed)
     }
 
-    /// Every room of every process once, in some order, and a little time.
+    /// Runs every part of every process once, in random order, and advances the clock a little.
     fn round(&mut self) -> Result<(), String> {
         self.advance(Duration::from_millis(40));
         self.work()?;
@@ -84,7 +83,7 @@ impl Simulation {
         ))
     }
 
-    /// Both disks, and an empty one, must come to the same state.
+    /// Restores on all disks and on an empty one: all must reach the same state.
     pub(super) fn restore_everywhere(&mut self) -> Result<(), String> {
         self.disks.push(MemoryBackend::new(true));
         for machine in 0..self.disks.len() {

@@ -1,7 +1,7 @@
-//! Starts of processes: on which machine, with which disk, and what an older one has left.
+//! Starts of processes: on which machine, with which disk, and what an older one left.
 //!
-//! Sees to it that one process is at work, starts second ones that fence it, and checks what a start
-//! promises: the committed watermark, and answers that were there before.
+//! Keeps one process running, starts second ones that fence it, and checks what a start promises: the
+//! committed watermark, and the use of answers that were there before.
 
 use super::{Simulation, Witness};
 use crate::checkers;
@@ -12,18 +12,19 @@ use std::time::Duration;
 use stoatflow_core::Guarantee;
 use stoatflow_state::memory::MemoryBackend;
 
-/// Longer than a broker keeps offsets and tombstones.
+/// Longer than the broker keeps offsets and tombstones.
 const LONG_PAUSE: Duration = Duration::from_secs(2 * 86_400);
 
 impl Simulation {
-    /// Answers that are there before a start must count.
+    /// The correlation ids of answers that are there before a start and must be used.
     fn promise(&mut self) -> Result<BTreeSet<String>, String> {
         let Some(parking) = self.job.parking() else {
             return Ok(BTreeSet::new());
         };
-        // A start takes some time: what is parked is told apart by it.
+        // A start takes some time: numbers of parked records begin with the clock, so they differ
+        // between starts.
         self.advance(Duration::from_millis(1));
-        // Under at-least-once an older instance may not know yet that it is none any more.
+        // Under at-least-once an older instance may not know yet that it has been replaced.
         if self.job.guarantee == Guarantee::AtLeastOnce {
             return Ok(BTreeSet::new());
         }
@@ -39,7 +40,7 @@ impl Simulation {
         Ok(answered)
     }
 
-    /// No process runs for a long time.
+    /// Simulates a long time without a process.
     fn pause(&mut self) {
         self.forgotten = true;
         self.world.event("two days go by".into());
@@ -52,7 +53,7 @@ impl Simulation {
 
     pub(super) fn start(&mut self, machine: usize) -> Result<bool, String> {
         self.started += 1;
-        // What rings by the clock would be expected to have rung in between.
+        // Timers by the clock would be expected to have fired during the pause.
         let bells = self
             .job
             .parts
@@ -86,8 +87,8 @@ impl Simulation {
                 self.promised.extend(promised);
                 let (before, restored) = (self.watermark, process.watermark());
                 self.watermark = checkers::watermark(&self.job, &self.world.broker);
-                // Under at-least-once the offsets topic may lack the last commit, and only it is
-                // left after a long pause.
+                // Under at-least-once the offsets topic may lack the last commit, and after a long pause
+                // only that topic is left.
                 let may_go_back = self.forgotten && self.job.guarantee == Guarantee::AtLeastOnce;
                 let (back, other) = (self.watermark < before, restored != self.watermark);
                 if back && !may_go_back || other && !(may_go_back && restored < self.watermark) {
@@ -115,14 +116,14 @@ impl Simulation {
     fn free_machine(&mut self) -> Option<usize> {
         let free = |m: &usize| self.processes.iter().all(|p| p.machine != *m);
         let free: Vec<usize> = (0..self.disks.len()).filter(free).collect();
-        // Mostly the first: a second disk that is far behind is the rarer case.
+        // Usually the first: a second disk that is far behind is the rarer case.
         if free.len() > 1 && self.schedule.rng().chance(8000) {
             return free.first().copied();
         }
         free.last().copied()
     }
 
-    /// Starts a process if none is at work and one may start.
+    /// Starts a process if none is active and one may start.
     pub(super) fn start_if_needed(&mut self) -> Result<(), String> {
         if self.processes.iter().any(|p| !p.stale) {
             return Ok(());
@@ -141,7 +142,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// A second instance.
+    /// Starts a second instance.
     pub(super) fn take_over(&mut self, elsewhere: bool) -> Result<(), String> {
         let Some(machine) = self.processes.iter().find(|p| !p.stale).map(|p| p.machine) else {
             return Ok(());
@@ -161,7 +162,7 @@ impl Simulation {
             self.start(machine)?;
             return Ok(());
         }
-        // On the same machine it fences first and then waits for the lock.
+        // On the same machine it fences the old instance first and then waits for the lock.
         self.world.event("a second instance starts here".into());
         self.world.count("second instances here");
         self.world.broker.take_over(APPLICATION);

@@ -32,7 +32,7 @@ fn an_open_transaction_hides_everything_behind_it() {
     assert_eq!(log.stable_end(), Offset(1));
     assert_eq!(seen(&log), [(0, "before".into())]);
     log.end(1, false);
-    // Two markers stand at 4 and 5; the aborted record keeps its offset.
+    // The two markers are at 4 and 5; the aborted record keeps its offset.
     assert_eq!(log.stable_end(), Offset(6));
     assert_eq!(
         seen(&log),

@@ -1,35 +1,36 @@
-//! Async functions that call a service: one with a value, and joiners, where the left side decides.
+//! Async functions that call a service: one that gets a value, and joiners, whose fate depends on the
+//! left side.
 //!
-//! Most values get an answer, some fail at the first attempt, some at each, some get none before
-//! the timeout. That depends on the value alone, so that the checker knows it.
+//! Most values get an answer, some fail at the first attempt, some at every attempt, some get no answer
+//! before the timeout. That depends on the value alone, so that the checker knows it.
 
 use super::plan::udf;
 use crate::rng::SimRng;
 use serde_json::{Value, json};
 
-/// The function's name, and that of the joiner.
+/// The names of the function and of the joiner.
 pub(crate) const FUNCTION: &str = "ask";
 pub(crate) const JOINER: &str = "ask_both";
 /// The store of calls that outlive their epoch.
 pub(crate) const PARKED: &str = "asked-parked";
-/// Where records go if their calls have failed for good.
+/// The dead letter topic of records whose calls failed for good.
 pub(crate) const LETTERS: &str = "asks-dead";
 
-/// How it is asked.
+/// How an async function is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asking {
-    /// So many calls run at a time.
+    /// Maximum number of concurrent calls.
     pub concurrency: u32,
-    /// So long a barrier waits for them.
+    /// How long a barrier waits for calls until it parks them.
     pub park_after_ms: u64,
-    /// For records that have got another key before.
+    /// Whether records are re-keyed before.
     pub rekeyed: bool,
-    /// Does each call come to an answer at last?
+    /// Whether each call is answered in the end.
     pub lucky: bool,
 }
 
 impl Asking {
-    /// One of a seed.
+    /// Draws the settings.
     pub fn new(rng: &mut SimRng) -> Self {
         Self {
             concurrency: [1, 2, 5, 40][rng.index(4)],
@@ -39,7 +40,7 @@ impl Asking {
         }
     }
 
-    /// One for whom nothing may be left out.
+    /// Draws the settings of a part that must not lose records.
     pub fn lucky(rng: &mut SimRng) -> Self {
         Self {
             lucky: true,
@@ -47,7 +48,7 @@ impl Asking {
         }
     }
 
-    /// The fate of a value.
+    /// The outcome of the calls for a value: [`fate`], without permanent failures if `lucky`.
     pub fn fate(self, value: &str) -> Fate {
         match fate(value) {
             Fate::Refused | Fate::Silent if self.lucky => Fate::Flaky,
@@ -56,20 +57,20 @@ impl Asking {
     }
 }
 
-/// The answer to a value.
+/// The outcome of all calls for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Its answer.
+    /// An answer.
     Answered,
-    /// An error, and its answer when it asks again.
+    /// An error, and an answer to the second call.
     Flaky,
-    /// An error, each time.
+    /// An error, every time.
     Refused,
-    /// Nothing, each time.
+    /// No answer, every time.
     Silent,
 }
 
-/// The fate of a value.
+/// The outcome of all calls for a value, computed from its number.
 pub(crate) fn fate(value: &str) -> Fate {
     let digits = value.rsplit(':').next().unwrap_or_default();
     let digits = digits.trim_start_matches(|c: char| !c.is_ascii_digit());
@@ -87,7 +88,7 @@ pub(crate) fn answer(value: &str) -> String {
     format!("{value}!")
 }
 
-/// The function as a call of the plan has it.
+/// The function as it is written in a plan.
 fn function(name: &str, asking: Asking) -> Value {
     let mut function = udf(name);
     if let Value::Object(function) = &mut function {
@@ -97,12 +98,12 @@ fn function(name: &str, asking: Asking) -> Value {
     json!({"async": function})
 }
 
-/// The joiner. It must get the key.
+/// The joiner, which needs the key as an argument.
 pub(super) fn joiner(asking: Asking) -> Value {
     function(JOINER, asking)
 }
 
-/// What has failed is called once more before a handler decides.
+/// An error policy: calls again once before `then` decides.
 pub(super) fn once_more(then: &Value) -> Value {
     json!({"retry": {"times": 1, "backoff_ms": 0, "then": then}})
 }

@@ -1,9 +1,8 @@
 //! A bank: a processor moves money between accounts that all lanes share.
 //!
-//! For each record it moves some at once, some by a timer of event time, and some by a timer of the
-//! clock. The key of a timer mostly belongs to another lane than the record, and an account belongs
-//! to none. What is moved depends on the record only, so the balances are known in advance,
-//! whatever the order.
+//! For each record it moves money immediately, by an event-time timer, and by a timer of the clock. The
+//! key of a timer mostly belongs to another lane than the record, and an account to no lane. The amounts
+//! depend on the record only, so the balances are known in advance, whatever the order.
 
 use super::bells::due;
 use super::functions::CLOSER;
@@ -17,9 +16,9 @@ use stoatflow_state::TimerDomain::{self, Event, Processing};
 /// The stores of balances and of timers.
 pub(crate) const ACCOUNTS: &str = "accounts-store";
 pub(crate) const ORDERS: &str = "standing-orders-store";
-/// Timers by the clock are so far ahead.
+/// Delay of timers by the clock.
 const SOON_MS: i64 = 90;
-/// Few, so that lanes meet.
+/// Few accounts, so that lanes compete for them.
 const COUNT: u64 = 3;
 
 /// The name of the processor.
@@ -30,7 +29,7 @@ pub(super) fn processor() -> Arc<dyn ProcessorSupplier> {
     Arc::new(Teller)
 }
 
-/// Moves money: from an account to another one.
+/// A transfer from one account to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transfer {
     pub from: u64,
@@ -38,7 +37,7 @@ pub(crate) struct Transfer {
     pub amount: i64,
 }
 
-/// What is moved for the record with this number: at once, by event time, by the clock.
+/// The transfer for the record with this number: immediately, by event time, or by the clock.
 pub(crate) fn transfer(number: u64, when: Option<TimerDomain>) -> Transfer {
     let turn = match when {
         None => 0,
@@ -58,7 +57,7 @@ pub(crate) fn account(number: u64) -> String {
     format!("account-{number}")
 }
 
-/// The number of a record, which its value tells.
+/// The number of a record, which is in its value.
 pub(crate) fn number(value: &str) -> Option<u64> {
     value.strip_prefix('m')?.parse().ok()
 }

@@ -1,7 +1,7 @@
 //! A function of whole batches, as columns.
 //!
-//! It leaves rows out, gives some twice, and fails for some. That depends on the value alone, so
-//! that the checker knows it.
+//! It drops rows, duplicates some, and fails for some. That depends on the value alone, so that the
+//! checker knows it.
 
 use super::plan::udf;
 use arrow_array::cast::AsArray;
@@ -13,21 +13,21 @@ use stoatflow_operators::{FailedBatch, Udf};
 
 /// The function's name.
 pub(super) const FUNCTION: &str = "stamp";
-/// Where rows go that it fails for.
+/// The dead letter topic of rows that it fails for.
 pub(crate) const LETTERS: &str = "lots-dead";
-/// The column that says which row a row comes from.
+/// The column with the index of the input row.
 const BY_ROW: &str = "_row";
 
 fn number(value: &str) -> u32 {
     value.trim_start_matches('s').parse().unwrap_or_default()
 }
 
-/// Does it fail for this value?
+/// Whether it fails for this value.
 pub(crate) fn is_refused(value: &str) -> bool {
     number(value) % 19 == 6
 }
 
-/// What it gives for a value.
+/// Its results for a value.
 pub(crate) fn stamped(value: &str) -> Vec<String> {
     let copies = match number(value) % 7 {
         3 => 0,

@@ -1,9 +1,9 @@
 //! Timers of a processor, and a source that ticks by the clock.
 //!
-//! The processor sets two timers for each record: one by event time, one by the machine's clock.
-//! Each has a unique key, so a timer that fires twice is an error. The key mostly belongs to
-//! another lane than the record: the timer is set in one lane and fires in another. The one by
-//! event time sets an echo, which is due at once and must wait for the next barrier.
+//! The processor sets two timers for each record: one by event time, one by the clock. Each has a unique
+//! key, so a timer that fires twice is an error. The key mostly belongs to another lane than the record:
+//! the timer is set in one lane and fires in another. The event-time timer sets another one, the echo,
+//! which is due immediately and must wait for the next barrier.
 
 use super::functions::CLOSER;
 use serde_json::{Value, json};
@@ -16,13 +16,13 @@ use stoatflow_state::TimerDomain::{Event, Processing};
 
 /// The store of the timers.
 pub(crate) const STORE: &str = "bells-store";
-/// The scheduled source, its topic, and how far its ticks are from each other.
+/// The scheduled source, its topic, and the interval of its ticks.
 pub(crate) const BEAT: &str = "beat";
 pub(crate) const BEATS: &str = "beats-out";
 pub(crate) const EVERY_MS: i64 = 200;
-/// Timers by the time of events are for full tenths of a second.
+/// Event-time timers are due at full tenths of a second.
 const FULL_MS: i64 = 100;
-/// Timers by the clock are so far ahead.
+/// Delay of timers by the clock.
 const SOON_MS: i64 = 120;
 
 /// The name of the processor.
@@ -33,7 +33,7 @@ pub(super) fn processor() -> Arc<dyn ProcessorSupplier> {
     Arc::new(Ringer)
 }
 
-/// When a record's timer by the time of events is due.
+/// When a record's event-time timer is due.
 pub(crate) fn due(time: i64) -> i64 {
     (time + FULL_MS - 1).div_euclid(FULL_MS) * FULL_MS
 }
@@ -74,7 +74,7 @@ impl Ringer {
         let (Datum::Str(key), Datum::Str(value)) = (&record.key, &record.value) else {
             return Err(Error::user("a bell needs a key and a value"));
         };
-        // Nothing comes after the last records, so whether theirs are due is unknown.
+        // Nothing follows the final records, so whether their timers are due is unknown.
         if key.as_str() == CLOSER {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Input records: few keys, some much more often than others, some null, times out of order.
+//! Input records: few keys, some much more frequent than others, some null, timestamps out of order.
 
 use super::{Part, lookups};
 use crate::rng::SimRng;
@@ -21,7 +21,7 @@ pub(super) fn records(
     topics: &BTreeMap<&'static str, i32>,
     by_watermark: bool,
 ) -> Vec<ProducerRecord> {
-    // A few long runs, for what shows only after many epochs.
+    // A few long runs, for effects that show only after many epochs.
     let count = if rng.chance(300) {
         rng.between(800, 2_500)
     } else {
@@ -37,7 +37,7 @@ pub(super) fn records(
         let partitions = topics.get(topic).copied().unwrap_or(1);
         let keyed = part.needs_keys();
         let key = (keyed || !rng.chance(800)).then(|| Bytes::from(format!("k{}", skewed(rng, 8))));
-        // A table's order is that of its partition, so its keys must stay in theirs.
+        // A table's order is that of its partition, so each key must stay in one partition.
         let stays = part.has_tables() || rng.chance(5000);
         let anywhere = i32::try_from(rng.below(u64::from(partitions.unsigned_abs()))).unwrap_or(0);
         records.push(ProducerRecord {
@@ -53,7 +53,8 @@ pub(super) fn records(
             headers: None,
         });
     }
-    // The least of all partitions counts, or each by itself for its timers: then all have them.
+    // The application's watermark is the minimum of all partitions, and timers depend on the time of
+    // each partition: in both cases every partition needs final records.
     let timers = parts.iter().filter(|part| part.has_timers());
     let timers: Vec<&str> = timers.map(|part| part.input()).collect();
     for record in closers(parts, time) {
@@ -70,8 +71,8 @@ pub(super) fn records(
     records
 }
 
-/// Long after everything else: what waits for a time is due; and longer still: it is gone from stores.
-/// They are each other's pairs.
+/// Final records, long after all others: at the first four everything that waits for a time is due, at
+/// the other four it has expired from stores. They form pairs with each other.
 fn closers(parts: &[Part], time: i64) -> Vec<ProducerRecord> {
     let timed = parts.iter().filter(|p| p.waits_for_time());
     let closer = |(part, half): (&Part, i64)| ProducerRecord {
@@ -93,7 +94,7 @@ fn skewed(rng: &mut SimRng, len: usize) -> usize {
 }
 
 fn value(rng: &mut SimRng, part: Part, topic: &str, number: u64) -> Option<Bytes> {
-    // Rows that come and go are what a join of tables must get right.
+    // Rows that come and go are the difficult case for a join of tables.
     let gone = if part == Part::Joined { 4_000 } else { 600 };
     if rng.chance(gone)
         && !part.waits_for_time()

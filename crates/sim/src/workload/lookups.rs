@@ -1,7 +1,7 @@
 //! A stream whose records are joined with a table by an async function.
 //!
-//! Which row a record meets depends on which was read first; but a later record of its key must
-//! meet the same row or a later one. The service's answers are in [`super::asks`].
+//! Which row a record is joined with depends on which was read first; but a later record of its key must
+//! get the same row or a later one. The service's answers are in [`super::asks`].
 
 use super::asks::{self, Asking};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// The topics of the stream and of the table.
 pub(crate) const RECORDS: &str = "lookups";
 pub(crate) const ROWS: &str = "entries";
-/// Where joined records go, and records whose calls have failed for good.
+/// The topic of joined records, and the dead letter topic of records whose calls failed for good.
 pub(crate) const RESULTS: &str = "lookups-out";
 pub(crate) const LETTERS: &str = "lookups-dead";
 

@@ -1,7 +1,7 @@
 //! Records that are offloaded: parked while a worker answers requests for them.
 //!
-//! Defines the nodes, the timeouts and retries, and the worker's answers. An answer depends only on
-//! the value and the number of the request, so that the checker knows it.
+//! Defines the nodes, the timeouts and retries, and the worker's answers. An answer depends only on the
+//! value and the number of the request, so that the checker knows it.
 
 use super::plan::udf;
 use crate::rng::SimRng;
@@ -12,28 +12,28 @@ pub(crate) const RECORDS: &str = "jobs";
 pub(crate) const REQUESTS: &str = "jobs-asked";
 pub(crate) const ANSWERS: &str = "jobs-answered";
 pub(crate) const RESULTS: &str = "jobs-out";
-/// Where failed records go, and records without an answer in time.
+/// The topics of failed records, and of records without an answer in time.
 pub(crate) const FAILED: &str = "jobs-dead";
 pub(crate) const UNANSWERED: &str = "jobs-late";
-/// The operator.
+/// The name of the operator.
 pub(crate) const NAME: &str = "jobs";
-/// The store of what is parked.
+/// The store of parked records.
 pub(crate) const PARKED: &str = "jobs-parked";
 /// The function that makes a request.
 pub(super) const PLEA: &str = "plea";
-/// An answer that can't be read.
+/// An answer that can't be decoded.
 pub(crate) const GARBLED: &[u8] = b"\xff";
 /// More requests than any run has time for.
 const ENDLESS: u32 = 1_000_000;
 
-/// How long an answer to a request is waited for.
+/// How long a record waits for the answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// Until it comes.
+    /// Until it arrives.
     Forever,
-    /// So many milliseconds; then it is asked again, until an answer comes.
+    /// This many milliseconds; then another request is sent, until an answer arrives.
     Endless(i64),
-    /// So many milliseconds, and so many requests in all.
+    /// This many milliseconds, with this many requests in total.
     Limited(i64, u32),
 }
 
@@ -41,24 +41,24 @@ pub(crate) enum Patience {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parking {
     pub patience: Patience,
-    /// Is it asked again after an error, as often as there are requests?
+    /// Whether another request follows an error, as long as the number of requests allows it.
     pub retry_errors: bool,
-    /// And after a timeout?
+    /// Whether another request follows a timeout.
     pub retry_timeouts: bool,
     /// The first pause before another request.
     pub pause_ms: i64,
-    /// Does a function stand in for what was not answered? Else such records are dead letters.
+    /// Whether a function substitutes for missing answers; otherwise such records become dead letters.
     pub instead: bool,
-    /// So many more requests a handler wants before that.
+    /// Number of additional requests that a handler makes before that.
     pub again: u32,
-    /// So many records may be parked.
+    /// Maximum number of parked records.
     pub most: u64,
-    /// Have records got another key before?
+    /// Whether records are re-keyed before.
     pub rekeyed: bool,
 }
 
 impl Parking {
-    /// One of a seed.
+    /// Draws the settings.
     pub fn new(rng: &mut SimRng) -> Self {
         let timeout = [60, 200, 800][rng.index(3)];
         let patience = match rng.below(10) {
@@ -72,7 +72,7 @@ impl Parking {
             patience,
             retry_errors: rng.chance(6000) && !endless,
             retry_timeouts: rng.chance(7500) || endless,
-            // With endless retries there must be an end, or answers come faster than they are read.
+            // Endless retries need a pause, or answers arrive faster than they are read.
             pause_ms: if endless {
                 200
             } else {
@@ -85,17 +85,17 @@ impl Parking {
         }
     }
 
-    /// So many requests are sent before handlers are asked.
+    /// Number of requests that are sent before handlers are called.
     pub fn attempts(self) -> u32 {
         match self.patience {
-            // Then only errors are asked about again.
+            // Then only errors lead to another request.
             Patience::Forever => 2,
             Patience::Endless(_) => ENDLESS,
             Patience::Limited(_, attempts) => attempts,
         }
     }
 
-    /// What a request asks about a value; `None`: it can't be made.
+    /// The request for a value; `None` if it can't be made.
     pub fn plea(self, value: &str) -> Option<String> {
         if self.instead {
             return Some(value.to_owned());
@@ -104,22 +104,22 @@ impl Parking {
     }
 }
 
-/// What becomes of the requests for a value.
+/// The outcome of all requests for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Each is answered.
+    /// All are answered.
     Answered,
     /// The first one is answered with an error.
     Flaky,
-    /// Each is answered with an error; of requests without end, the first ones.
+    /// All are answered with an error; if requests are endless, only the first ones.
     Refused,
-    /// The same with bytes that can't be read.
+    /// Like `Refused`, with bytes that can't be decoded.
     Garbled,
-    /// None is answered, if that is not waited for without end.
+    /// None is answered, if their number is limited.
     Silent,
-    /// The first one is not.
+    /// The first one is not answered, if there is a timeout.
     Slow,
-    /// There is none, if a function makes it.
+    /// There is none, if a function has to make it.
     Unasked,
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn fate(value: &str) -> Fate {
     }
 }
 
-/// What the worker says.
+/// The worker's response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     Answer(String),
@@ -148,7 +148,7 @@ pub(crate) enum Said {
 }
 
 impl Parking {
-    /// The answer to the n-th request of this value.
+    /// The response to the n-th request for this value.
     pub fn said(self, request: &str, attempt: u32) -> Said {
         let value = request.trim_end_matches('?');
         let answer = Said::Answer(answer(value));
@@ -156,7 +156,7 @@ impl Parking {
         match (fate(value), self.patience) {
             (Fate::Answered | Fate::Unasked, _)
             | (Fate::Silent | Fate::Slow, Patience::Forever) => answer,
-            // Errors may come too late each time: they count only until it is asked again.
+            // Errors may arrive too late every time: they count only until the next request is sent.
             (Fate::Refused | Fate::Garbled, Patience::Endless(_)) if attempt > 3 => answer,
             (Fate::Refused, _) => error,
             (Fate::Garbled, _) => Said::Garbled,
@@ -182,7 +182,7 @@ pub(crate) fn error(value: &str) -> String {
     format!("'{value}' is refused")
 }
 
-/// Asked again as often as is wanted, then a dead letter.
+/// An error policy: this many retries, then a dead letter.
 fn handler(again: u32, topic: &str) -> Value {
     let letter = json!({"dlq": topic});
     if again == 0 {

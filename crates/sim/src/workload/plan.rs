@@ -1,4 +1,4 @@
-//! The parts as the DSL would send them.
+//! Builds the plan of the parts, as the DSL would send it.
 
 use super::asks::Asking;
 use super::{Part, asks, bank, batches, bells, lookups, offloads, tardy, udf as functions};
@@ -8,7 +8,8 @@ use stoatflow_core::Result;
 use stoatflow_operators::ProcessorSupplier;
 use stoatflow_plan::PhysicalPlan;
 
-/// All parts in one topology; `by_watermark`: what closes by time goes by the watermarks of its sources.
+/// Compiles all parts into one topology. With `by_watermark`, results that time closes depend on the
+/// watermarks of their sources.
 pub(super) fn compile(parts: &[Part], by_watermark: bool) -> Result<PhysicalPlan> {
     let mut nodes = Vec::new();
     for part in parts {
@@ -22,12 +23,12 @@ pub(super) fn compile(parts: &[Part], by_watermark: bool) -> Result<PhysicalPlan
     stoatflow_plan::compile(plan.to_string().as_bytes())
 }
 
-/// Of the windows that are counted.
+/// Size of the counted windows.
 pub(crate) const SIZE_MS: i64 = 200;
-/// With one lane a window that is gone when it closes is not given (as in Kafka Streams), so windows are
-/// kept longer than any gap in the input.
+/// With one lane, a window that has expired when it closes is not emitted (as in Kafka Streams), so
+/// windows are retained longer than any gap in the input.
 const RETENTION_MS: i64 = 400_000;
-/// How far apart the halves of a pair may be.
+/// Maximum distance between the halves of a pair.
 pub(crate) const REACH_MS: i64 = 60;
 /// More than the disorder of the input: nothing is late.
 pub(crate) const GRACE_MS: i64 = 100;
@@ -66,12 +67,12 @@ fn value() -> Value {
     json!({"op": "value"})
 }
 
-/// A function.
+/// A reference to a function.
 pub(super) fn udf(name: &str) -> Value {
     json!({"udf": functions::number(name)})
 }
 
-/// Joins with a function, or by asking a service, which always answers at last.
+/// Joins with a function, or with an async joiner that is always answered in the end.
 fn join(mut node: Value, asking: Option<Asking>) -> Value {
     node["function"] = asking.map_or_else(|| udf("pair"), asks::joiner);
     if asking.is_some() {

@@ -1,10 +1,10 @@
-//! Late records that go to a topic of their own.
+//! Late records that go to a dead letter topic.
 //!
 //! Which records are late depends on where the barriers are, so it isn't known in advance.
 
 use serde_json::{Value, json};
 
-/// Where late records go.
+/// The dead letter topic of late records.
 pub(crate) const LETTERS: &str = "tardy-dead";
 
 pub(super) fn nodes(base: usize) -> Vec<Value> {

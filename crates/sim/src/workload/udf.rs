@@ -1,4 +1,4 @@
-//! Functions of the workloads behind the port that Python's go through, and the same as plain Rust for
+//! The functions of the workloads, behind the interface that Python functions use, and as plain Rust for
 //! the model.
 
 use super::{asks, batches, offloads};
@@ -33,7 +33,7 @@ pub(super) fn number(name: &str) -> u32 {
     at.and_then(|at| u32::try_from(at).ok()).unwrap_or(u32::MAX)
 }
 
-/// All of them.
+/// All functions.
 pub(super) fn all() -> Vec<Arc<dyn Udf>> {
     NAMES
         .iter()
@@ -58,24 +58,24 @@ pub(crate) fn half(bucket: &str) -> &'static str {
     }
 }
 
-/// The group that a move goes to: what stands before the colon.
+/// The group of a value: the part before the colon.
 pub(crate) fn group(value: &str) -> &str {
     value.split(':').next().unwrap_or_default()
 }
 
-/// The key of the other table that belongs to a key.
+/// The key of the other table that corresponds to a key.
 pub(crate) fn twin(key: &str) -> String {
     key.replacen('k', "p", 1)
 }
 
-/// What a joined row is counted as: takes both sides.
+/// The key under which a joined row is counted; depends on both sides.
 pub(crate) fn tally(row: &str) -> String {
     let digits = row.bytes().filter(u8::is_ascii_digit);
     let sum: u64 = digits.map(|digit| u64::from(digit - b'0')).sum();
     format!("t{}", sum % 3)
 }
 
-/// What a join gives.
+/// The result of a join.
 pub(crate) fn pair(left: &str, right: Option<&str>) -> String {
     format!("{left}+{}", right.unwrap_or("nobody"))
 }
@@ -113,7 +113,7 @@ impl Native {
                 Datum::Null => Datum::Null,
                 key => Datum::text(twin(text(key))),
             },
-            // Records without a value go nowhere.
+            // Records without a value become null and are dropped later.
             (_, Datum::Null) => Datum::Null,
             ("text", value) => Datum::text(int(value)?.to_string()),
             ("bucket", value) => Datum::text(bucket(int(value)?)),

@@ -192,7 +192,7 @@ impl Table {
         self.check_open(epoch)?;
         let value = value.unwrap_or(ABSENT);
         let mut version = Version::open(stamp(epoch), self.ticket(), key.len(), value);
-        version.born = self.knows(key);
+        version.created_in_epoch = self.knows(key);
         self.turn(STEPS, 0, trash);
         self.staged_bytes += version.weight as usize;
         let mut slot = Slot::new(hash, key, version);

@@ -50,13 +50,13 @@ pub(super) struct Version {
     pub local: bool,
     /// The key didn't exist when its epoch first wrote it: if the same epoch deletes it, nothing
     /// remains.
-    pub born: bool,
+    pub created_in_epoch: bool,
 }
 
 impl Version {
     /// True if it deletes a key that neither the back end nor a changelog knows.
     pub fn leaves_nothing(&self) -> bool {
-        self.born && self.value.value.is_null()
+        self.created_in_epoch && self.value.value.is_null()
     }
 
     pub fn committed(ticket: u64, key_len: usize, value: Option<Stored>) -> Self {
@@ -76,7 +76,7 @@ impl Version {
             frozen: None,
             phase,
             local: false,
-            born: false,
+            created_in_epoch: false,
         }
     }
 
@@ -198,7 +198,7 @@ impl Slot {
         // The key that a later epoch found missing exists after all.
         let versions = std::iter::once(&mut self.newest).chain(&mut self.older);
         for later in versions.take_while(|v| v.stamp > stamp) {
-            later.born = false;
+            later.created_in_epoch = false;
         }
         if let Some(version) = self.exact(stamp) {
             if version.phase != Phase::Open {
@@ -231,7 +231,7 @@ impl Slot {
         };
         let mut fresh = Version::open(stamp, ticket, key_len, value);
         let below = self.visible(stamp);
-        fresh.born = below.is_some_and(|v| v.value.value.is_null() && !v.local);
+        fresh.created_in_epoch = below.is_some_and(|v| v.value.value.is_null() && !v.local);
         wrote.grown = grown(fresh.weight);
         if self.newest.stamp > stamp {
             // A later epoch wrote first: this write goes below it.

@@ -1,5 +1,5 @@
-"""Reconciliation of any topology: what its topics must hold, compared with what they hold, key by key.
+"""Reconciliation of any topology: compares the expected with the actual content of its topics, key by key.
 
-`judge` compares two sequences of one key, `reconciling` reads topics and lets Spark compare all keys, `findings` is the
-result, `page` shows it.
+`judge` compares two sequences of one key, `reconciling` reads topics and lets Spark compare all keys, `findings` holds
+the result, `page` formats it.
 """

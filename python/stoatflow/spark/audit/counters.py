@@ -1,7 +1,7 @@
-"""The engine's counters of dropped records, beside what the batch twin has dropped.
+"""Compares the engine's counters of dropped records with the drops of the batch twin.
 
-Takes: `app.metrics()`, or what `/metrics` of the admin port says (its address, or a file that it was kept in).
-Gives: a `DropAudit` for each reason. Never: asks anything but that.
+Takes `app.metrics()`, or the content of the admin port's `/metrics` (its address, or a file with it). Returns a
+`DropAudit` for each reason. Sends no other request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WAIT_S = 30
 
 
 def read(counters: Counters) -> dict[str, int]:
-    """Give how many records were dropped, by reason; raise `ConfigError` for what says nothing of that."""
+    """Return the number of dropped records by reason; raise `ConfigError` if there are no such counters."""
     metrics = counters if isinstance(counters, Mapping) else _said(str(counters))
     if isinstance(metrics, Mapping):
         if "dropped" not in metrics:
@@ -60,7 +60,7 @@ def _said(where: str) -> str | Mapping[str, Any]:
 
 
 def compare(twin: Mapping[tuple[str, str], int], engine: Mapping[str, int]) -> tuple[DropAudit, ...]:
-    """Give for each reason what the twin has dropped, and what the engine has counted."""
+    """Return, for each reason, what the twin has dropped, and what the engine has counted."""
     reasons = sorted({reason for _, reason in twin} | set(engine))
     return tuple(
         DropAudit(

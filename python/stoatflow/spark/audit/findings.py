@@ -1,6 +1,6 @@
 """The result of a reconciliation: numbers, examples, a verdict; as JSON and as text.
 
-Never: needs Spark.
+Works without Spark.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CHECKED = {
 
 @dataclass(frozen=True)
 class AuditExample:
-    """A fault with its place."""
+    """A fault with its position."""
 
     topic: str
     fault: str
@@ -42,7 +42,7 @@ class AuditExample:
     offset: int | None = None
 
     def __str__(self) -> str:
-        """Give one line."""
+        """Format it on one line."""
         place = "" if self.offset is None else f" (partition {self.partition}, offset {self.offset})"
         if self.fault == judge.WRONG:
             return f"{self.key}: {self.found} instead of {self.expected}{place}"
@@ -51,7 +51,7 @@ class AuditExample:
 
 @dataclass(frozen=True)
 class TopicAudit:
-    """What one output topic holds beside what it must hold."""
+    """The actual content of one output topic compared with the expected one."""
 
     topic: str
     updates: str
@@ -63,25 +63,25 @@ class TopicAudit:
 
     @property
     def ok(self) -> bool:
-        """Is there no fault?"""
+        """Whether there is no fault."""
         return not any(self.faults.values())
 
 
 @dataclass(frozen=True)
 class DropAudit:
-    """How many records were dropped for one reason."""
+    """Number of records dropped for one reason."""
 
     reason: str
     expected: int
-    """By the twin."""
+    """Dropped by the twin."""
     counted: int
-    """By the engine."""
+    """Counted by the engine."""
     nodes: Mapping[str, int] = field(default_factory=dict)
-    """Where the twin has dropped them."""
+    """Number dropped by the twin, by node."""
 
     @property
     def ok(self) -> bool:
-        """Do both agree?"""
+        """Whether both numbers are equal."""
         return self.expected == self.counted
 
 
@@ -91,27 +91,27 @@ class Audit:
 
     topics: tuple[TopicAudit, ...]
     inputs: Mapping[str, int]
-    """How many records each input topic has."""
+    """Number of records of each input topic."""
     keyless: int = 0
-    """How many of them have no key: aggregations and joins drop these, as the twin does."""
+    """Number of input records without a key: aggregations and joins drop these, as the twin does."""
     examples: tuple[AuditExample, ...] = ()
     seconds: float = 0.0
     drops: tuple[DropAudit, ...] | None = None
-    """By reason, if counters of the engine were given."""
+    """Dropped records by reason, if the engine's counters were given."""
 
     @property
     def ok(self) -> bool:
-        """Is everything as it must be? An input without a record proves nothing."""
+        """Whether everything is correct. An input without records proves nothing."""
         agree = all(topic.ok for topic in self.topics) and all(drop.ok for drop in self.drops or ())
         return agree and sum(self.inputs.values()) > 0
 
     def count(self, fault: str) -> int:
-        """How many faults of a kind there are."""
+        """Number of faults of a kind."""
         return sum(topic.faults.get(fault, 0) for topic in self.topics)
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """Summary in one sentence."""
         if self.ok:
             return "OK: the topics hold what the input demands"
         if sum(self.inputs.values()) == 0:
@@ -121,7 +121,7 @@ class Audit:
         )
 
     def to_json(self) -> str:
-        """Give everything as one JSON object."""
+        """Return everything as one JSON object."""
         content = {
             "ok": self.ok,
             "verdict": self.verdict,
@@ -136,7 +136,7 @@ class Audit:
         return json.dumps(content, ensure_ascii=False, indent=2)
 
     def render(self) -> str:
-        """Give the report for a terminal."""
+        """Return the report for a terminal."""
         lines = ["Reconciliation"]
         lines += [f"  read     {name}: {count:,} records" for name, count in self.inputs.items()]
         if self.keyless:

@@ -1,6 +1,6 @@
-"""Compares what was expected of one key with what was found.
+"""Compares the expected records of one key with the actual ones.
 
-Takes: two sequences. Gives: faults, each with its places. Never: knows of Spark or of topics.
+Takes two sequences, returns faults, each with its positions. Independent of Spark and of topics.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 Content = tuple["bytes | None", "int | None"]
-"""Value and timestamp (None: not compared)."""
+"""Value and timestamp (`None`: not compared)."""
 
 MISSING, DUPLICATED, WRONG, EXTRA, DISORDERED, SPLIT, ABORTED = (
     "missing", "duplicated", "wrong", "unexpected", "out of order", "split", "aborted"
@@ -38,9 +38,10 @@ class Fault(NamedTuple):
 def judge(
     expected: Sequence[Content], found: Sequence[Found], *, updates: bool, ordered: bool = True
 ) -> Iterator[Fault]:
-    """Name the faults of a key. `updates`: each expected record must be there, not only the last one.
+    """Yield the faults of a key. `updates`: each expected record must be there, not only the last one.
 
-    The records found are in the order of their offsets. `ordered=False`: any order will do, for records without a key.
+    The records found are in the order of their offsets. With `ordered=False` any order is accepted, for records without
+    a key.
     """
     if len(expected) == len(found) and all(e == f.content for e, f in zip(expected, found, strict=True)):
         yield from split(found)
@@ -66,19 +67,19 @@ def judge(
 
 
 def final(expected: Sequence[Content], found: Sequence[Found]) -> Iterator[Fault]:
-    """Name the faults where nothing but the last value of a key counts."""
+    """Yield the faults if only the last value of a key matters."""
     last = [record._replace(content=(record.content[0], None)) for record in found[-1:]]
     yield from _last([(value, None) for value, _ in expected[-1:]], last)
     yield from split(found)
 
 
 def _last(expected: Sequence[Content], found: Sequence[Found]) -> Iterator[Fault]:
-    """Name the faults where all updates but the last may be left out: what is there must follow their order."""
+    """Yield the faults if all updates but the last may be missing: those that exist must follow the expected order."""
     places = defaultdict[Content, list[int]](list)
     for at, content in enumerate(expected):
         places[content].append(at)
     end = expected[-1] if expected else None
-    # Of a key that comes and goes within one commit nothing is written at all.
+    # For a key that is created and deleted within one commit nothing is written at all.
     missing = end is not None and (found[-1].content != end if found else end[0] is not None)
     reached = -1
     for record in found:
@@ -103,7 +104,7 @@ def _last(expected: Sequence[Content], found: Sequence[Found]) -> Iterator[Fault
 def _matched(
     expected: Sequence[Content], found: Sequence[Found]
 ) -> tuple[list[tuple[int, Found]], list[Found], list[Found]]:
-    """Give which record found is which one expected, those that nothing is like, and those that are one too many."""
+    """Return found records with the index of their expected one, records that match none, and surplus records."""
     places = defaultdict[Content, list[int]](list)
     for at, content in enumerate(expected):
         places[content].append(at)
@@ -124,7 +125,7 @@ def _matched(
 
 
 def _disordered(matched: Sequence[tuple[int, Found]], expected: Sequence[Content]) -> Iterator[Fault]:
-    """Name the fewest records that would have to move: those outside of a longest rising row."""
+    """Yield the fewest records that would have to move: those outside a longest increasing subsequence."""
     ends: list[int] = []
     last: list[int] = []
     before: list[int | None] = []
@@ -150,7 +151,7 @@ def _disordered(matched: Sequence[tuple[int, Found]], expected: Sequence[Content
 
 
 def split(found: Sequence[Found]) -> Iterator[Fault]:
-    """Name one record of a key that is in several partitions."""
+    """Yield one record of a key that is in several partitions."""
     if found and any(record.partition != found[0].partition for record in found):
         other = next(record for record in found if record.partition != found[0].partition)
         yield Fault(SPLIT, None, other)

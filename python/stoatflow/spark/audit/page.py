@@ -1,6 +1,6 @@
-"""The result of a reconciliation as one HTML page that needs nothing else.
+"""Formats the result of a reconciliation as one self-contained HTML page.
 
-Takes: an `Audit`. Gives: text. Never: shows a value without escaping it.
+Takes an `Audit`, returns text. Escapes every value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums } c
 
 
 def render(audit: Audit, title: str = "Reconciliation") -> str:
-    """Give the page."""
+    """Return the page."""
     body = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="verdict {"good" if audit.ok else "bad"}">{escape(audit.verdict)}</p>',

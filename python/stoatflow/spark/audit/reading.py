@@ -1,7 +1,8 @@
 """Topics as DataFrames, committed records only, for the twin and for reconciliations.
 
-Takes: the address of a broker, names of topics. Gives: DataFrames with the columns that the twin takes, and how many
-partitions each topic has. Owns: that nothing is missing at the beginning or hidden at the end.
+Takes the address of a broker and names of topics. Returns DataFrames with the columns of the twin's input, and the
+number of partitions of each topic. Ensures that nothing is missing at the beginning, or hidden at the end by an open
+transaction.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ class Readable:
     def __init__(
         self, frames: Mapping[str, DataFrame], partitions: Mapping[str, int], kafka: KafkaTopics | None
     ) -> None:
-        """Made by `topics`."""
+        """Created by `topics`."""
         self.frames = dict(frames)
         self.partitions = dict(partitions)
         self.kafka = kafka
 
     def only(self, names: Sequence[str]) -> dict[str, DataFrame]:
-        """Give the DataFrames of some of them."""
+        """Return the DataFrames of these topics."""
         return {name: self.frames[name] for name in names}
 
 
@@ -47,10 +48,10 @@ def topics(
     client: Mapping[str, str] | None = None,
     removed: bool = False,
 ) -> Iterator[Readable]:
-    """Read topics to their ends, outputs first: their ends then never lie behind what is read of the inputs.
+    """Read topics to their ends. Output topics are read first, so their ends are never behind those of the inputs.
 
-    An input whose first records are gone is refused, unless `removed` says that this is known (of a compacted topic the
-    last record of each key is enough for a table). DataFrames of an embedded broker can be used inside only.
+    An input whose first records were removed is refused, unless `removed` is set (for a table, the last record of each
+    key in a compacted topic is enough). DataFrames of an embedded broker can only be used inside the `with`.
     """
     names = list(dict.fromkeys((*outputs, *inputs)))
     path = embedded.path_of(bootstrap)

@@ -1,7 +1,7 @@
-"""Reconciles a topology: expects what the batch twin makes of the input topics, reads the output topics, compares.
+"""Reconciles a topology: compares its output topics with what the batch twin computes from the input topics.
 
-Takes: a topology, the address of a broker; or two DataFrames. Gives: an `Audit`.
-Owns: which updates must be there. Never: changes a topic.
+Takes a topology and the address of a broker, or two DataFrames; returns an `Audit`. Decides which updates must exist.
+Never changes a topic.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from stoatflow.topology import Topology
 
 _EXAMPLES = 5
-"""Examples of one kind of fault in one topic."""
+"""Most examples of one kind of fault in one topic."""
 _TASKS_EXAMPLES = 5
 _COLUMNS = ("topic", "key", "side", "value", "timestamp", "partition", "offset")
 _RESULT = (
@@ -64,14 +64,14 @@ def reconcile(
     counters: Counters | None = None,
     say: Say | None = None,
 ) -> Audit:
-    """Compare output topics with what they must hold.
+    """Compare output topics with their expected content.
 
-    `topics` are all that the topology writes to, unless you name some. `updates` says for all topics, or for each,
-    whether `all` records must be there, the `last` one of each key, or its `final` value; `auto` takes `last` for
-    updates of tables, which the engine's cache may put together, and `final` behind a table that was grouped anew.
-    `expected` replaces the batch twin: a DataFrame for each topic, with key, value, timestamp and order.
-    `timestamps=False` compares keys and values only. `counters` are those of an engine that has read all of the input
-    since it was started: `app.metrics()`, the address of its `/metrics`, or a file of that.
+    `topics` defaults to all that the topology writes to. `updates` says for all topics, or for each, whether `all`
+    records must exist, the `last` one of each key, or its `final` value; `auto` uses `last` for updates of tables,
+    which the engine's cache may combine, and `final` downstream of a regrouped table. `expected` replaces the batch
+    twin: a DataFrame for each topic, with key, value, timestamp and order. `timestamps=False` compares only keys and
+    values. `counters` are those of an engine that has read the whole input since its start: `app.metrics()`, the
+    address of its `/metrics`, or a file with them.
     """
     connected.need_classic(spark, "a reconciliation", "give a session that was made with master()")
     began = time.monotonic()
@@ -98,7 +98,7 @@ def reconcile(
                 given,
                 config=config,
                 partitions=readable.partitions,
-                # What is dropped on the way to a store counts too.
+                # Records dropped upstream of a store count too.
                 only=checked if counted is None else None,
                 count_drops=counted is not None,
                 say=say,
@@ -116,7 +116,7 @@ def _written(topology: Topology) -> list[str]:
 
 
 def topics_read(topology: Topology) -> list[str]:
-    """Give the topics that a topology reads and doesn't write."""
+    """Return the topics that a topology reads and doesn't write."""
     written = set(_written(topology))
     found = dict.fromkeys(topic for node in topology.nodes for topic in topics_of(node))
     return [topic for topic in found if topic not in written]
@@ -135,7 +135,7 @@ def _mode(shape: Shape, topic: str, updates: Mapping[str, str] | str) -> str:
 
 
 def _below_regrouped(shape: Shape, at: int) -> bool:
-    """Does it come from a table that was grouped anew? What puts updates together there changes those of other keys."""
+    """Whether it is downstream of a regrouped table. Combining updates there changes the updates of other keys."""
     return any(
         shape.kinds[edge.parent] == GROUPED_TABLE or _below_regrouped(shape, edge.parent) for edge in shape.edges[at]
     )
@@ -206,7 +206,7 @@ def _compare(
 
 
 def _judging(modes: dict[str, str], timestamps: bool) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Give the function that a worker runs: sorted records in, faults and sums out."""
+    """Return the function that a worker runs: sorted records in, faults and counts out."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -248,7 +248,7 @@ def _judged(rows: Iterator[tuple[Any, ...]], modes: Mapping[str, str], timestamp
         for fault in faults:
             sums[topic, fault.kind] += 1
             shown[topic, fault.kind] += 1
-            # All that are missing are kept: they are looked for among aborted records.
+            # All missing records are kept, to be searched among aborted records.
             if shown[topic, fault.kind] <= (_TASKS_EXAMPLES if fault.kind != judge.MISSING else 10_000):
                 yield _fault_row(topic, key, fault)
     for (topic, name), count in sums.items():
@@ -295,7 +295,7 @@ def _summed(rows: Sequence[dict[str, Any]], readable: reading.Readable, modes: M
 
 
 def _aborted(missing: Sequence[dict[str, Any]], readable: reading.Readable) -> Iterator[dict[str, Any]]:
-    """Find what is missing among the records that committed readers don't see; give its place there."""
+    """Find missing records among those of aborted transactions; return their positions there."""
     if not missing or readable.kafka is None:
         return
     for topic in dict.fromkeys(row["topic"] for row in missing):
@@ -337,7 +337,7 @@ def _readable(topology: Topology, examples: Sequence[Any]) -> Iterator[AuditExam
 
 
 def text_of(data: Any, serde: Serde[Any] | None) -> str:
-    """Give bytes as a person reads them."""
+    """Return bytes as readable text."""
     if data is None:
         return "null"
     raw = bytes(data)
@@ -345,5 +345,5 @@ def text_of(data: Any, serde: Serde[Any] | None) -> str:
         try:
             return repr(serde.deserialize(raw))
         except (StoatFlowError, ValueError):
-            pass  # shown as it is
+            pass  # shown unchanged
     return repr(raw)

@@ -1,7 +1,7 @@
-"""Hands an application over to the streaming twin on Spark, and back: its stores, and where it has read to.
+"""Hands an application over to the streaming twin on Spark, and back: its stores, and its positions.
 
-Takes: a topology, the application's settings, a checkpoint. Gives: a plan that says what will be done; `make` does it.
-Owns: that one of both has the work at any time. Never: changes anything before `make`, nor an input or output topic.
+Takes a topology, the application's settings, a checkpoint. Returns a plan that says what will be done; `make` does it.
+Ensures that only one side can run at any time. Changes nothing before `make`, and never an input or output topic.
 """
 
 from stoatflow.spark.handover.homeward import FromSpark

@@ -1,8 +1,8 @@
-"""The engine's side of a hand-over: an application's positions, its changelogs, and who has its work.
+"""The engine's side of a hand-over: an application's positions, its changelogs, and the mark of a hand-over.
 
-Takes: a topology, the application's settings. Gives: what is committed; writes rows and positions in one transaction.
-Owns: the mark in the offsets topic that keeps the application from starting while Spark has its work: the formats of
-its changelogs name the hand-over, and a start refuses rows of another format. Goes through the engine's own client.
+Takes a topology, the application's settings. Reads what is committed; writes rows and positions in one transaction.
+Owns the mark in the offsets topic that prevents a start of the application while it runs on Spark: the formats of its
+changelogs name the hand-over, and a start refuses rows of another format. Uses the engine's own client.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DAY_MS = 86_400_000
 _ADDITIONAL = "windowstore.changelog.additional.retention.ms"
 _TOPIC, _NO_TOPIC = "topic.", "topic.metadata.refresh.interval.ms"
 _OFFSETS = {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime", "segment.bytes": "8388608"}
-"""Settings of the offsets topic, as the engine makes it."""
+"""Settings of the offsets topic, as the engine creates it."""
 
 Record = tuple[str, "int | None", "bytes | None", "bytes | None", int, "list[tuple[str, bytes | None]]"]
 """Topic, partition, key, value, timestamp, headers."""
@@ -41,35 +41,35 @@ _Read = tuple[int, int, "bytes | None", "bytes | None", "list[tuple[str, bytes |
 
 @dataclass(frozen=True)
 class Position:
-    """Where an application goes on in a partition."""
+    """Next offset of an application in a partition."""
 
     topic: str
     partition: int
     offset: int | None
-    """None: nothing is committed."""
+    """The committed offset; `None` if there is none."""
     begin: int
-    """The first record that there is."""
+    """First offset of the partition."""
     metadata: str = ""
 
     @property
     def next(self) -> int:
-        """Give the first record that is not processed."""
+        """Return the offset of the first record that is not processed."""
         return self.begin if self.offset is None else self.offset
 
 
 @dataclass
 class Noted:
-    """What the offsets topic says."""
+    """Content of the offsets topic."""
 
     metadata: dict[tuple[str, int], str] = field(default_factory=dict)
     formats: dict[str, str] = field(default_factory=dict)
 
 
 class Application:
-    """An application on a broker, which doesn't run."""
+    """An application on a broker, while it doesn't run."""
 
     def __init__(self, topology: Topology, settings: Settings) -> None:
-        """Open the way to the broker."""
+        """Connect to the broker."""
         settings.check()
         self.topology = topology
         self.id = str(settings.get("application.id"))
@@ -87,15 +87,15 @@ class Application:
 
     @property
     def address(self) -> str:
-        """Where the broker is."""
+        """Address of the broker."""
         return self._client.address
 
     def changelog(self, store: str) -> str:
-        """Name the changelog topic of a store."""
+        """Return the name of a store's changelog topic."""
         return f"{self.id}-{store}-changelog"
 
     def look(self) -> dict[str, Any]:
-        """Give what a reset would show: committed positions, changelogs, local state."""
+        """Return what a reset would show: committed positions, changelogs, local state."""
         found = self._request.look()
         if found["begun"]:
             raise IncompatibleStateError(
@@ -104,7 +104,7 @@ class Application:
         return found
 
     def positions(self) -> list[Position]:
-        """Give where the application goes on, in all partitions that it reads."""
+        """Return the application's next offsets, for all partitions that it reads."""
         noted = self.noted()
         found = []
         begins: dict[str, list[tuple[int, int]]] = {}
@@ -117,7 +117,7 @@ class Application:
         return found
 
     def offsets(self) -> Offsets:
-        """Give these positions as Spark's source takes them."""
+        """Return these positions in the format of Spark's source."""
         found: Offsets = {}
         for one in self.positions():
             found.setdefault(one.topic, {})[str(one.partition)] = one.next
@@ -138,12 +138,12 @@ class Application:
         return noted
 
     def handed_to(self) -> str | None:
-        """Give the mark of the hand-over that has the application's work; none if the application has it."""
+        """Return the mark of the hand-over that runs on Spark now; `None` if the application itself may run."""
         marks = (text for text in self.noted().formats.values() if text.startswith(MARK))
         return next(marks, None)
 
     def rows(self, store: str) -> Iterator[list[Change]]:
-        """Give all records of a store's changelog, partition by partition."""
+        """Yield all records of a store's changelog, partition by partition."""
         topic = self.changelog(store)
         for partition in range(len(self._ranges(topic))):
             yield [
@@ -152,14 +152,14 @@ class Application:
             ]
 
     def last_keys(self, topic: str, partition: int, most: int) -> Iterator[bytes | None]:
-        """Give the keys of the last records of a partition."""
+        """Yield the keys of the last records of a partition."""
         ranges = self._ranges(topic)
         begin, end = ranges[partition]
         for _, _, key, _, _ in self._read(topic, partition, max(begin, end - most), end):
             yield key
 
     def make_topics(self, widest: int) -> None:
-        """Make its own topics as a first start does, with the broker's default of replicas."""
+        """Create the application's own topics as a first start does, with the broker's default replication."""
         self._client.create_topic(self._offsets_topic, 1, [*_OFFSETS.items()])
         many = int(str(self._settings.get("changelog.num.partitions", 0) or 0)) or widest
         stores = {store["name"]: store for store in json.loads(self.topology.plan.physical_json)["stores"]}
@@ -187,11 +187,11 @@ class Application:
         return config | dict(store.get("topic", {}))
 
     def fence(self) -> bridge.TransactionalWriter:
-        """Stop an instance that runs; nothing of it is committed any more."""
+        """Fence a running instance; it commits nothing any more."""
         return self._client.writer(self.id)
 
     def mark(self, writer: bridge.TransactionalWriter, text: str) -> None:
-        """Keep the application from starting."""
+        """Prevent the application from starting."""
         self._commit(writer, self._formats({self.changelog(store): text for store in self.keeping}))
 
     def take_back(
@@ -201,7 +201,7 @@ class Application:
         positions: Mapping[tuple[str, int], int],
         formats: Mapping[str, str],
     ) -> None:
-        """Write rows of changelogs, positions and formats in one transaction: the application may start then."""
+        """Write changelog rows, positions and formats in one transaction: the application may start then."""
         noted = self.noted()
         places = (
             self._noting(["position", *place], {"offset": offset, "metadata": _times(noted.metadata.get(place, ""))})
@@ -231,7 +231,7 @@ class Application:
             yield self._noting(["format", topic], None if text is None else {"format": text})
 
     def _noting(self, key: list[Any], value: Mapping[str, Any] | None) -> Record:
-        """Make a row of the offsets topic, byte by byte as the engine writes it."""
+        """Build a row of the offsets topic, byte by byte as the engine writes it."""
         return self._offsets_topic, 0, _encoded(key), None if value is None else _encoded(value), _now(), []
 
     @property
@@ -255,7 +255,7 @@ class Application:
 
 
 def _times(metadata: str) -> str:
-    """Give the times beside an offset, which a later one keeps, and not the epoch of the record before it."""
+    """Return the times in an offset's metadata, which a later offset keeps, without the record's leader epoch."""
     return ";".join(part for part in metadata.split(";") if not part.startswith("le=")) or "st=-1"
 
 

@@ -1,8 +1,8 @@
-"""From Spark to the engine: an application goes on where a streaming twin has stopped, with what its state holds.
+"""Hand-over from Spark to the engine: an application continues where a streaming twin has stopped, with its state.
 
-Takes: a topology, the application's settings, the checkpoint of a query that doesn't run. Gives: a plan, and does it.
-Owns: the order: the checkpoint is closed, so that no query goes on with it; then rows, positions and the leave to start
-are one transaction. Run again, it ends what was begun.
+Takes a topology, the application's settings, the checkpoint of a query that doesn't run. Makes a plan, and executes it.
+The order: first the checkpoint is closed, so that no query continues from it; then rows, positions and the permission
+to start are written in one transaction. An interrupted hand-over is completed by running it again.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ class Returned:
     name: str
     topic: str
     rows: int
-    """It holds then."""
+    """Rows of the store afterwards."""
     changes: int
-    """Records that are written to its changelog, deletions among them."""
+    """Records that are written to its changelog, including deletions."""
 
 
 class FromSpark:
     """What a hand-over back to the engine will do; `make` does it."""
 
     def __init__(self, spark: SparkSession, topology: Topology, settings: Settings, checkpoint: str | Path) -> None:
-        """Look at everything and change nothing.
+        """Examine everything and change nothing.
 
         Raises:
-            TopologyError: for what can't be handed over.
-            ConfigError: the application has gone on, or its work is somewhere else.
+            TopologyError: something can't be handed over.
+            ConfigError: the application has run since, or it was handed over to another checkpoint.
             TwinError: the checkpoint is of another topology, or a trigger in it has not ended.
 
         """
@@ -90,7 +90,7 @@ class FromSpark:
         ]
 
     def describe(self) -> str:
-        """Say what will be done."""
+        """Return a description of what will be done."""
         behind = "before its first trigger" if self.trigger is None else f"behind trigger {self.trigger}"
         lines = [
             f"'{self.application.id}' at {self.application.address} goes on where Spark has stopped: {self.folder},",
@@ -112,7 +112,7 @@ class FromSpark:
         return "\n".join(lines)
 
     def make(self) -> None:
-        """Do it."""
+        """Execute the plan."""
         writer = self.application.fence()
         self._refuse_others()
         self._close_checkpoint()
@@ -120,11 +120,11 @@ class FromSpark:
         formats = {} if self.over is None else self.over.formats
         self.application.take_back(writer, self._records(), self.positions, formats)
         broker = KafkaTopics(self._spark, self.application.address, meaning.client(self._settings))
-        # For tools that show lag; the application goes by its offsets topic.
+        # For tools that show lag; the application itself reads its offsets topic.
         with contextlib.suppress(TopicError):
             broker.commit(self.application.id, self.positions, self.application.noted().metadata)
 
-    # What there is ----------------------------------------------------------------------------------
+    # Reading the current state ----------------------------------------------------------------------
 
     def _plan_of_checkpoint(self) -> checkpoints.Plan:
         begun = checkpoints.read(self._spark, self.folder)
@@ -135,7 +135,7 @@ class FromSpark:
         return begun
 
     def _refuse_others(self) -> None:
-        """Raise unless this checkpoint has the application's work."""
+        """Raise unless the application was handed over to this checkpoint."""
         mark = self.application.handed_to()
         if self.over is None:
             self._refuse_old()
@@ -145,7 +145,7 @@ class FromSpark:
                 f"{self.folder} was handed over by '{self.over.application}', not by '{self.application.id}'",
                 next_step="name that application's settings",
             )
-        # Without a changelog there is no mark, and the positions say it.
+        # Without a changelog there is no mark, so the positions are compared.
         if mark is None and (self.application.keeping or self.application.offsets() != self.over.offsets):
             done = handed.back(self._spark, self.folder) is not None
             raise ConfigError(
@@ -161,7 +161,7 @@ class FromSpark:
             )
 
     def _refuse_old(self) -> None:
-        """Raise unless the application is new: a query that began by itself goes on as no other."""
+        """Raise unless the application is new: a query that started by itself doesn't continue an application."""
         found = self.application.look()
         empty = [one for one in found["changelogs"] if one["records"] == 0]
         if handed.back(self._spark, self.folder) is not None and len(empty) < len(found["changelogs"]):
@@ -169,11 +169,11 @@ class FromSpark:
                 f"'{self.application.id}' has its work already: it was handed back; nothing was changed",
                 next_step="start it",
             )
-        # An attempt that was interrupted has made topics, and nothing else.
+        # An interrupted attempt has created topics, and nothing else.
         refuse_old({**found, "changelogs": [one for one in found["changelogs"] if one not in empty]})
 
     def _last_trigger(self) -> int | None:
-        """Give the number of the last trigger that has ended; none before the first one."""
+        """Return the number of the last completed trigger; `None` before the first one."""
         begun = {number for number in self._numbers("offsets") if not self._is_closed(number)}
         ended = self._numbers("commits")
         if unfinished := begun - ended:
@@ -196,14 +196,14 @@ class FromSpark:
             offsets = _offsets_of(text)
         return {(topic, int(at)): offset for topic, places in sorted(offsets.items()) for at, offset in places.items()}
 
-    # What is written --------------------------------------------------------------------------------
+    # Writing changelogs -----------------------------------------------------------------------------
 
     def _all_changes(self) -> dict[str, tuple[int, list[Record]]]:
-        """Give for each store how many rows it holds, and the records that bring its changelog there."""
+        """Return, for each store, its number of rows, and the records to write to its changelog."""
         if self.trigger is None and self.over is None:
             raise TwinError(f"nothing was read yet by the query of {self.folder}: let a trigger end first")
         if self.trigger is None:
-            # Nothing has happened: the changelogs are as they were.
+            # No trigger has run: the changelogs are as they were.
             return {store: (self._held(store), []) for store in self.application.keeping}
         found = gathered(self.parts, self.counts, self._rows_of_part)
         made = {}
@@ -225,7 +225,7 @@ class FromSpark:
             yield from records
 
     def _rows_of_part(self, part: Part) -> dict[int, list[Change]]:
-        """Give the rows of all tasks of a part."""
+        """Return the rows of all tasks of a part."""
         groups = groups_of(self._spark, max(self.counts.values()), self.plan.shuffle)
         task_of = {group: task for task, group in enumerate(groups)}
         found: dict[int, dict[int, bytes]] = {}
@@ -234,10 +234,10 @@ class FromSpark:
         how = keeping(Topology(part.nodes))
         return {task: Kept(ReadCells(cells), how).rows() for task, cells in found.items()}
 
-    # What is closed ---------------------------------------------------------------------------------
+    # Closing the checkpoint -------------------------------------------------------------------------
 
     def _close_checkpoint(self) -> None:
-        """Let no query go on: one that runs finds its next trigger taken, and ends with an error."""
+        """Let no query continue: a running one finds that its next trigger exists, and ends with an error."""
         number = 0 if self.trigger is None else self.trigger + 1
         made = checkpoints.create_text(self._spark, self.folder, f"offsets/{number}", _CLOSED)
         if not made and not self._is_closed(number):
@@ -250,7 +250,7 @@ class FromSpark:
 
 
 def _offsets_of(text: str) -> Mapping[str, Mapping[str, int]]:
-    """Find the offsets of Kafka's source in a file of Spark: a line for each source."""
+    """Find the offsets of Kafka's source in a file of Spark that has a line for each source."""
     for line in text.splitlines()[2:]:
         found = json.loads(line) if line.startswith("{") else None
         if found and all(isinstance(each, dict) for each in found.values()):

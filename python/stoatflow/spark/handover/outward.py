@@ -1,8 +1,9 @@
-"""From the engine to Spark: a checkpoint that begins where an application has stopped, with what its stores held.
+"""Hand-over from the engine to Spark: a checkpoint that continues where an application has stopped, with its state.
 
-Takes: a topology, the application's settings, a folder for the checkpoint. Gives: a plan, and does it.
-Owns: the order, which may be interrupted anywhere: the application is fenced, its state is written beside the
-checkpoint, it is kept from starting, and only then the checkpoint can be run. Run again, it ends what was begun.
+Takes a topology, the application's settings, a folder for the checkpoint. Makes a plan, and executes it. The order,
+which may be interrupted anywhere: the application is fenced, its state is written beside the checkpoint, the
+application is prevented from starting, and only then the checkpoint can be run. An interrupted hand-over is completed
+by running it again.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
     from stoatflow.settings import Settings
 
 _ROWS = 5_000
-"""Rows of one chunk."""
+"""Rows per chunk."""
 _LOOKED_AT = 1_000
-"""Records at the end of each partition whose places are looked at."""
+"""Records at the end of each partition that are checked for their partitions."""
 _CHUNKS = 200
 """Chunks that are written at once."""
 
@@ -64,14 +65,14 @@ class ToSpark:
         *,
         tasks: int | None = None,
     ) -> None:
-        """Look at everything and change nothing.
+        """Examine everything and change nothing.
 
-        `tasks` share what is shared out by key; Spark's cores say how many if it is left out.
+        `tasks` is the number of tasks of parts that are partitioned by key; the default is Spark's parallelism.
 
         Raises:
-            TopologyError: for what can't be handed over, or has no streaming twin.
-            ConfigError: the application has done nothing yet, or its work is handed over already.
-            TwinError: another query has begun in the folder.
+            TopologyError: something can't be handed over, or has no streaming twin.
+            ConfigError: the application has not run yet, or is handed over already.
+            TwinError: another query has started in the folder.
 
         """
         connected.need_classic(spark, "a hand-over", connected.BATCH)
@@ -94,7 +95,7 @@ class ToSpark:
         ]
 
     def describe(self) -> str:
-        """Say what will be done."""
+        """Return a description of what will be done."""
         lines = [
             f"'{self.application.id}' at {self.application.address} is handed over to Spark: {self.folder}",
             "",
@@ -111,7 +112,7 @@ class ToSpark:
         return "\n".join(lines)
 
     def make(self) -> handed.HandedOver:
-        """Do it, with the positions as they are then."""
+        """Execute the plan, with the positions at that moment."""
         writer = self.application.fence()
         self.positions = self.application.positions()
         self._refuse_begun()
@@ -139,7 +140,7 @@ class ToSpark:
         return f"{MARK}: {self.folder} ({of}); next: stoatflow hand-over from-spark --checkpoint {self.folder}"
 
     def _formats_of_interrupted(self) -> dict[str, str]:
-        """Give what an attempt that was interrupted has found: the mark has taken its place since."""
+        """Return the formats that an interrupted attempt has found: the mark has replaced them since."""
         return checkpoints.read_json(self._spark, self.folder, _FORMATS) or {}
 
     def _refuse_begun(self) -> None:
@@ -178,7 +179,7 @@ class ToSpark:
                 return
 
     def _chunks(self) -> Iterator[Routed]:
-        """Give the state as rows for the tasks of all parts."""
+        """Return the state as rows for the tasks of all parts."""
         numbers = itertools.count()
         for store in self.application.keeping:
             for page in self.application.rows(store):
@@ -190,7 +191,7 @@ class ToSpark:
                         yield Routed(part, task, handed.STATE, None, data, 0, None, place, False)
 
     def _refuse_misplaced(self) -> None:
-        """Refuse keys that stand where Spark's tasks would not find their state, as far as that is seen here."""
+        """Refuse keys in partitions where Spark's tasks would not find their state, as far as checked here."""
         if max(self.partitions.values()) == 1:
             return
         for page in self.application.rows(rows.CLOCKS):

@@ -1,7 +1,7 @@
-"""What can't be handed over between the engine and Spark, each with the reason.
+"""Checks what can't be handed over between the engine and Spark, with the reasons.
 
-Takes: a topology, its parts on Spark, how many partitions its topics have, the application's settings.
-Gives: nothing, or one error with everything that is refused.
+Takes a topology, its parts on Spark, the number of partitions of its topics, the application's settings. Raises one
+error with everything that is refused.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from stoatflow.spark.twin.schedules import schedules
 from stoatflow.topology import Topology
 
 _BEHIND = {"key_value": 0, "timestamped_key_value": 0, "versioned": 0, "window": 12, "session": 16}
-"""Kinds of stores whose rows say of which record's key they are: how many bytes stand behind it, times and a number."""
+"""Kinds of stores whose row keys contain the record's key: number of bytes after it, such as times and a sequence
+number.
+"""
 _BEHIND_SUPPRESSED = {"time_windowed": 8, "session_windowed": 16}
 _GENERATED = re.compile(r"\d{10}")
 _NAME = "its name is a number, which is another one in a part of the topology: name"
 
 
 def check(topology: Topology, parts: Sequence[Part], partitions: Mapping[str, int], settings: Settings) -> None:
-    """Raise `TopologyError` for what can't be handed over."""
+    """Raise `TopologyError` that lists everything that can't be handed over."""
     refused = [
         *_settings(topology, settings),
         *_topics(topology, parts, partitions),
@@ -44,12 +46,12 @@ def check(topology: Topology, parts: Sequence[Part], partitions: Mapping[str, in
 
 
 def stores_of(topology: Topology) -> dict[str, dict[str, Any]]:
-    """Give the stores of a topology as its plan has them, by name."""
+    """Return the stores of a topology's plan, by name."""
     return {store["name"]: store for store in json.loads(topology.plan.physical_json)["stores"]}
 
 
 def behind_keys(topology: Topology) -> dict[str, int | None]:
-    """Give for each store how many bytes stand behind a record's key in its rows; none if they don't say the key."""
+    """Return, for each store, how many bytes follow a record's key in its rows; `None` if they don't contain it."""
     plan = json.loads(topology.plan.physical_json)
     found = {store["id"]: _BEHIND.get(store["kind"]["type"]) for store in plan["stores"]}
     for op in (node["op"] for node in plan["nodes"]):
@@ -60,7 +62,7 @@ def behind_keys(topology: Topology) -> dict[str, int | None]:
 
 
 def clocks_of(topology: Topology) -> frozenset[str]:
-    """Give the names of the stream times that a topology keeps."""
+    """Return the names of the stream times that a topology keeps."""
     return frozenset(clock["name"] for clock in json.loads(topology.plan.physical_json)["clocks"])
 
 
@@ -101,7 +103,7 @@ def _stores(topology: Topology, parts: Sequence[Part]) -> Iterator[str]:
             if clock not in clocks or (len(parts) > 1 and _GENERATED.search(clock)):
                 yield f"stream time {clock}: {_NAME} the operator"
     for name, store in whole.items():
-        # Of a single part the numbers are the same.
+        # With a single part the numbers are the same.
         if not store["named"] and len(parts) > 1:
             yield f"store {name}: {_NAME} it"
         elif name not in found:
@@ -120,7 +122,7 @@ def _processors(topology: Topology) -> Iterator[str]:
 
 
 def _several(topology: Topology, parts: Sequence[Part]) -> Iterator[str]:
-    """Give what can't be shared out among several tasks."""
+    """Yield what can't be split among several tasks."""
     for node in topology.nodes:
         if getattr(node, "stores", ()):
             yield (

@@ -1,7 +1,7 @@
-"""Rows of changelogs on their way between the engine's topics and the tasks of Spark.
+"""Converts changelog rows between the engine's topics and the tasks of Spark.
 
-Takes: rows of a store, the way in which a part shares out records. Gives: the task of each row, stream times by task,
-and what has to be written so that a changelog holds other rows. Pure. Never: knows of a broker or of Spark.
+Takes rows of a store, and how a part partitions records. Returns the task of each row, stream times by task, and the
+records that turn a changelog into given rows. Pure: independent of a broker and of Spark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stoatflow.spark.twin.task import murmur2
 CLOCKS = "clocks"
 """The store in which the engine keeps stream times."""
 APPLICATION = "application"
-"""The clock that every record moves: each task has one."""
+"""The clock that every record advances: each task has one."""
 
 _SEVERAL = 1
 
@@ -27,7 +27,7 @@ TaskOf = Callable[[bytes | None], int]
 
 
 class Time(NamedTuple):
-    """What the engine keeps of an operator's time in a task (`Time` in `lane/stream_time.rs`)."""
+    """The engine's row for an operator's time in a task (`Time` in `lane/stream_time.rs`)."""
 
     stream: int
     mark: int
@@ -38,9 +38,9 @@ NONE = Time(-1, -1, -1)
 
 
 def task_of(behind: int, how: str, tasks: int) -> TaskOf:
-    """Give the function that says in which task of a part a row is, whose key has so many bytes behind the record's.
+    """Return a function that computes the task of a row; its key has `behind` bytes after the record's key.
 
-    Where Spark's tasks are those of Kafka Streams, that is the partition into which Kafka's producers put the key.
+    If Spark's tasks are those of Kafka Streams, this is the partition that Kafka's producers choose for the key.
     """
     if how == ONE or tasks == 1:
         return lambda _: 0
@@ -56,7 +56,7 @@ def task_of(behind: int, how: str, tasks: int) -> TaskOf:
 
 
 def times_of(value: bytes) -> list[Time]:
-    """Read a row of the store of stream times: one time for each task."""
+    """Decode a row of the store of stream times: one time for each task."""
     whole = struct.Struct(">qqq")
     if len(value) == 16:
         stream, mark = struct.unpack(">qq", value)
@@ -72,7 +72,7 @@ def times_of(value: bytes) -> list[Time]:
 
 
 def row_of(times: Sequence[Time]) -> tuple[bytes, int]:
-    """Write such a row: its value, and the timestamp of its record."""
+    """Encode such a row: its value, and the timestamp of its record."""
     if len(times) == 1:
         (time,) = times
         value = struct.pack(">qq", time.stream, time.mark)
@@ -84,18 +84,18 @@ def row_of(times: Sequence[Time]) -> tuple[bytes, int]:
 
 
 def is_time(key: bytes | None) -> bool:
-    """Is a row of that store a time? Others say in which task something waits."""
+    """Whether a row of that store is a time; other rows say in which task something is pending."""
     return key is not None and b"\0" not in key
 
 
 def clocks_of_task(rows: Iterable[Change], task: int, clocks: frozenset[str], tasks: int) -> Iterator[Change]:
-    """Give the rows that one of so many tasks goes on with, of these clocks."""
+    """Return the rows of these clocks with which one of `tasks` tasks continues."""
     for row in rows:
         clock = (row.key or b"").partition(b"\0")[0].decode()
         if row.value is None or clock not in clocks:
             continue
         if not is_time(row.key):
-            # In a single task that is what it says here too; among several there is none (`ToSpark`).
+            # A single task keeps such a row; among several tasks there is none (`ToSpark` refuses it).
             yield from [row] if tasks == 1 else []
             continue
         times = times_of(row.value)
@@ -106,7 +106,7 @@ def clocks_of_task(rows: Iterable[Change], task: int, clocks: frozenset[str], ta
 
 
 def clocks_of_all(of_tasks: Mapping[int, Iterable[Change]], tasks: int) -> Iterator[Change]:
-    """Give the rows of all tasks as one application has them: the time of the application is the highest of all."""
+    """Merge the rows of all tasks to those of one application: its own time is the highest of all."""
     found: dict[bytes, list[Time]] = {}
     for task, rows in of_tasks.items():
         for row in rows:
@@ -128,10 +128,10 @@ def clocks_of_all(of_tasks: Mapping[int, Iterable[Change]], tasks: int) -> Itera
 def to_write(
     before: Iterable[Change], wanted: Iterable[Change], keeping: Mapping[str, Keeping]
 ) -> Iterator[tuple[bytes | None, bytes | None, int, bytes | None]]:
-    """Give the records (key, value, timestamp, headers) after which a changelog holds other rows than before.
+    """Return the records (key, value, timestamp, headers) that turn the rows of a changelog into the wanted ones.
 
-    `before` are all records of the changelog in their order. Rows that are the same are not written again. A version
-    that has left its history is not deleted: it goes by itself.
+    `before` are all records of the changelog in order. Unchanged rows are not written again. A version older than the
+    history is not deleted: it expires by itself.
     """
     old = {_identity(row, keeping): row for row in compacted(before, keeping)}
     for row in compacted(wanted, keeping):

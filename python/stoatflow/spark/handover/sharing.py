@@ -1,7 +1,7 @@
-"""How the rows of an application's stores are shared out among the tasks of Spark, and gathered again.
+"""Splits the rows of an application's stores among the tasks of Spark, and merges them again.
 
-Takes: the parts of a topology, how many tasks each has, rows. Gives: rows by part and task, or rows by store.
-Never: knows of a broker or of Spark.
+Takes the parts of a topology, their numbers of tasks, rows. Returns rows by part and task, or rows by store.
+Independent of a broker and of Spark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stoatflow.topology import Topology
 def shared_out(
     parts: Sequence[Part], counts: Mapping[int, int], store: str, live: Sequence[Change]
 ) -> Iterator[tuple[int, int, list[Change]]]:
-    """Give the rows of a store for each part that keeps it, task by task: part, task, rows."""
+    """Return the rows of a store for each part that keeps it, task by task: part, task, rows."""
     for part in parts:
         own, tasks = Topology(part.nodes), counts[part.number]
         if store == rows.CLOCKS:
@@ -37,13 +37,13 @@ def shared_out(
 def gathered(
     parts: Sequence[Part], counts: Mapping[int, int], of_part: Callable[[Part], Mapping[int, list[Change]]]
 ) -> dict[str, list[Change]]:
-    """Give the rows of each store as one application has them; of one that several parts keep, from its own part.
+    """Merge the rows of each store; if several parts keep it, those of the part that owns it.
 
-    `of_part` gives the rows of a part by task.
+    `of_part` returns the rows of a part by task.
     """
     found: dict[str, list[Change]] = {}
     clocks: dict[bytes | None, Change] = {}
-    # A part that a store is of comes last.
+    # The part that owns a store comes last.
     for part in sorted(parts, key=lambda part: bool(part.stores)):
         own, tasks = Topology(part.nodes), counts[part.number]
         stores = keeping(own).keys() - {rows.CLOCKS}

@@ -1,7 +1,7 @@
 """Records of a topic as Arrow batches: each a function of the seed and the record's number.
 
-Takes: a spec, a topic, a range of numbers. Gives: batches with the columns of `SCHEMA`.
-Owns: which records are late, repeated, without a value or spoilt. Never: needs Spark, or keeps anything.
+Takes a spec, a topic, a range of numbers. Returns batches with the columns of `SCHEMA`. Decides which records are late,
+repeated, without a value or malformed. Works without Spark, and keeps no state.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ KINDS = {"duplicates": 1, "tombstones": 2, "null_keys": 4, "malformed": 8, "late
 
 ROWS = 10_000
 _BACK = 16
-"""A duplicate repeats one of so many records before it."""
+"""A duplicate repeats one of this many records before it."""
 _MALFORMED = b"\xff\x00not what the format says"
 
 
 def batches(
     spec: LoadSpec, topic: TopicSpec, start: int, stop: int, rows: int = ROWS, partition: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Give the records of these numbers; of one partition, if it is named."""
+    """Yield the records of these numbers; with `partition`, only those of one partition."""
     step = rows if partition is None else rows * topic.partitions
     for first in range(start, stop, step):
         numbers = np.arange(first, min(first + step, stop), dtype=np.uint64)
@@ -54,7 +54,7 @@ def batches(
 
 
 class _Keyed:
-    """What is known of records before their values are made."""
+    """Properties of records that are known before their values are generated."""
 
     def __init__(self, spec: LoadSpec, topic: TopicSpec, own: np.ndarray) -> None:
         self.topic = topic
@@ -66,7 +66,7 @@ class _Keyed:
         self.keyless = dice.happens(self.drawing.bits("/null-keys"), topic.faults.null_keys)
 
     def partitions(self) -> np.ndarray:
-        """Give where they go."""
+        """Return the partitions of the records."""
         in_turn = (self.own % np.uint64(self.topic.partitions)).astype(np.int32)
         if self.keys is None or self.topic.partitioner == "round-robin":
             return in_turn
@@ -74,7 +74,7 @@ class _Keyed:
         return np.where(self.keyless, in_turn, by_key).astype(np.int32)
 
     def key_column(self) -> pa.Array:
-        """Give their keys."""
+        """Return the keys of the records."""
         if self.keys is None:
             return pa.nulls(len(self.own), pa.binary())
         known = columns.from_matrix(self.keys, pa.binary())
@@ -82,7 +82,7 @@ class _Keyed:
 
 
 def batch(spec: LoadSpec, topic: TopicSpec, own: np.ndarray) -> pa.RecordBatch:
-    """Give the records of these numbers as one batch."""
+    """Return the records of these numbers as one batch."""
     keyed, faults = _Keyed(spec, topic, own), topic.faults
     drawing = keyed.drawing
     empty = dice.happens(drawing.bits("/tombstones"), faults.tombstones)
@@ -108,7 +108,7 @@ def batch(spec: LoadSpec, topic: TopicSpec, own: np.ndarray) -> pa.RecordBatch:
 
 
 def _repeated(spec: LoadSpec, topic: TopicSpec, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give which records repeat another one, and the number of what each record holds."""
+    """Return which records are duplicates, and the number of the record that each one contains."""
 
     def flagged(numbers: np.ndarray) -> np.ndarray:
         bits = dice.mixed(spec.seed, f"{topic.name}//duplicates", numbers)
@@ -116,13 +116,13 @@ def _repeated(spec: LoadSpec, topic: TopicSpec, own: np.ndarray) -> tuple[np.nda
 
     back = dice.below(dice.mixed(spec.seed, f"{topic.name}//back", own), _BACK).astype(np.uint64) + np.uint64(1)
     original = own - np.minimum(back, own)
-    # What is a repetition itself isn't repeated: the original is always there.
+    # A duplicate isn't repeated again: the original always exists.
     repeats = flagged(own) & ~flagged(original)
     return repeats, np.where(repeats, original, own)
 
 
 def _times(spec: LoadSpec, topic: TopicSpec, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Give event times, and which of them are late or out of order."""
+    """Return event times, and which of them are late or out of order."""
     time = topic.time
 
     def bits(name: str) -> np.ndarray:
@@ -136,7 +136,7 @@ def _times(spec: LoadSpec, topic: TopicSpec, numbers: np.ndarray) -> tuple[np.nd
 
 
 def on_time(time: TimeSpec, numbers: np.ndarray) -> np.ndarray:
-    """Give milliseconds since the start, without lateness: records at a rate, in bursts, with gaps."""
+    """Return milliseconds since the start, without lateness: records at a rate, in bursts, with gaps."""
     at = numbers.astype(np.int64)
     if time.burst_every_ms and time.burst_length_ms and time.burst_factor > 1.0:
         burst = time.rate * time.burst_factor * time.burst_length_ms / 1000

@@ -1,6 +1,6 @@
-"""Columns of text and bytes made from arrays of numbers, without a loop over rows.
+"""Builds columns of text and bytes from arrays of numbers, without a loop over rows.
 
-Takes: numpy arrays. Gives: pyarrow arrays of strings or bytes. Never: knows what a field is.
+Takes numpy arrays, returns pyarrow arrays of strings or bytes. Independent of fields.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ MOST_VARINT = 10
 
 
 def from_matrix(rows: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """Give each row of a matrix of bytes as one value."""
+    """Return each row of a matrix of bytes as one value."""
     count, width = rows.shape
     offsets = np.arange(count + 1, dtype=np.int64) * width
     return _array(offsets, np.ascontiguousarray(rows).reshape(-1), kind)
 
 
 def from_masked(rows: np.ndarray, lengths: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """Give the first so many bytes of each row of a matrix."""
+    """Return the first `lengths` bytes of each row of a matrix."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return _array(offsets, rows[np.arange(rows.shape[1]) < lengths[:, None]], kind)
@@ -36,7 +36,7 @@ def _array(offsets: np.ndarray, data: np.ndarray, kind: pa.DataType) -> pa.Array
 
 
 def numbered(prefix: str, numbers: np.ndarray, width: int) -> np.ndarray:
-    """Give a prefix and a number with leading zeros as a matrix of bytes."""
+    """Return a prefix and a number with leading zeros as a matrix of bytes."""
     start = np.frombuffer(prefix.encode(), dtype=np.uint8)
     rows = np.empty((len(numbers), len(start) + width), dtype=np.uint8)
     rows[:, : len(start)] = start
@@ -48,12 +48,12 @@ def numbered(prefix: str, numbers: np.ndarray, width: int) -> np.ndarray:
 
 
 def whole_text(numbers: np.ndarray) -> pa.Array:
-    """Give whole numbers as text."""
+    """Return integers as text."""
     return pc.cast(pa.array(numbers), pa.string())
 
 
 def decimal_text(numbers: np.ndarray, digits: int) -> pa.Array:
-    """Give numbers of so many digits behind the point, from whole numbers of the last digit."""
+    """Return numbers with this many decimals, from integers in units of the last digit."""
     if digits == 0:
         return pc.binary_join_element_wise(whole_text(numbers), ".0", "")
     before, behind = np.divmod(np.abs(numbers), 10**digits)
@@ -63,7 +63,7 @@ def decimal_text(numbers: np.ndarray, digits: int) -> pa.Array:
 
 
 def joined(*pieces: pa.Array | str | bytes) -> pa.Array:
-    """Give the pieces of each row behind each other; a piece may be one constant for all."""
+    """Concatenate the pieces of each row; a piece may be one constant for all rows."""
     last = b"" if any(_is_bytes(piece) for piece in pieces) else ""
     return pc.binary_join_element_wise(*pieces, last)
 
@@ -73,7 +73,7 @@ def _is_bytes(piece: pa.Array | str | bytes) -> bool:
 
 
 def varint(numbers: np.ndarray) -> pa.Array:
-    """Give unsigned numbers in groups of seven bits, the lowest first, as Avro and Protobuf have them."""
+    """Encode unsigned numbers as varints: groups of seven bits, the lowest first, as in Avro and Protobuf."""
     rest = numbers.astype(np.uint64)
     rows = np.empty((len(rest), MOST_VARINT), dtype=np.uint8)
     lengths = np.ones(len(rest), dtype=np.int64)
@@ -86,24 +86,24 @@ def varint(numbers: np.ndarray) -> pa.Array:
 
 
 def zigzag(numbers: np.ndarray) -> pa.Array:
-    """Give signed numbers as Avro does: small ones of either sign are short."""
+    """Encode signed numbers as in Avro (zigzag): small ones of either sign are short."""
     signed = numbers.astype(np.int64)
     return varint(((signed << 1) ^ (signed >> 63)).view(np.uint64))
 
 
 def little_double(numbers: np.ndarray) -> pa.Array:
-    """Give doubles as eight bytes, the lowest first."""
+    """Encode doubles as eight bytes, little-endian."""
     return from_matrix(numbers.astype("<f8").view(np.uint8).reshape(-1, 8), pa.binary())
 
 
 def big_long(numbers: np.ndarray) -> np.ndarray:
-    """Give signed numbers as eight bytes, the highest first, as a matrix."""
+    """Encode signed numbers as eight bytes, big-endian, as a matrix."""
     matrix: np.ndarray = numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
     return matrix
 
 
 def interleaved(columns: Sequence[pa.Array], rows: int) -> pa.Array:
-    """Give the columns' values row by row in one array."""
+    """Return the columns' values row by row in one array."""
     count = len(columns)
     whole = pa.concat_arrays(columns)
     places = np.arange(rows * count, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Random numbers that depend on a seed, a name and the number of a record only, and what is drawn with them.
+"""Random numbers that depend only on a seed, a name and the number of a record, and values drawn with them.
 
-Takes: arrays of record numbers. Gives: arrays. Owns: what a seed means: 64 bits of (seed, name, number), mixed by
-splitmix64. Never: keeps a state, so that any part of a load can be made anywhere, in any order.
+Takes arrays of record numbers, returns arrays. The random bits are 64 bits of (seed, name, number), mixed by
+splitmix64. Keeps no state, so any part of a load can be generated anywhere, in any order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _TOP = float(2**53)
 
 
 def mixed(seed: int, name: str, numbers: np.ndarray) -> np.ndarray:
-    """Give 64 random bits for each number."""
+    """Return 64 random bits for each number."""
     digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).digest()
     with np.errstate(over="ignore"):
         z = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(int.from_bytes(digest, "little"))
@@ -27,29 +27,29 @@ def mixed(seed: int, name: str, numbers: np.ndarray) -> np.ndarray:
 
 
 def below(bits: np.ndarray, span: int) -> np.ndarray:
-    """Give whole numbers from 0 on, below `span`."""
+    """Return integers from 0 to below `span`."""
     return (bits % np.uint64(span)).astype(np.int64)
 
 
 def happens(bits: np.ndarray, share: float) -> np.ndarray:
-    """Give which of the records are of a share."""
+    """Return which records are in a share of all records."""
     return (bits >> np.uint64(11)) < np.uint64(round(share * _TOP))
 
 
 def ranked(bits: np.ndarray, count: int, skew: float) -> np.ndarray:
-    """Give ranks from 0 on, below `count`: rank n about (n+1)**skew times rarer than the first."""
+    """Return ranks from 0 to below `count`: rank n is about (n+1)**skew times rarer than the first."""
     if skew == 0.0:
         return below(bits, count)
     return weighted(bits, _zipf(count, skew))
 
 
 def weighted(bits: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Give places in a table that `limits_of` made."""
+    """Return indexes into the table of `limits_of`."""
     return np.searchsorted(limits, bits >> np.uint64(11), side="right").astype(np.int64)
 
 
 def limits_of(weights: np.ndarray) -> np.ndarray:
-    """Give where each place ends, of 2**53 in all; the last end is left out, so that nothing lies beyond."""
+    """Return where each index ends, out of 2**53; the last end is left out, so that no value lies beyond."""
     sums = np.cumsum(weights, dtype=np.float64)
     limits: np.ndarray = np.floor(sums / sums[-1] * _TOP).astype(np.uint64)[:-1]
     return limits
@@ -62,19 +62,19 @@ def _zipf(count: int, skew: float) -> np.ndarray:
 
 @functools.lru_cache(maxsize=16)
 def limits_by_weight(weights: tuple[float, ...]) -> np.ndarray:
-    """Give the limits of a few weights."""
+    """Return the limits for a few weights."""
     return limits_of(np.array(weights, dtype=np.float64))
 
 
 @functools.lru_cache(maxsize=4)
 def letters(seed: int, length: int) -> np.ndarray:
-    """Give a pool of letters and digits that texts are cut from."""
+    """Return a pool of letters and digits from which texts are cut."""
     alphabet = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", dtype=np.uint8)
     return alphabet[below(mixed(seed, "letters", np.arange(length)), len(alphabet))]
 
 
 def murmur2(rows: np.ndarray) -> np.ndarray:
-    """Give Kafka's hash of keys of one length: a matrix of bytes, one row per key."""
+    """Return Kafka's murmur2 hash of keys of one length: a matrix of bytes, one row per key."""
     length = rows.shape[1]
     m = np.uint32(0x5BD1E995)
     with np.errstate(over="ignore"):
@@ -97,5 +97,5 @@ def murmur2(rows: np.ndarray) -> np.ndarray:
 
 
 def partitions_of(rows: np.ndarray, partitions: int) -> np.ndarray:
-    """Give the partition that Kafka's producers choose for keys of one length."""
+    """Return the partition that Kafka's producers choose for keys of one length."""
     return ((murmur2(rows) & np.uint32(0x7FFFFFFF)) % np.uint32(partitions)).astype(np.int32)

@@ -1,6 +1,6 @@
-"""Values in the formats of a spec, a batch at a time.
+"""Encodes values in the formats of a spec, a batch at a time.
 
-Takes: a topic and its columns. Gives: bytes, and the schema that reads them. Never: draws anything.
+Takes a topic and its columns, returns bytes, and the schema that reads them. Draws no random values.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _WIRE = {"text": 2, "whole": 0, "decimal": 1}
 
 
 def values(topic: TopicSpec, given: Sequence[Column]) -> pa.Array:
-    """Give the values."""
+    """Return the values."""
     return {"json": _json, "text": _text, "avro": _avro, "protobuf": _protobuf}[topic.format](topic, given)
 
 
 def schema(topic: TopicSpec) -> str | None:
-    """Give the schema of the values: Avro's JSON, or a .proto file."""
+    """Return the schema of the values: Avro's JSON, or a .proto file."""
     kinds = [(each.name, kind_of(each)) for each in topic.fields]
     if topic.format == "avro":
         members = [{"name": name, "type": _AVRO[kind]} for name, kind in kinds]
@@ -40,7 +40,7 @@ def schema(topic: TopicSpec) -> str | None:
 
 
 def kind_of(each: FieldSpec) -> str:
-    """Give the kind of a field's column."""
+    """Return the kind of a field's column."""
     return "decimal" if each.kind == "float" else "whole" if each.kind in {"int", "timestamp", "index"} else "text"
 
 
@@ -64,7 +64,7 @@ def _json(topic: TopicSpec, given: Sequence[Column]) -> pa.Array:
 
 
 def _escaped(texts: pa.Array) -> pa.Array:
-    """Escape what JSON needs escaped, in the different texts only: they are few."""
+    """Escape texts for JSON, only the distinct ones: they are few."""
     different = texts.dictionary_encode()
     good = [json.dumps(text, ensure_ascii=False)[1:-1] for text in different.dictionary.to_pylist()]
     return pa.array(good, pa.string()).take(different.indices)
@@ -96,7 +96,7 @@ def _protobuf(topic: TopicSpec, given: Sequence[Column]) -> pa.Array:
             pieces += [columns.varint(_lengths(data)), data]
         else:
             pieces.append(_number(column, avro=False))
-    # The path of the message in its file: the first one is a single zero.
+    # The message index in its file: the first message is a single zero.
     return _framed(topic, pieces, b"\0")
 
 

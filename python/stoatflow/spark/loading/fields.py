@@ -1,7 +1,7 @@
-"""The fields of a spec as columns of a batch.
+"""Generates the fields of a spec as columns of a batch.
 
-Takes: a topic, a field, record numbers. Gives: what the field is in each record, as text, and as a number where it is
-one. Owns: which random numbers a field uses. Never: puts fields together.
+Takes a topic, a field, record numbers. Returns the field's value in each record, as text, and as a number if it is one.
+Decides which random numbers a field uses. `encode` combines the fields.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from stoatflow.spark.loading.spec import FieldSpec, KeySpec, LoadSpec, TopicSpec
 
 _POOL = 65_536
 _WIDTH = 12
-"""Digits of keys of a sequence without an end."""
+"""Digits of keys of an endless sequence."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A field in some records."""
+    """A field of some records."""
 
     kind: str
     """`text`, `whole` or `decimal`."""
@@ -31,21 +31,21 @@ class Column:
     digits: int = 0
 
     def text(self) -> pa.Array:
-        """Give it as text, numbers as JSON writes them."""
+        """Return it as text, numbers as in JSON."""
         if self.texts is not None:
             return self.texts
-        assert self.numbers is not None  # noqa: S101  # one of the two is there
+        assert self.numbers is not None  # noqa: S101  # one of both is set
         return (
             columns.decimal_text(self.numbers, self.digits) if self.digits_count else columns.whole_text(self.numbers)
         )
 
     @property
     def digits_count(self) -> bool:
-        """Is it a number with a point?"""
+        """Whether it is a number with decimals."""
         return self.kind == "decimal"
 
     def doubles(self) -> np.ndarray:
-        """Give a decimal number as doubles."""
+        """Return a decimal number as doubles."""
         assert self.numbers is not None  # noqa: S101
         return self.numbers / 10.0**self.digits
 
@@ -61,15 +61,15 @@ class Drawing:
         self._times = times
 
     def bits(self, name: str) -> np.ndarray:
-        """Give random bits of a name for each record."""
+        """Return random bits for a name, for each record."""
         return dice.mixed(self._spec.seed, f"{self._topic.name}/{name}", self._numbers)
 
     def keys(self) -> np.ndarray | None:
-        """Give the bytes of the keys as a matrix, or nothing if the topic has none."""
+        """Return the bytes of the keys as a matrix; `None` if the topic has no keys."""
         return _keys_of(self._topic, self._ranks(self._topic, "key"))
 
     def field(self, each: FieldSpec) -> Column:  # noqa: PLR0911  # one return per kind
-        """Give a field."""
+        """Return the column of a field."""
         if each.kind in {"int", "float"}:
             bits, span = self.bits(each.name), each.high - each.low + 1
             drawn = dice.ranked(bits, span, each.skew) if each.skew else dice.below(bits, span)
@@ -91,7 +91,7 @@ class Drawing:
         return Column("text", pa.array([each.value]).take(pa.array(np.zeros(len(self._numbers), np.int64))))
 
     def _ranks(self, topic: TopicSpec, name: str) -> np.ndarray:
-        """Draw keys of a topic (of this one, or of one that is referred to), as numbers."""
+        """Draw keys of a topic (this one, or a referenced one), as numbers."""
         key = topic.key
         if key.kind == "sequential" and topic is self._topic:
             return (self._numbers % np.uint64(key.count) if key.count else self._numbers).astype(np.int64)
@@ -135,7 +135,7 @@ class Drawing:
         if each.match >= 1.0:
             return texts
         found = dice.happens(self.bits(f"{each.name}/match"), each.match)
-        # No key of the other topic ends so.
+        # No key of the other topic has this suffix.
         return pc.if_else(pa.array(found), texts, columns.joined(texts, "-nobody"))
 
 

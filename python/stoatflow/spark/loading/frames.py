@@ -1,7 +1,7 @@
-"""A topic of a spec as a DataFrame: Spark shares the work, the records stay the same.
+"""A topic of a spec as a DataFrame: Spark splits the work, the records stay the same.
 
-Takes: a SparkSession, a spec. Gives: a DataFrame with the columns of `batches.SCHEMA`.
-Never: lets the number of tasks or partitions change a byte.
+Takes a SparkSession and a spec, returns a DataFrame with the columns of `batches.SCHEMA`. The number of tasks and
+partitions doesn't change a byte.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from stoatflow.spark.loading.spec import LoadSpec, TopicSpec
 
 CHUNK = 50_000
-"""Records of one row of work."""
+"""Records per unit of work."""
 
 
 def frame(spark: SparkSession, spec: LoadSpec, topic: TopicSpec, tasks: int | None = None) -> DataFrame:
-    """Give the records of a topic; `tasks` says how Spark splits the work."""
+    """Return the records of a topic; `tasks` is how Spark splits the work."""
     chunks = -(-topic.records // CHUNK)
 
     def make(chunk: int) -> Iterator[pa.RecordBatch]:
@@ -38,9 +38,9 @@ def frame(spark: SparkSession, spec: LoadSpec, topic: TopicSpec, tasks: int | No
 def by_partition(
     spark: SparkSession, spec: LoadSpec, topic: TopicSpec, seen: Callable[[pa.RecordBatch], None]
 ) -> DataFrame:
-    """Give the records of a topic, one task for each partition, in their order; `seen` gets each batch in a worker.
+    """Return the records of a topic, one task per partition, in order; `seen` gets each batch, in a worker.
 
-    A task draws the keys of all records and makes those of its partition, so that none has to be sent to another.
+    A task draws the keys of all records and generates those of its partition, so that no record is shuffled.
     """
 
     def make(partition: int) -> Iterator[pa.RecordBatch]:
@@ -54,7 +54,7 @@ def by_partition(
 
 
 def _made(spark: SparkSession, work: int, tasks: int, make: Callable[[int], Iterator[pa.RecordBatch]]) -> DataFrame:
-    """Have each number of work made into batches."""
+    """Generate the batches of each unit of work."""
     require_arrow()
     from stoatflow.spark.loading.batches import SPARK_SCHEMA
 
@@ -67,7 +67,7 @@ def _made(spark: SparkSession, work: int, tasks: int, make: Callable[[int], Iter
 
 
 def require_arrow() -> None:
-    """Say what is missing for functions over Arrow batches, before Spark says it in its own words."""
+    """Raise an error that says which packages are missing for functions over Arrow batches."""
     missing = [module for module in ("numpy", "pandas", "pyarrow") if find_spec(module) is None]
     if missing:
         message = (

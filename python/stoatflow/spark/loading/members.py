@@ -1,6 +1,6 @@
-"""Reads the members of a TOML table, and notes everything that is wrong with them.
+"""Reads the members of a TOML table, and notes every problem in them.
 
-Takes: a table and its path. Gives: checked members. Never: stops at the first problem.
+Takes a table and its path, returns checked members. Doesn't stop at the first problem.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _MISSING: Any = object()
 
 
 class Members:
-    """A table whose members are taken one by one; `end` names those that nobody took."""
+    """A table whose members are taken one by one; `end` reports those that were not taken."""
 
     def __init__(self, given: object, path: str, problems: list[str]) -> None:
-        """Keep the table; what is no table is a problem."""
+        """Keep the table; anything else is a problem."""
         self.path = path
         self._problems = problems
         self._known: list[str] = []
@@ -34,11 +34,11 @@ class Members:
         self._problems.append(f"{where or 'the spec'} {text}")
 
     def has(self, name: str) -> bool:
-        """Is it there, and not taken yet?"""
+        """Whether the member exists, and was not taken yet."""
         return name in self._given
 
     def take(self, name: str, default: Any = _MISSING) -> Any:
-        """Give a member as it is; without a default it is needed."""
+        """Return a member unchanged; without a default it is required."""
         self._known.append(name)
         found = self._given.pop(name, default)
         if found is _MISSING:
@@ -47,7 +47,7 @@ class Members:
         return found
 
     def whole(self, name: str, default: Any = _MISSING, least: int | None = None, most: int | None = None) -> int:
-        """Give a whole number."""
+        """Return an integer."""
         found = self.take(name, default)
         if found is None:
             return least or 0
@@ -60,7 +60,7 @@ class Members:
     def number(
         self, name: str, default: Any = _MISSING, least: float | None = None, most: float | None = None
     ) -> float:
-        """Give a number."""
+        """Return a number."""
         found = self.take(name, default)
         if found is None:
             return 0.0
@@ -71,11 +71,11 @@ class Members:
         return float(found)
 
     def share(self, name: str, default: Any = 0.0) -> float:
-        """Give a share of the records: 0 to 1."""
+        """Return a share of the records: 0 to 1."""
         return self.number(name, default, 0.0, 1.0)
 
     def text(self, name: str, default: Any = _MISSING) -> str:
-        """Give a text."""
+        """Return a text."""
         found = self.take(name, default)
         if found is None:
             return ""
@@ -85,7 +85,7 @@ class Members:
         return found
 
     def one_of(self, name: str, words: Sequence[str], default: Any = _MISSING) -> str:
-        """Give one of these words."""
+        """Return one of these words."""
         found = self.take(name, default)
         if found is None or found in words:
             return found or words[0]
@@ -95,7 +95,7 @@ class Members:
         return words[0]
 
     def duration(self, name: str, default: Any = _MISSING) -> int:
-        """Give milliseconds of a text such as "5m"."""
+        """Return milliseconds of a duration such as "5m"."""
         found = self.take(name, default)
         if found is None or found is default:
             return int(found or 0)
@@ -106,7 +106,7 @@ class Members:
             return 0
 
     def time(self, name: str, default: int) -> int:
-        """Give milliseconds since 1970 of a TOML date and time with an offset, or of a whole number."""
+        """Return milliseconds since 1970 of a TOML date and time with an offset, or of an integer."""
         found = self.take(name, default)
         try:
             return timestamp_ms(found)
@@ -115,7 +115,7 @@ class Members:
             return default
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Give a list of at least one text."""
+        """Return a list of at least one text."""
         found = self.take(name)
         if not isinstance(found, list) or not found or not all(isinstance(each, str) for each in found):
             if found is not None:
@@ -124,7 +124,7 @@ class Members:
         return tuple(found)
 
     def weights(self, name: str, count: int) -> tuple[float, ...] | None:
-        """Give a list of `count` numbers of at least 0, or nothing."""
+        """Return a list of `count` numbers of at least 0, or `None`."""
         found = self.take(name, None)
         if found is None:
             return None
@@ -137,17 +137,17 @@ class Members:
         return tuple(float(each) for each in found)
 
     def table(self, name: str, default: Any = _MISSING) -> Members:
-        """Give a table inside."""
+        """Return a nested table."""
         found = self.take(name, default)
         return Members({} if found is None else found, f"{self.path}.{name}" if self.path else name, self._problems)
 
     def tables(self) -> Iterator[tuple[str, Members]]:
-        """Take all that are left as tables, by name."""
+        """Take all remaining members as tables, by name."""
         for name in list(self._given):
             yield name, self.table(name)
 
     def end(self) -> None:
-        """Name what nobody took."""
+        """Report the members that were not taken."""
         for name in self._given:
             close = difflib.get_close_matches(name, self._known, 1)
             hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(self._known))}"

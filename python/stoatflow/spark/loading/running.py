@@ -1,7 +1,7 @@
-"""Writes what a spec declares into topics, and says what was made.
+"""Writes the records that a spec declares to topics, and returns a manifest.
 
-Takes: a spec, the address of a broker, for a real one a SparkSession. Gives: a `Manifest`.
-Owns: the order within a partition, which is that of the records' numbers. Never: changes a record.
+Takes a spec, the address of a broker, for a real one a SparkSession; returns a `Manifest`. Records of a partition are
+written in the order of their numbers, unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Progress = Callable[[int], None]
 
 @dataclass
 class Made:
-    """What a topic got."""
+    """Counts of a topic."""
 
     records: int = 0
     partitions: int = 1
@@ -39,15 +39,15 @@ class Made:
     first_time: int | None = None
     last_time: int | None = None
     kinds: dict[str, int] = field(default_factory=dict)
-    """How many records are repeated, without a value, without a key, spoilt, late or out of order."""
+    """Number of records that are duplicates, without a value, without a key, malformed, late or out of order."""
     times: str = "of the records"
-    """Where event time is: `of the records`, or `when written` where Spark's sink can't set it."""
+    """Where event time is: `of the records`, or `when written` if Spark's sink can't set it."""
     schema: str | None = None
     seconds: float = 0.0
 
 
 def counted(batch: pa.RecordBatch) -> Made:
-    """Give what a batch adds to a topic."""
+    """Return the counts of a batch."""
     import pyarrow.compute as pc
 
     from stoatflow.spark.loading.batches import KINDS
@@ -60,7 +60,7 @@ def counted(batch: pa.RecordBatch) -> Made:
 
 
 def added(one: Made, other: Made) -> Made:
-    """Give both together; what is said of the topic is the first one's."""
+    """Add both; properties of the topic are those of the first."""
     firsts = [each for each in (one.first_time, other.first_time) if each is not None]
     lasts = [each for each in (one.last_time, other.last_time) if each is not None]
     return replace(
@@ -75,21 +75,21 @@ def added(one: Made, other: Made) -> Made:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What was made: enough to make it again, and to check that it is there."""
+    """What was written: enough to generate it again, and to check that it is there."""
 
     seed: int
     spec: str
-    """SHA-256 of the spec as it was understood."""
+    """SHA-256 of the parsed spec."""
     stoatflow: str
     topics: Mapping[str, Made]
 
     @property
     def records(self) -> int:
-        """How many records were written."""
+        """Number of records written."""
         return sum(made.records for made in self.topics.values())
 
     def to_json(self) -> str:
-        """Give it as JSON."""
+        """Return the manifest as JSON."""
         content = {
             "seed": self.seed,
             "spec": self.spec,
@@ -101,7 +101,7 @@ class Manifest:
 
 
 def fingerprint(spec: LoadSpec) -> str:
-    """Give the SHA-256 of a spec."""
+    """Return the SHA-256 of a spec."""
     return hashlib.sha256(json.dumps(asdict(spec), sort_keys=True).encode()).hexdigest()
 
 
@@ -115,8 +115,8 @@ def load(
 ) -> Manifest:
     """Write all topics, one after the other.
 
-    An embedded broker (`embedded:PATH`) needs no Spark: one process may write to it, and this one does. A real broker
-    needs a session made with `kafka=True`.
+    An embedded broker (`embedded:PATH`) needs no Spark: only one process may write to it, this one. A real broker needs
+    a session of `local_session(kafka=True)`.
     """
     require_arrow() if spark is not None else _require_columns()
     path = embedded.path_of(bootstrap)
@@ -214,15 +214,15 @@ def _into_kafka(
 
 
 class _Sum:
-    """How Spark adds up what its workers have made."""
+    """Lets Spark add up the counts of its workers."""
 
     def zero(self, value: Made) -> Made:
-        """Nothing."""
+        """Return the empty counts."""
         del value
         return Made()
 
-    def addInPlace(self, value1: Made, value2: Made) -> Made:  # noqa: N802  # as Spark calls it
-        """Add."""
+    def addInPlace(self, value1: Made, value2: Made) -> Made:  # noqa: N802  # the name in Spark
+        """Add two counts."""
         return added(value1, value2)
 
 

@@ -1,7 +1,7 @@
-"""What a load is: topics, keys, fields, times and faults, as a TOML file declares them.
+"""The spec of a load: topics, keys, fields, times and faults, as declared in a TOML file.
 
-Takes: a file, a text or a dictionary. Gives: a `LoadSpec`, or a `ConfigError` that lists every problem.
-Never: makes a record.
+Takes a file, a text or a dictionary; returns a `LoadSpec`, or raises a `ConfigError` that lists every problem.
+Generates no records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FORMATS = ("json", "text", "avro", "protobuf")
 KEYS = ("zipf", "uniform", "sequential", "none")
 FIELDS = ("int", "float", "choice", "text", "words", "timestamp", "index", "key", "reference", "constant")
 START_MS = 1_700_000_000_000
-"""The event time of the first record, unless the spec says another."""
+"""Event time of the first record, unless the spec says otherwise."""
 _MOST_KEYS = 10_000_000
 
 
@@ -30,16 +30,16 @@ class KeySpec:
 
     kind: str = "uniform"
     count: int = 1000
-    """How many different keys; of a sequence without an end 0."""
+    """Number of distinct keys; 0 for an endless sequence."""
     skew: float = 1.0
     prefix: str = "key-"
     format: str = "text"
-    """`text`, or `long`: eight bytes, as Kafka's LongSerializer."""
+    """`text`, or `long`: eight bytes, as in Kafka's LongSerializer."""
 
 
 @dataclass(frozen=True)
 class FieldSpec:
-    """A field of the value, or a header. Which members count depends on the kind."""
+    """A field of the value, or a header. Which members apply depends on the kind."""
 
     name: str
     kind: str
@@ -60,7 +60,7 @@ class FieldSpec:
 
 @dataclass(frozen=True)
 class TimeSpec:
-    """How event time goes on from record to record."""
+    """How event time advances from record to record."""
 
     start_ms: int = START_MS
     rate: float = 1000.0
@@ -78,7 +78,7 @@ class TimeSpec:
 
 @dataclass(frozen=True)
 class FaultSpec:
-    """Shares of records that are not as they should be."""
+    """Shares of records with faults."""
 
     duplicates: float = 0.0
     tombstones: float = 0.0
@@ -97,7 +97,7 @@ class TopicSpec:
     format: str = "json"
     schema_name: str = "Record"
     framing: int | None = None
-    """The schema's id in a registry: values begin with a zero byte and these four bytes."""
+    """Schema id in a registry: values begin with a zero byte and the id in four bytes."""
     key: KeySpec = field(default_factory=KeySpec)
     fields: tuple[FieldSpec, ...] = ()
     headers: tuple[FieldSpec, ...] = ()
@@ -113,7 +113,7 @@ class LoadSpec:
     seed: int = 0
 
     def topic(self, name: str) -> TopicSpec:
-        """Give the topic of this name."""
+        """Return the topic with this name."""
         for topic in self.topics:
             if topic.name == name:
                 return topic
@@ -122,15 +122,15 @@ class LoadSpec:
 
     @property
     def records(self) -> int:
-        """How many records all topics get."""
+        """Number of records of all topics."""
         return sum(topic.records for topic in self.topics)
 
 
 def read_spec(source: str | Path | Mapping[str, Any]) -> LoadSpec:
-    """Read a spec from a TOML file, or take it as a dictionary.
+    """Read a spec from a TOML file, or from a dictionary.
 
     Raises:
-        ConfigError: with every problem of the spec, each with its path.
+        ConfigError: the spec is wrong; lists every problem with its path.
 
     """
     where, given = ("the spec", source) if isinstance(source, Mapping) else (str(source), _toml(Path(source)))
@@ -149,7 +149,7 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> LoadSpec:
 
 
 def _toml(path: Path) -> dict[str, Any]:
-    # 3.10 has no `tomllib`, later ones need no `tomli`.
+    # 3.10 has no `tomllib`, later versions need no `tomli`.
     library = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         return cast("dict[str, Any]", library.loads(path.read_text("utf-8")))
@@ -190,7 +190,7 @@ def _topic(name: str, members: Members) -> TopicSpec:
 
 def _key(members: Members) -> KeySpec:
     kind = members.one_of("kind", KEYS, "uniform")
-    # A sequence may go on without an end.
+    # A sequence may be endless.
     endless = kind in {"sequential", "none"}
     key = KeySpec(
         kind=kind,
@@ -238,7 +238,7 @@ def _field(name: str, members: Members) -> FieldSpec:
 
 
 def _scaled(given: FieldSpec) -> FieldSpec:
-    """Keep floats as whole numbers of their last digit: the same text on every machine."""
+    """Keep floats as integers of their last digit: the same text on every machine."""
     if given.kind != "float":
         return given
     scale = 10**given.digits

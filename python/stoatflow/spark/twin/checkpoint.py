@@ -1,7 +1,7 @@
-"""What a checkpoint must be told beside what Spark writes there: which topology its state belongs to.
+"""Records in a checkpoint, beside Spark's own files, which topology its state belongs to.
 
-Takes: a folder that Spark can write to, parts. Gives: the plan that was begun with, or an error that names the
-difference. Owns: the file `stoatflow.json` in it.
+Takes a folder that Spark can write to, and parts. Returns the plan with which the checkpoint was started, or raises an
+error that names the difference. Owns the file `stoatflow.json` in it.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class Plan:
     """What must stay the same from one run to the next."""
 
     parts: list[str]
-    """One line for each, with what it keeps."""
+    """One line per part, with its stores."""
     partitions: dict[str, int]
-    """Of the topics that are read."""
+    """Partitions of the topics that are read."""
     tasks: int
-    """That share what is shared out by key."""
+    """Number of tasks of parts that are partitioned by key."""
     shuffle: int
-    """Into so many of Spark's partitions the tasks go, and their state."""
+    """Number of Spark's partitions for the tasks and their state."""
 
 
 def plan(parts: Sequence[Part], partitions: Mapping[str, int], tasks: int, shuffle: int) -> Plan:
-    """Give the plan of a topology. Functions may change, as with an application; what keeps state may not."""
+    """Return the plan of a topology. Functions may change, as for an application; what keeps state may not."""
     return Plan([_line(part) for part in parts], dict(sorted(partitions.items())), tasks, shuffle)
 
 
@@ -58,7 +58,7 @@ def _text(serde: Any) -> str:
 
 
 def read(spark: SparkSession, folder: str) -> Plan | None:
-    """Give the plan of a checkpoint; none if nothing has begun there."""
+    """Return the plan of a checkpoint; `None` if nothing was started there."""
     found = read_json(spark, folder, _FILE)
     if found is not None:
         return Plan(**found)
@@ -70,18 +70,18 @@ def read(spark: SparkSession, folder: str) -> Plan | None:
 
 
 def write(spark: SparkSession, folder: str, new: Plan) -> None:
-    """Write the plan of a checkpoint that begins."""
+    """Write the plan of a new checkpoint."""
     write_json(spark, folder, _FILE, asdict(new))
 
 
 def exists(spark: SparkSession, folder: str, name: str) -> bool:
-    """Is there a file or a folder of this name in a checkpoint?"""
+    """Whether a checkpoint has a file or a folder with this name."""
     files, path = _file(spark, folder, name)
     return bool(files.exists(path))
 
 
 def read_text(spark: SparkSession, folder: str, name: str) -> str | None:
-    """Give the content of a file in a checkpoint; none if it isn't there."""
+    """Return the content of a file in a checkpoint; `None` if it doesn't exist."""
     files, path = _file(spark, folder, name)
     if not files.exists(path):
         return None
@@ -93,7 +93,7 @@ def read_text(spark: SparkSession, folder: str, name: str) -> str | None:
 
 
 def write_text(spark: SparkSession, folder: str, name: str, text: str) -> None:
-    """Write a file into a checkpoint, in place of the one that is there."""
+    """Write a file into a checkpoint, replacing an existing one."""
     files, path = _file(spark, folder, name)
     stream = files.create(path, True)
     stream.write(bytearray(text.encode()))
@@ -101,7 +101,7 @@ def write_text(spark: SparkSession, folder: str, name: str, text: str) -> None:
 
 
 def create_text(spark: SparkSession, folder: str, name: str, text: str) -> bool:
-    """Write a file into a checkpoint, unless there is one."""
+    """Write a file into a checkpoint, unless it exists."""
     if exists(spark, folder, name):
         return False
     write_text(spark, folder, name, text)
@@ -109,7 +109,7 @@ def create_text(spark: SparkSession, folder: str, name: str, text: str) -> bool:
 
 
 def read_json(spark: SparkSession, folder: str, name: str) -> dict[str, Any] | None:
-    """Give what a file in a checkpoint says; none if it isn't there."""
+    """Return the JSON content of a file in a checkpoint; `None` if it doesn't exist."""
     text = read_text(spark, folder, name)
     if text is None:
         return None
@@ -118,7 +118,7 @@ def read_json(spark: SparkSession, folder: str, name: str) -> dict[str, Any] | N
 
 
 def write_json(spark: SparkSession, folder: str, name: str, content: Mapping[str, Any]) -> None:
-    """Write a file into a checkpoint."""
+    """Write a JSON file into a checkpoint."""
     write_text(spark, folder, name, json.dumps(content, indent=1))
 
 
@@ -129,13 +129,13 @@ def names(spark: SparkSession, folder: str, name: str) -> list[str]:
 
 
 def remove(spark: SparkSession, folder: str, name: str) -> None:
-    """Remove a file or a folder of a checkpoint, if it is there."""
+    """Remove a file or a folder of a checkpoint, if it exists."""
     files, path = _file(spark, folder, name)
     files.delete(path, True)
 
 
 def compare(folder: str, begun: Plan, new: Plan) -> None:
-    """Raise `TwinError` if state of one plan is no state of the other."""
+    """Raise `TwinError` if the state of one plan can't be used with the other."""
     for old, wanted in zip_longest(begun.parts, new.parts):
         if old != wanted:
             raise TwinError(
@@ -163,7 +163,7 @@ def _jvm(spark: SparkSession) -> Any:
 
 
 def _file(spark: SparkSession, folder: str, name: str) -> tuple[Any, Any]:
-    """Give the file system of a folder, through Spark's own client, and the path of a file in it."""
+    """Return the file system of a folder, through Spark's own client, and the path of a file in it."""
     connected.need_classic(spark, "the checkpoint of a stream", connected.BATCH)
     path = _jvm(spark).org.apache.hadoop.fs.Path(f"{folder.rstrip('/')}/{name}")
     return path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()), path

@@ -1,9 +1,9 @@
 """Cuts a topology into parts that Spark's tasks can run, each a topology of its own.
 
-Takes: the nodes of a topology. Gives: `Part`s in the order in which they run. A part ends where records must walk to
-the task of another key: there it writes to a hop, which the parts behind read. What several parts need of one node
-(a table, say) each of them computes, from the same records in the same order.
-Owns: how a part's records are shared out. Never: runs anything.
+Takes the nodes of a topology, returns `Part`s in the order in which they run. A part ends where records must be
+repartitioned: there it writes to a hop, which later parts read. A node that several parts need (a table, for example)
+is computed in each of them, from the same records in the same order. Decides how a part's records are partitioned. Runs
+nothing.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from stoatflow.spark.twin.shape import GLOBAL, GROUPED_TABLE, STREAM, TABLE, Edg
 from stoatflow.topology import Topology
 
 KEYS, PARTITIONS, ONE = "keys", "partitions", "one"
-"""How records are shared out: by the hash of their key, as Kafka Streams' tasks, or all to one."""
+"""How records are partitioned: by the hash of their key, as Kafka Streams' tasks, or all to one task."""
 
 NAMED = "twin-"
-"""How names begin that nodes get from their places."""
+"""Prefix of names that nodes get from their positions."""
 
 Target = int | Edge
 
-# What goes by the commit that a record is in.
+# Nodes that depend on the commit that a record is in.
 _PROCESSES = frozenset({"process", "process_values", "transform_values", "state_store"})
 
 
 @dataclass
 class Hop:
-    """Records on their way to the task of another key."""
+    """Records that are repartitioned to the task of another key."""
 
     name: str
     edge: Edge
@@ -43,7 +43,7 @@ class Hop:
     key: Serde[Any]
     value: Serde[Any]
     sources: frozenset[str] = frozenset()
-    """The topics that its records come from."""
+    """The input topics of its records."""
 
 
 @dataclass
@@ -59,20 +59,20 @@ class Part:
     keep_null: dict[str, bool]
     sinks: tuple[str, ...]
     dynamic: bool
-    """Does a function choose topics?"""
+    """Whether a function chooses topics."""
     stores: tuple[str, ...]
     how: str
     timed: tuple[str, ...]
-    """What goes by stream time, or by more than a record's own key."""
+    """What depends on stream time, or on more than a record's own key."""
     keyed: bool
-    """Does it keep anything by key?"""
+    """Whether it keeps any state by key."""
     batched: bool
-    """May records share a commit? Then nothing shows which of them made an output."""
+    """Whether records may share a commit. Then it isn't known which of them produced an output."""
     after: tuple[str, ...] = field(default=())
-    """All topics that its records come from, by way of hops too."""
+    """All input topics of its records, also through hops."""
 
     def describe(self) -> str:
-        """Give one line for a person."""
+        """Return one line that describes the part."""
         shared = {
             KEYS: "shared out by key",
             PARTITIONS: f"one task per partition, for the sake of {', '.join(self.timed)}",
@@ -85,9 +85,9 @@ class Part:
 
 
 def cut(topology: Topology, only: Sequence[str] | None = None, *, named: bool = False) -> list[Part]:
-    """Cut a topology. It must be one that `faithful.check` lets pass. `only`: what these topics need, and no more.
+    """Cut a topology that `faithful.check` accepts. `only`: the parts that these topics need.
 
-    `named`: a node that stands in several parts has one name in all of them.
+    `named`: a node that is in several parts has the same name in all of them.
     """
     return _Cutting(topology, only, named=named).parts()
 
@@ -113,7 +113,7 @@ class _Cutting:
         return made
 
     def _needed(self, only: Sequence[str] | None) -> set[int]:
-        """Give the nodes that stand above these sinks, however far; of them only the sinks are to give results."""
+        """Return all nodes upstream of these sinks; of them, only the sinks produce results."""
         if only is None:
             self.left_out: set[int] = set()
             return set(range(len(self.nodes)))
@@ -132,7 +132,7 @@ class _Cutting:
         return found
 
     def _levels(self) -> list[int]:
-        """Give for each node how many times its records have walked at most."""
+        """Return, for each node, the most repartitions that its records have gone through."""
         levels = [0] * len(self.nodes)
         for _ in range(len(self.nodes) + 1):
             before = list(levels)
@@ -144,7 +144,7 @@ class _Cutting:
                 for name in self.shape.stores_of(at):
                     provider = self.shape.providers.get(name)
                     if provider is not None:
-                        # Processors that share a store meet in the highest part of any of them.
+                        # Processors that share a store are in the highest part of any of them.
                         levels[at] = levels[provider] = max(levels[at], levels[provider])
             if levels == before:
                 return levels
@@ -154,7 +154,7 @@ class _Cutting:
         )
 
     def _targets(self, level: int) -> Iterator[Target]:
-        """Give what a level must bring about: results, hops, stores with names, and what is done for its effect."""
+        """Yield what a level must produce: results, hops, named stores, and side effects."""
         for at, node in enumerate(self.nodes):
             if at not in self.needed:
                 continue
@@ -167,7 +167,7 @@ class _Cutting:
                 yield at
 
     def _closure(self, targets: Sequence[Target]) -> set[int]:
-        """Give the nodes that stand above these, down to where records have walked."""
+        """Return the nodes upstream of these, back to where records were repartitioned."""
         found: set[int] = set()
         waiting = [target.parent if isinstance(target, Edge) else target for target in targets]
         while waiting:
@@ -181,11 +181,11 @@ class _Cutting:
         return found
 
     def _through(self, at: int) -> list[int]:
-        """Give the sinks that write what a source reads."""
+        """Return the sinks that write the topic that a source reads."""
         return [writer for topic in _read(self.nodes[at]) for writer in self.writers.get(topic, ())]
 
     def _before(self, at: int) -> list[int]:
-        """Give the branches that take records before this one does."""
+        """Return the branches that come before this one."""
         node = self.nodes[at]
         if not isinstance(node, nodes.Branch):
             return []
@@ -193,9 +193,9 @@ class _Cutting:
         return [number for number in found if getattr(self.nodes[number], "parent", None) == node.parent]
 
     def _together(self, targets: Sequence[Target]) -> list[list[Target]]:
-        """Put those together that share a processor's store, or more than a source and the way to share out records.
+        """Group targets that share a processor's store, or more than a source and the partitioning of records.
 
-        A table that is needed by what goes by partitions and by what needs all records is computed in both.
+        A table that is needed both by partition and over all records is computed in both parts.
         """
         groups: list[tuple[list[Target], set[object]]] = []
         for target in targets:
@@ -214,7 +214,7 @@ class _Cutting:
         return sorted((group for group, _ in groups), key=lambda group: min(map(self._place, group)))
 
     def _how(self, closure: set[int]) -> str:
-        """Give how the records of a part with these nodes are shared out."""
+        """Return how the records of a part with these nodes are partitioned."""
         if any(self.shape.foreign_key(at) or self._regroups_table(at) or self._through(at) for at in closure):
             return ONE
         return PARTITIONS if any(self._timed(closure)) else KEYS
@@ -226,11 +226,11 @@ class _Cutting:
                 yield node
 
     def _binds(self, at: int) -> bool:
-        """Must all that use it be in one part?"""
+        """Whether all nodes that use it must be in one part."""
         return bool(self._through(at)) or isinstance(self.nodes[at], nodes.StateStore | nodes.GlobalStore)
 
     def _shared(self, at: int) -> bool:
-        """Is it worth being computed once?"""
+        """Whether it is worth computing only once."""
         return self._binds(at) or not isinstance(self.nodes[at], nodes.Stream | nodes.GlobalTable | nodes.Repartition)
 
     @staticmethod
@@ -244,7 +244,7 @@ class _Cutting:
         plan = built.plan(written)
         named = {name for at in closure for name in kept_by(self.nodes[at])}
         own = {name for target in targets if isinstance(target, int) for name in kept_by(self.nodes[target])}
-        # A processor's stores are kept where it runs.
+        # A processor's stores are kept in the part that runs it.
         own |= {
             name
             for at in closure
@@ -279,7 +279,7 @@ class _Cutting:
         return max(self.levels[target.parent if isinstance(target, Edge) else target] for target in targets)
 
     def _after(self, closure: set[int]) -> set[str]:
-        """Give the topics that records of these nodes come from."""
+        """Return the input topics of these nodes' records."""
         found = {topic for at in closure for topic in _read(self.nodes[at])}
         for at in closure:
             for edge in self.shape.edges[at]:
@@ -299,7 +299,7 @@ class _Cutting:
         return self.shape.kinds[at] == TABLE or bool(self.shape.stores_of(at)) or self.shape.of_streams(at)
 
     def _same_key(self, target: Target) -> bool:
-        """Do its results have the keys that the records were shared out by?"""
+        """Whether its results keep the keys by which the records were partitioned."""
         if isinstance(target, Edge):
             return False
         node = self.nodes[target]
@@ -308,7 +308,7 @@ class _Cutting:
         return isinstance(node.parent, int) and not self.shape.rekeyed[node.parent]
 
     def _resolve(self, edge: Edge) -> None:
-        """Find what the records of a hop are written with: what the engine knows of them, else pickled."""
+        """Find the serdes of a hop's records: those known to the engine, or pickle."""
         node, name = self.nodes[edge.child], f"twin-hop-{len(self.hops)}"
         key, value = _serdes_of(node, edge.slot)
         closure = self._closure([edge])
@@ -330,7 +330,7 @@ class _Cutting:
 
 
 class _Building:
-    """The nodes of a part, with parents by their places in it."""
+    """The nodes of a part, with parents by their positions in it."""
 
     def __init__(self, cutting: _Cutting, closure: set[int]) -> None:
         self.cutting = cutting
@@ -355,7 +355,7 @@ class _Building:
         node, edges = self.cutting.nodes[at], self.cutting.shape.edges[at]
         places = {edge: self._above(edge) for edge in edges}
         if isinstance(node, nodes.Repartition):
-            # The hop is the topic that it stands for.
+            # The hop replaces the topic.
             self.at[at] = places[edges[0]]
             return
         if isinstance(node, nodes.GroupBy) and self.cutting.shape.kinds[edges[0].parent] == STREAM:
@@ -401,7 +401,7 @@ class _Building:
 
 
 def timed_by(shape: Shape, at: int) -> str | None:  # noqa: PLR0911  # one return per reason
-    """Say what of a node goes by the time of its task, or sees more than a record's own key."""
+    """Return what in a node depends on the time of its task, or on more than a record's own key."""
     node = shape.nodes[at]
     if isinstance(node, nodes.WindowedBy | nodes.Suppress | nodes.Deduplicate):
         return node.op
@@ -423,7 +423,7 @@ def timed_by(shape: Shape, at: int) -> str | None:  # noqa: PLR0911  # one retur
 
 
 def _writers(plan: Sequence[Node]) -> dict[str, list[int]]:
-    """Give the sinks of each topic."""
+    """Return the sinks of each topic."""
     writers: dict[str, list[int]] = {}
     for at, node in enumerate(plan):
         if isinstance(node, nodes.To) and node.topic is not None:
@@ -438,7 +438,7 @@ def _read(node: Node) -> tuple[str, ...]:
 
 
 def topics_of(node: Node) -> tuple[str, ...]:
-    """Give the topics that a node reads."""
+    """Return the topics that a node reads."""
     return (*_read(node), *_read_whole(node))
 
 
@@ -447,7 +447,7 @@ def _read_whole(node: Node) -> tuple[str, ...]:
 
 
 def _written_with(topology: Topology, sink: str) -> tuple[Serde[Any], Serde[Any]]:
-    """Give the serdes that the engine has found for a sink."""
+    """Return the serdes that the engine has found for a sink."""
     for each in json.loads(topology.plan.physical_json)["sinks"]:
         if each["topic"] == sink:
             return planned(each["key"], topology.custom_serde), planned(each["value"], topology.custom_serde)
@@ -455,7 +455,7 @@ def _written_with(topology: Topology, sink: str) -> tuple[Serde[Any], Serde[Any]
 
 
 def _serdes_of(node: Node, slot: str) -> tuple[Serde[Any] | None, Serde[Any] | None]:
-    """Give the serdes that the user named for what arrives at a node."""
+    """Return the serdes that the user gave for the input of a node."""
     key = getattr(node, "key", None)
     value = getattr(node, "other_value" if slot == "other" else "value", None)
     return key, value

@@ -1,8 +1,8 @@
-"""What of a topology the twins do the same, what with a difference, and what they refuse.
+"""Which operators the twins support: the same, with a difference, or refused.
 
-Takes: nodes of a topology. Gives: verdicts, or a `TopologyError` that names everything refused with the reason and
-what to do instead. Owns: the tables, which docs/reference/spark.md is written from.
-Never: lets something through that the table doesn't have.
+Takes nodes of a topology, returns verdicts, or raises a `TopologyError` that names everything refused, with the reason
+and what to do instead. Owns the tables from which docs/reference/spark.md is written. Operators that are not in the
+table are refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SAME, DIFFERS, REFUSED = "same", "differs", "refused"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of an operator."""
+    """How a twin treats an operator."""
 
     what: str
     text: str = ""
@@ -180,11 +180,11 @@ STREAMING: dict[str, Verdict] = {
     ),
     "a topic that is both written and read": Verdict(DIFFERS, "what others write there is not read"),
 }
-"""Where the streaming twin has another verdict than the batch twin, by the same names."""
+"""Operators with another verdict in the streaming twin, by the same names."""
 
 
 def check(topology: Topology, *, streaming: bool = False) -> list[tuple[Node, Verdict]]:
-    """Give what differs, node by node; raise `TopologyError` with everything that is refused."""
+    """Return the differences, node by node; raise `TopologyError` with everything that is refused."""
     verdicts = {**OPERATORS, **OTHERS, **(STREAMING if streaming else {})}
     refused = list(_refused(topology, verdicts))
     if streaming:
@@ -232,7 +232,7 @@ def _refused(topology: Topology, verdicts: Mapping[str, Verdict]) -> Iterator[st
 
 
 def _only_streaming(topology: Topology) -> Iterator[str]:
-    """Give what a batch does and a query that goes on after a restart can't."""
+    """Yield what a batch supports and a restartable query doesn't."""
     for node in topology.nodes:
         time = getattr(node, "timestamp", None)
         if isinstance(time, nodes.TimestampFunction) or time == "use_partition_time":
@@ -248,7 +248,7 @@ def _only_streaming(topology: Topology) -> Iterator[str]:
 
 
 def dead_letters(topology: Topology) -> list[str]:
-    """Give the nodes that may send dead letters, which the twins leave out of their results."""
+    """Return the nodes that may send dead letters, which the twins leave out of their results."""
     return [f"{node.line} {node.op}" for node in topology.nodes if _sends(getattr(node, "on_error", None))]
 
 
@@ -261,7 +261,7 @@ def _awaits(content: object) -> bool:
 
 
 def check_partitions(how: str, timed: Sequence[str], partitions: int, number: int) -> None:
-    """Raise `TopologyError` where one task can't have the time of each partition."""
+    """Raise `TopologyError` if one task can't keep the stream time of each partition."""
     if how == "one" and timed and partitions > 1:
         verdict = OTHERS["table.group_by or a foreign-key join beside windows"]
         raise TopologyError(

@@ -1,8 +1,8 @@
-"""A checkpoint that began with state of an application, or was handed back to it.
+"""A checkpoint that started with state of an application, or was handed back to it.
 
-Takes: a checkpoint. Gives: what was handed over, as a stream of `Routed` rows that the first trigger reads beside its
-records; refusals for a checkpoint whose hand-over has not ended, or that was handed back.
-Owns: two files and a folder beside Spark's own. Never: reads a topic.
+Takes a checkpoint. Returns the state that was handed over, as a stream of `Routed` rows that the first trigger reads
+with its records; refuses a checkpoint whose hand-over is not complete, or that was handed back. Owns two files and a
+folder beside Spark's own. Reads no topic.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 STATE = "\0state"
-"""Names rows that are no records, but chunks of what a task begins with."""
+"""Marks rows that are not records, but chunks of a task's initial state."""
 
 OVER, BACK, ROWS = "handed-over.json", "handed-back.json", "handed-over"
 
 Offsets = dict[str, dict[str, int]]
-"""By topic and partition, as Spark's source writes them."""
+"""By topic and partition, in the format of Spark's source."""
 
 
 @dataclass(frozen=True)
 class HandedOver:
-    """What a checkpoint began with."""
+    """The initial state of a checkpoint."""
 
     application: str
     address: str
     offsets: Offsets
-    """Where the application stopped: of each partition the first record that it has not processed."""
+    """Where the application stopped: for each partition, the first offset that it has not processed."""
     formats: dict[str, str]
-    """What the application says of the rows of its changelogs."""
+    """Formats of the application's changelog rows."""
     id: str
-    """Of this hand-over."""
+    """Id of this hand-over."""
 
 
 def place(checkpoint: str | Path) -> str:
-    """Give the folder of a checkpoint as it is named from anywhere."""
+    """Return the absolute path or URI of a checkpoint's folder."""
     folder = str(checkpoint)
     return folder if ":/" in folder else os.path.abspath(folder)
 
 
 def begun(spark: SparkSession, folder: str) -> HandedOver | None:
-    """Give what a checkpoint began with, if it did not begin with nothing.
+    """Return the initial state of a checkpoint; `None` if it started empty.
 
     Raises:
-        TwinError: a hand-over was begun there and has not ended, or the checkpoint was handed back.
+        TwinError: a hand-over there is not complete, or the checkpoint was handed back.
 
     """
     back = checkpoint.read_json(spark, folder, BACK)
@@ -67,7 +67,7 @@ def begun(spark: SparkSession, folder: str) -> HandedOver | None:
 
 
 def read(spark: SparkSession, folder: str) -> HandedOver | None:
-    """Give what a checkpoint began with, also of one that was handed back."""
+    """Return the initial state of a checkpoint, also of one that was handed back."""
     found = checkpoint.read_json(spark, folder, OVER)
     if found is not None:
         return HandedOver(**found)
@@ -80,15 +80,15 @@ def read(spark: SparkSession, folder: str) -> HandedOver | None:
 
 
 def write(spark: SparkSession, folder: str, made: HandedOver) -> None:
-    """Write what a checkpoint begins with: from now on it can be run."""
+    """Write the initial state of a checkpoint: from now on it can be run."""
     checkpoint.write_json(spark, folder, OVER, asdict(made))
 
 
 def rows(spark: SparkSession, folder: str) -> DataFrame:
-    """Give the state as a stream: all of it comes with the first trigger, and none ever again."""
+    """Return the state as a stream: all of it arrives with the first trigger, and nothing after that."""
     return spark.readStream.schema(SCHEMA).parquet(f"{folder.rstrip('/')}/{ROWS}")
 
 
 def back(spark: SparkSession, folder: str) -> Mapping[str, Any] | None:
-    """Give what was noted when the checkpoint was handed back."""
+    """Return what was noted when the checkpoint was handed back."""
     return checkpoint.read_json(spark, folder, BACK)

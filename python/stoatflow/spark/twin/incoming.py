@@ -1,7 +1,7 @@
-"""What a streaming query reads: the topics of a broker, or streaming DataFrames.
+"""The input of a streaming query: the topics of a broker, or streaming DataFrames.
 
-Takes: the address of a broker, or DataFrames by topic. Gives: one streaming DataFrame of all records, and how many
-partitions each topic has. Never: reads a topic that the topology itself writes.
+Takes the address of a broker, or DataFrames by topic. Returns one streaming DataFrame of all records, and the number of
+partitions of each topic. Never reads a topic that the topology itself writes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """All records of the inputs, and how many partitions they have."""
+    """All records of the inputs, and their numbers of partitions."""
 
     rows: DataFrame
     partitions: Mapping[str, int]
@@ -47,9 +47,10 @@ def source(
     begin: Mapping[str, Mapping[str, int]] | None = None,
     has_read: bool = False,
 ) -> Source:
-    """Give what the topology reads.
+    """Return the input of the topology.
 
-    `begin`: where a first trigger begins, if not with the first records. `has_read`: the first one was long ago.
+    `begin`: where the first trigger begins, if not with the first records. `has_read`: the first trigger has run
+    already.
     """
     topics = topics_read(topology)
     if isinstance(inputs, str):
@@ -74,7 +75,7 @@ def source(
 
 
 def refuse_embedded(bootstrap: str) -> None:
-    """Raise `TwinError` for a folder: its topics belong to one process, and Spark's workers are others."""
+    """Raise `TwinError` for an embedded broker: its topics belong to one process, not to Spark's workers."""
     if embedded.path_of(bootstrap) is not None:
         raise TwinError(
             f"{bootstrap} is an embedded broker, whose topics one process may open, and Spark's workers are others: "
@@ -105,7 +106,7 @@ def _kafka(
         if begin is None and not removed:
             whole(topic, begins)
         partitions[topic] = len(begins)
-    # All topics in one source: so a trigger has one range of offsets, whatever reads them.
+    # All topics in one source, so a trigger has one range of offsets for all parts.
     rows = (
         spark.readStream.format("kafka")
         .options(**{f"kafka.{name}": value for name, value in client.items()})
@@ -125,7 +126,7 @@ def _kafka(
 
 
 def _there(topic: str, wanted: Mapping[str, int], begins: Mapping[int, int]) -> None:
-    """Raise `TopicError` if retention has removed what comes next."""
+    """Raise `TopicError` if retention has removed the next records."""
     for partition, first in begins.items():
         if (at := wanted.get(str(partition))) is None:
             raise TopicError(

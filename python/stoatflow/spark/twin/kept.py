@@ -1,9 +1,9 @@
 """The state of one task between two triggers: the changelogs of its stores, compacted, in Spark's state.
 
-Takes: rows of changelogs, cells (Spark's MapState: a number, bytes). Gives: the rows that a store is restored from.
-Owns: the chunks. A trigger appends what has changed; when there are twice as many rows as the last compaction left,
-all are read, and of each key the last one is written again. So a trigger costs what it changes, and a restart what is
-kept. Never: knows of Spark or of the engine.
+Takes changelog rows, cells (Spark's MapState: a number, bytes). Returns the rows from which a store is restored. Owns
+the chunks. A trigger appends its changes; when there are twice as many rows as after the last compaction, all are read,
+and the last row of each key is written again. So the cost of a trigger is proportional to its changes, and that of a
+restart to the kept rows. Independent of Spark and of the engine.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 HEAD = -1
-"""The cell that says which chunks there are, and of which trigger they are."""
+"""The cell that lists the chunks, and the trigger that wrote them."""
 
 _ROWS = 5_000
-"""Rows of one chunk."""
+"""Rows per chunk."""
 _SLACK = 1_000
-"""Rows that are never worth a compaction."""
+"""Number of rows up to which compaction isn't worthwhile."""
 _DAY_MS = 86_400_000
 """Kafka Streams keeps changelogs of windows a day longer than the windows."""
 
@@ -39,16 +39,16 @@ class Change(NamedTuple):
 
 
 class Cells(Protocol):
-    """What is used of a MapState."""
+    """The methods of a MapState that are used here."""
 
     def get(self, number: int) -> bytes | None:
-        """Give a cell; none if it isn't there."""
+        """Return a cell; `None` if it doesn't exist."""
 
     def put(self, number: int, data: bytes) -> None:
         """Write a cell."""
 
     def remove(self, number: int) -> None:
-        """Remove a cell that is there."""
+        """Remove an existing cell."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class Keeping:
     """How long the rows of a store are kept."""
 
     retention_ms: int | None = None
-    """Of windows and sessions: by the time of the newest row."""
+    """For windows and sessions: relative to the time of the newest row."""
     history_ms: int | None = None
-    """Of versions: older ones go, but for the last of each key."""
+    """For versions: older ones are removed, except the last one of each key."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Kept:
     """The state of one task."""
 
     def __init__(self, cells: Cells, keeping: Mapping[str, Keeping]) -> None:
-        """Read the head, nothing else."""
+        """Read only the head."""
         self._cells = cells
         self._keeping = keeping
         head = cells.get(HEAD)
@@ -88,15 +88,15 @@ class Kept:
 
     @property
     def token(self) -> str:
-        """Which trigger this is the state of; empty before the first one."""
+        """Which trigger wrote this state; empty before the first one."""
         return self._head.token
 
     def rows(self) -> list[Change]:
-        """Give what the stores are to be restored from."""
+        """Return the rows from which the stores are restored."""
         return compacted(self._all(), self._keeping)
 
     def add(self, changes: Iterable[Change], token: str) -> None:
-        """Write what a trigger has changed; the token is new."""
+        """Append the changes of a trigger; the token is new."""
         new = latest(changes, self._keeping)
         head = self._head
         if head.rows + len(new) > 2 * head.compacted + _SLACK:
@@ -125,7 +125,7 @@ class Kept:
 
 
 def latest(changes: Iterable[Change], keeping: Mapping[str, Keeping]) -> list[Change]:
-    """Give the last row of each key, of versions the last of each key and time, in the order in which they came."""
+    """Return the last row of each key (for versions, of each key and time), in the order of the last writes."""
     last: dict[tuple[Any, ...], Change] = {}
     for change in changes:
         versions = keeping.get(change.store, _FOREVER).history_ms is not None
@@ -137,7 +137,7 @@ def latest(changes: Iterable[Change], keeping: Mapping[str, Keeping]) -> list[Ch
 
 
 def compacted(changes: Iterable[Change], keeping: Mapping[str, Keeping]) -> list[Change]:
-    """Give what is left of these rows if nothing stands before them: no tombstones, nothing that is too old."""
+    """Return the rows that remain if no other rows precede them: no tombstones, nothing expired."""
     rows = latest(changes, keeping)
     newest: dict[str, int] = {}
     last_version: dict[tuple[str, bytes | None], int] = {}
@@ -168,7 +168,7 @@ _FOREVER = Keeping()
 
 
 def chunk(rows: Sequence[Change]) -> bytes:
-    """Give rows as bytes: a record batch of Arrow, which any reader of Spark's state can read too."""
+    """Encode rows as an Arrow record batch, which any reader of Spark's state can decode."""
     import pyarrow as pa
 
     schema = pa.schema(
@@ -185,7 +185,7 @@ def chunk(rows: Sequence[Change]) -> bytes:
 
 
 def read_chunk(data: bytes) -> Iterator[Change]:
-    """Give the rows of a chunk."""
+    """Decode the rows of a chunk."""
     import pyarrow as pa
 
     with pa.ipc.open_stream(data) as reader:
@@ -194,7 +194,7 @@ def read_chunk(data: bytes) -> Iterator[Change]:
 
 
 def packed(headers: Headers) -> bytes | None:
-    """Give headers as bytes; none if there are none."""
+    """Encode headers as bytes; `None` for no headers."""
     if not headers:
         return None
     parts = []
@@ -205,7 +205,7 @@ def packed(headers: Headers) -> bytes | None:
 
 
 def unpacked(data: bytes | None) -> list[tuple[str, bytes | None]]:
-    """Give the headers again."""
+    """Decode headers."""
     found: list[tuple[str, bytes | None]] = []
     at = 0
     while data is not None and at < len(data):

@@ -1,7 +1,6 @@
-"""For readers of topics that a streaming twin writes: is this record one that was written already?
+"""Deduplication for readers of topics that a streaming twin writes.
 
-Takes: the headers of records, in the order in which they stand in one partition. Gives: yes or no.
-Owns: nothing but memory: what is remembered is one trigger's.
+Takes the headers of records, in the order of one partition; returns whether a record is new. Remembers one trigger.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ _MADE_BY = ("topic", "partition", "offset", "ordinal")
 
 
 class Once:
-    """Tells the records of one partition apart: `is_new` is true of each once.
+    """Deduplicates the records of one partition: `is_new` is true for each record once.
 
-    A trigger that failed is written again as a whole, before the next one. So only the last trigger must be remembered.
+    A trigger that failed is written again as a whole, before the next one, so only the last trigger must be remembered.
     """
 
     def __init__(self) -> None:
-        """Know no record yet; make one for each partition that is read, from its beginning."""
+        """Start empty; create one for each partition that is read, from its beginning."""
         self._trigger = -1
         self._seen: set[tuple[bytes | None, ...]] = set()
 
     def is_new(self, headers: Iterable[tuple[str, bytes | None]] | None) -> bool:
-        """Look at the headers of the next record."""
+        """Whether the next record, with these headers, was not seen before."""
         said = {name[len(PREFIX) :]: value for name, value in headers or () if name.startswith(PREFIX)}
         if "trigger" not in said:
             raise ValueError("this record has no headers of a streaming twin: it was written by something else")

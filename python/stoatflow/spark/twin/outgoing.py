@@ -1,8 +1,8 @@
-"""What leaves a streaming query: records with headers that say what made them, to Kafka, to files, or to a function.
+"""The output of a streaming query: records with headers about their origin, to Kafka, to files, or to a function.
 
-Takes: `Routed` rows of a trigger. Gives: records, in their order for each key.
-Owns: the headers by which a reader tells a record that was written twice. Spark writes a trigger again after a failure,
-so what it writes to Kafka is at least once. Never: changes what the topology made.
+Takes `Routed` rows of a trigger, returns records, in order for each key. Owns the headers by which a reader detects a
+record that was written twice: Spark writes a trigger again after a failure, so its output in Kafka is at least once.
+Never changes the topology's records.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ SCHEMA = (
 )
 
 Output = Callable[["DataFrame", int], None]
-"""Takes the records of a trigger and its number."""
+"""Called with the records of a trigger and its number."""
 
 
 def records(rows: DataFrame, topics: Sequence[str], end: int, trigger: int) -> DataFrame:
-    """Give what a trigger gives out: topic, key, value, timestamp, headers, and place, which orders them."""
+    """Return the output of a trigger: topic, key, value, timestamp, headers, and `place`, which orders the records."""
     return rows.where(f"part = {end}").mapInArrow(_with_headers(topics, trigger), SCHEMA)
 
 
@@ -59,7 +59,7 @@ def _with_headers(topics: Sequence[str], trigger: int) -> Callable[[Iterable[pa.
 
 
 def provenance(topics: Sequence[str], place: bytes, timestamp: int, trigger: int) -> list[tuple[str, bytes | None]]:
-    """Give the headers that say what made a record, and when: of one trigger no two records have the same."""
+    """Return the headers about a record's origin and trigger: unique within one trigger."""
     topic, partition, offset, ordinal = source_of(place)
     said = {
         "topic": topics[topic], "partition": partition, "offset": offset, "ordinal": ordinal, "timestamp": timestamp,
@@ -69,7 +69,7 @@ def provenance(topics: Sequence[str], place: bytes, timestamp: int, trigger: int
 
 
 def to_kafka(bootstrap: str, client: Mapping[str, str] | None = None, writers: int = 2) -> Output:
-    """Write to the topics that the topology names. Kafka stamps records when they arrive: their time is in a header."""
+    """Write to the topics that the topology names. Kafka stamps records on arrival: their timestamp is in a header."""
 
     def write(rows: DataFrame, _: int) -> None:
         # One task writes all records of a key, so that they keep their order.
@@ -87,7 +87,7 @@ def to_kafka(bootstrap: str, client: Mapping[str, str] | None = None, writers: i
 
 
 def to_files(folder: str | Path) -> Output:
-    """Write Parquet files, `trigger=N` for each trigger; one that runs again replaces its files: nothing is twice."""
+    """Write Parquet files, `trigger=N` for each trigger; a repeated trigger replaces its files, without duplicates."""
 
     def write(rows: DataFrame, trigger: int) -> None:
         rows.write.mode("overwrite").parquet(f"{folder}/trigger={trigger}")
@@ -96,13 +96,13 @@ def to_files(folder: str | Path) -> Output:
 
 
 def to_function(function: Output) -> Output:
-    """Call a function. It may look at the records more than once."""
+    """Call a function with the records of a trigger. It may read them more than once."""
 
     def call(rows: DataFrame, trigger: int) -> None:
         kept = rows.persist()
         try:
-            # Computed as a whole, whatever the function looks at: what isn't computed is not in the
-            # state either.
+            # Computed completely, whatever the function reads: records that aren't computed would be missing in the
+            # state too.
             kept.count()
             function(kept, trigger)
         finally:

@@ -1,6 +1,6 @@
-"""How Python objects travel between two parts where the topology names no serde for them.
+"""Serde for Python objects between two parts, if the topology names no other.
 
-Takes and gives any object that pickle takes. Never: is used for what is stored or given to anybody else.
+Accepts any object that can be pickled. Never used for data that is stored, or read by other programs.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from stoatflow.serdes import Serde
 
 
 class PickleSerde(Serde[Any]):
-    """Pickles objects; what the engine decodes lazily is made plain first."""
+    """Pickles objects; lazily decoded values are converted to plain ones first."""
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """Name of the serde in messages."""
         return "pickle"
 
     def serialize(self, value: Any) -> bytes:
-        """Give the bytes of a value."""
+        """Serialize a value."""
         from stoatflow.lazy import to_python  # of the engine, which imports serdes
 
         return pickle.dumps(to_python(value), protocol=5)
 
     def deserialize(self, data: bytes) -> Any:
-        """Give the value of the bytes."""
+        """Deserialize bytes."""
         # Written by this twin a moment ago, never read from a topic.
         return pickle.loads(data)  # noqa: S301

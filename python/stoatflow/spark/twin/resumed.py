@@ -1,9 +1,8 @@
-"""One task of a part, trigger by trigger: an engine that goes on from what was kept.
+"""Runs one task of a part, trigger by trigger, with an engine that continues from the kept state.
 
-Takes: the records of a trigger, in their order, and the task's state. Gives: what comes out; the state is written
-again. Owns: the engines that a worker process keeps alive between triggers. One is used again only if the state has the
-token that it has left there: after a failed attempt, or a trigger that ran elsewhere, it hasn't.
-Never: knows of Spark.
+Takes the records of a trigger, in order, and the task's state. Returns the output, and updates the state. Owns the
+engines that a worker process keeps alive between triggers. An engine is used again only if the state has the token that
+the engine wrote last: after a failed attempt, or a trigger that ran elsewhere, the tokens differ. Independent of Spark.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ _TIMES = "clocks"
 """The store in which the engine keeps stream times."""
 _IN_MEMORY = {"default.dsl.store": "in_memory"}
 _ALIVE = 16
-"""Engines that a worker process keeps."""
+"""Engines that a worker process keeps alive."""
 _RENEWED = 50_000
-"""Records after which an engine is made anew: its topics stand in memory."""
+"""Records after which an engine is replaced: its topics are in memory."""
 
 
 class _Engine:
@@ -49,17 +48,16 @@ class Resumed:
     """Runs the tasks of one part in this process."""
 
     def __init__(self, run: str, work: Work) -> None:
-        """`run` names the run of the query: another one shares nothing with it."""
+        """`run` identifies the run of the query: engines are not shared between runs."""
         self._run = run
-        # What a task keeps stands in memory anyway, as changelogs; RocksDB beside it would cost 80
-        # ms at each start.
+        # A task's state is in memory anyway, as changelogs; RocksDB besides would cost 80 ms at each start.
         self._work = work = replace(work, pairs=tuple((dict(work.pairs) | _IN_MEMORY).items()))
         self.topology = _topology(run, work)
         self.keeping = keeping(self.topology)
         self._changelogs = {f"{_application(work)}-{store}-changelog": store for store in self.keeping}
 
     def trigger(self, task: int, records: Records, kept: Kept) -> Iterator[Row]:
-        """Process the records of a trigger; the state is written when all that came out was taken."""
+        """Process the records of a trigger; the state is written once all output has been consumed."""
         place = (self._run, self._work.number, task)
         engine = self._engine(place, kept)
         try:
@@ -74,7 +72,7 @@ class Resumed:
             _end(place)
 
     def stateless(self, records: Records) -> Iterator[Row]:
-        """Process records with an engine that keeps nothing, so that any of them will do."""
+        """Process records with an engine without state; any engine of the part will do."""
         place = (self._run, self._work.number, -1)
         engine = _ENGINES.get(place) or _keep(place, _Engine(self._started(), "", 0))
         try:
@@ -86,15 +84,14 @@ class Resumed:
             _end(place)
 
     def restored(self, rows: Iterable[Change]) -> Driver:
-        """Start an engine whose stores hold what the rows say."""
+        """Start an engine whose stores are restored from these rows."""
         topics = {store: topic for topic, store in self._changelogs.items()}
         driver = self._started()
         try:
             held = False
             for store, key, value, timestamp, headers in rows:
                 if not held:
-                    # Not processed, only written: they are changelogs, which a restart restores the
-                    # stores from.
+                    # Only written, not processed: they are changelogs, from which a restart restores the stores.
                     driver.hold()
                     held = True
                 driver.pipe(topics[store], 0, key, value, timestamp, unpacked(headers))
@@ -108,7 +105,7 @@ class Resumed:
         return driver
 
     def store_rows(self, task: int, rows: Iterable[Change]) -> Iterator[Row]:
-        """Give what the part's stores hold."""
+        """Return the rows of the part's stores."""
         driver = self.restored(rows)
         try:
             yield from Task(self._work, self.topology, task).store_rows(driver)
@@ -125,7 +122,7 @@ class Resumed:
         return _keep(place, _Engine(self.restored(rows), kept.token, 0))
 
     def _started(self) -> Driver:
-        # The engine's folder goes where Spark removes everything at the end, also after a kill.
+        # The engine's folder is where Spark removes everything at the end, also after a kill.
         if folder := os.environ.get("SPARK_LOCAL_DIRS"):
             os.environ["TMPDIR"] = folder.partition(",")[0]
         return Task(self._work, self.topology, 0).start()
@@ -139,7 +136,7 @@ class Resumed:
 
 
 def keeping(topology: Topology) -> dict[str, Keeping]:
-    """Give the stores that have a changelog, and how long their rows are kept."""
+    """Return the stores that have a changelog, and how long their rows are kept."""
     found = {_TIMES: Keeping()}
     for store in json.loads(topology.plan.physical_json)["stores"]:
         if store["logged"]:

@@ -1,8 +1,8 @@
-"""Where records go in a streaming query: which part takes them next, and which of its tasks.
+"""Routes records in a streaming query: to the next part that reads them, and its task.
 
-Takes: what a part gives out, or a record of a source. Gives: `Routed` rows, one for each part that reads the record.
-Owns: the order of parts as a line. Each part passes on what is meant for later ones, so that the query reads its input
-once. Never: knows of Spark.
+Takes the output of a part, or a record of a source. Returns `Routed` rows, one for each part that reads the record.
+Parts form a line: each one passes on the records for later parts, so that the query reads its input once. Independent
+of Spark.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCHEMA = (
 
 
 class Routed(NamedTuple):
-    """A record on its way to a task of a part, or out of the query."""
+    """A record on its way to a task of a part, or to the output of the query."""
 
     part: int
     task: int
@@ -39,16 +39,18 @@ class Routed(NamedTuple):
 
 @dataclass(frozen=True)
 class Reader:
-    """A part that reads a topic or a hop, and how its records are shared out."""
+    """A part that reads a topic or a hop, and how its records are partitioned."""
 
     part: int
     how: str
     tasks: int
     meets: bool
-    """Do records of a source meet those there that have walked, or state that was handed over?"""
+    """Whether records of a source are processed there together with repartitioned records, or state that was handed
+    over.
+    """
 
     def task(self, key: bytes | None, partition: int) -> int:
-        """Give the task of a record; one without a key stays with the partition that it comes from."""
+        """Return the task of a record; a record without a key stays with its partition."""
         if self.how == ONE:
             return 0
         if self.how == KEYS:
@@ -56,7 +58,7 @@ class Reader:
         return partition
 
     def task_of_hop(self, key: bytes | None, place: bytes) -> int:
-        """Give the task of a record that has walked: that of Kafka's partition of its new key."""
+        """Return the task of a repartitioned record: Kafka's partition of its new key."""
         origin = source_of(place)[1] % self.tasks
         if self.how != PARTITIONS or key is None:
             return self.task(key, origin)
@@ -65,15 +67,15 @@ class Reader:
 
 @dataclass(frozen=True)
 class Routes:
-    """Who reads what."""
+    """Which parts read which topics and hops."""
 
     topics: tuple[str, ...]
-    """Those that are read, by name: the place of a record has their number."""
+    """Topics that are read, sorted: a record's place contains the topic's index."""
     partitions: Mapping[str, int]
     sources: Mapping[str, tuple[Reader, ...]]
     hops: Mapping[str, tuple[Reader, ...]]
     end: int
-    """What is called a part behind the last one."""
+    """The part number of the query's output, after the last part."""
 
     def of_source(
         self,
@@ -83,7 +85,7 @@ class Routes:
         first: int,
         record: tuple[bytes | None, bytes | None, int, bytes | None],
     ) -> Iterator[Routed]:
-        """Route a record of a source. `first`: what orders it among those of other partitions."""
+        """Route a record of a source. `first` orders it among those of other partitions."""
         if partition >= self.partitions[topic]:
             raise TopologyError(
                 f"topic {topic} has got the partition {partition}, and the checkpoint was begun with "
@@ -97,7 +99,7 @@ class Routes:
             yield Routed(reader.part, task, topic, key, value, timestamp, headers, place, reader.meets)
 
     def of_part(self, row: Row) -> Iterator[Routed]:
-        """Route what a part gave out."""
+        """Route a row of a part's output."""
         place = row.place or b""
         headers = packed(row.headers or ())
         if row.kind != HOP:
@@ -111,9 +113,9 @@ class Routes:
 def routes(
     parts: Sequence[Part], partitions: Mapping[str, int], tasks: Mapping[int, int], *, handed_over: bool = False
 ) -> Routes:
-    """Give who reads what of these parts, each of which has so many tasks.
+    """Return the routes between these parts, with the number of tasks of each.
 
-    `handed_over`: they begin with state of an application, which was shared out as Kafka's producers do it.
+    `handed_over`: they start with state of an application, partitioned as Kafka's producers do.
     """
     sources: dict[str, list[Reader]] = {}
     hops: dict[str, list[Reader]] = {}
@@ -131,19 +133,19 @@ def routes(
 
 
 def place_of(first: int, topic: int, partition: int, offset: int) -> bytes:
-    """Give the place of a source's record in the order of all: bytes that compare as the numbers do."""
+    """Return the place of a source's record in the order of all records: bytes that compare as the numbers do."""
     return b"".join(
         ((first + 2**63).to_bytes(8, "big"), topic.to_bytes(2, "big"), partition.to_bytes(4, "big"))
     ) + offset.to_bytes(8, "big")
 
 
 def source_of(place: bytes) -> tuple[int, int, int, str]:
-    """Give what a place tells: number of the topic, partition, offset, and the ordinal of what was made of it."""
+    """Return the parts of a place: index of the topic, partition, offset, and the ordinal of the output."""
     topic, partition = int.from_bytes(place[8:10], "big"), int.from_bytes(place[10:14], "big")
     return topic, partition, int.from_bytes(place[14:22], "big"), ordinal_of(place)
 
 
 def ordinal_of(place: bytes) -> str:
-    """Tell apart what was made of one record: `part.number`, once for each part on the way."""
+    """Distinguish what one record produced: `part.number`, once for each part on the way."""
     steps = [place[at : at + 6] for at in range(22, len(place), 6)]
     return ".".join(f"{int.from_bytes(step[:2], 'big')}.{int.from_bytes(step[2:], 'big')}" for step in steps)

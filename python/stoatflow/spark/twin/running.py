@@ -1,8 +1,8 @@
 """Runs a topology on Spark over a bounded input.
 
-Takes: a topology, a DataFrame for each of its source topics. Gives: a `TwinResult`: records and stores as DataFrames.
-Owns: the order in which records are processed: by `order` if the input has it, else by time and then by topic,
-partition and offset. Never: changes a topic.
+Takes a topology, a DataFrame for each of its source topics; returns a `TwinResult`: records and stores as DataFrames.
+Records are processed by `order` if the input has it, otherwise by time, then by topic, partition and offset. Never
+changes a topic.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _INPUT = ("partition", "key", "value", "timestamp", "headers")
 
 
 class TwinResult:
-    """What a topology made of its input."""
+    """The results of a batch."""
 
     def __init__(self, topology: Topology, parts: Sequence[Part], made: Sequence[DataFrame]) -> None:
-        """Made by `run_batch`."""
+        """Created by `run_batch`."""
         self.topology = topology
         self.parts: tuple[Part, ...] = tuple(parts)
         self._made = made
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Topics that the topology writes to, by name; those that functions chose if they got a record."""
+        """Topics that the topology writes to, by name; topics chosen by functions only if they got a record."""
         named = {name for part in self.parts for name in part.sinks}
         if any(part.dynamic for part in self.parts):
             named |= {row[0] for row in self.records().select("name").distinct().collect()}
@@ -51,32 +51,32 @@ class TwinResult:
 
     @property
     def stores(self) -> tuple[str, ...]:
-        """Stores with names."""
+        """Names of the named stores."""
         return tuple(sorted({name for part in self.parts for name in part.stores}))
 
     def records(self) -> DataFrame:
-        """Give all records: name (of the topic), key, value, timestamp, headers, and place, to sort them by."""
+        """Return all records: name (of the topic), key, value, timestamp, headers, and place, to sort them by."""
         wanted = ("name", "key", "value", "timestamp", "headers", "place")
         return self._of(task.RECORD).select(*wanted)
 
     def output(self, topic: str) -> DataFrame:
-        """Give the records of a topic in their order: key, value, timestamp, headers."""
+        """Return the records of a topic in order: key, value, timestamp, headers."""
         if topic not in self.topics:
             raise TwinError(f"the topology writes no topic '{topic}'; it writes {', '.join(self.topics) or 'none'}")
         rows = self.records().where(f"name = '{_quoted(topic)}'").orderBy("place")
         return rows.select("key", "value", "timestamp", "headers")
 
     def store(self, name: str) -> DataFrame:
-        """Give what a store holds at the end: key, start and end of the window, value, timestamp."""
+        """Return the rows of a store at the end: key, start and end of the window, value, timestamp."""
         if name not in self.stores:
             raise TwinError(f"the topology keeps no store '{name}'; it keeps {', '.join(self.stores) or 'none'}")
         rows = self._of(task.STORE).where(f"name = '{_quoted(name)}'")
         return rows.select("key", "start", "end", "value", "timestamp")
 
     def drops(self) -> dict[tuple[str, str], int]:
-        """Give how many records were dropped, by node and reason; a node that several parts compute counts once.
+        """Return the number of dropped records by node and reason; a node that several parts compute counts once.
 
-        A node is named as in the topology, or by the line where it was written.
+        A node is identified by its name in the topology, or by its line.
         """
         from pyspark.sql import functions as f
 
@@ -97,11 +97,11 @@ class TwinResult:
         return f"{node.line} {node.op}"
 
     def describe(self) -> str:
-        """Give the parts, one line each."""
+        """Return the parts, one line each."""
         return "\n".join(part.describe() for part in self.parts)
 
     def close(self) -> None:
-        """Let Spark forget what it kept of this run."""
+        """Release what Spark keeps of this run."""
         for frame in self._made:
             frame.unpersist()
 
@@ -110,7 +110,7 @@ class TwinResult:
         return functools.reduce(lambda one, other: one.unionByName(other), frames)
 
     def __enter__(self) -> TwinResult:
-        """Be there."""
+        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -132,14 +132,14 @@ def run_batch(
     """Run a topology over these inputs, to their ends.
 
     A DataFrame has the columns key and value (binary), timestamp (milliseconds); partition and offset where the topic
-    has more than one partition or comes from a broker; headers, if there are any; and `order`, a number, if records
-    are to be processed in another order than that of their times. `partitions` says how many a topic has (as many as
-    are seen, if it is left out), `tasks` how many tasks share what is shared out by key. `only` names the topics whose
-    records are wanted; stores are not given then. `count_drops`: `TwinResult.drops` tells of dropped records.
+    has more than one partition or comes from a broker; headers, if there are any; and `order`, a number, if records are
+    to be processed in another order than that of their times. `partitions` is the number per topic (by default, those
+    that occur), `tasks` the number of tasks of parts that are partitioned by key. `only` names the topics whose records
+    are wanted; stores are not available then. With `count_drops`, `TwinResult.drops` has the dropped records.
 
     Raises:
-        TopologyError: for what the twin refuses, with everything that is refused.
-        TwinError: where a function can't be pickled, or a worker fails.
+        TopologyError: the twin refuses the topology; lists everything that is refused.
+        TwinError: a function can't be pickled, or a worker fails.
 
     """
     require_arrow()
@@ -163,7 +163,7 @@ def run_batch(
 
 
 def pairs_of(config: Settings | Mapping[str, object] | None) -> tuple[tuple[str, object], ...]:
-    """Give the settings of the engines in the tasks."""
+    """Return the settings of the engines in the tasks."""
     return settings_of_tasks.pairs(config if isinstance(config, Settings) else Settings(config, environ={}))
 
 
@@ -191,7 +191,7 @@ def _session(inputs: Mapping[str, DataFrame], parts: Sequence[Part]) -> SparkSes
 
 
 def _counts(inputs: Mapping[str, DataFrame], parts: Sequence[Part], given: Mapping[str, int]) -> dict[str, int]:
-    """Give how many partitions the topics have; looked at only where it matters."""
+    """Return the topics' numbers of partitions; counted only where they matter."""
     from pyspark.sql import functions as f
 
     matters = {topic for part in parts if part.how == PARTITIONS or part.timed for topic in part.after}
@@ -208,7 +208,7 @@ def _counts(inputs: Mapping[str, DataFrame], parts: Sequence[Part], given: Mappi
 
 
 def _placed(inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """Give each input with the columns of a part's input and its place in the order of all."""
+    """Return each input with the columns of a part's input, and the place of each record in the order of all."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -218,7 +218,7 @@ def _placed(inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
         if "order" in frame.columns:
             first = f.col("order").cast("long")
         else:
-            # As an application takes records: of those that stand first in their partitions the oldest.
+            # The order of an application: of the first records of all partitions, the oldest is next.
             before = Window.partitionBy("partition").orderBy("offset")
             first = f.max("timestamp").over(before)
         place = f.concat(
@@ -229,7 +229,7 @@ def _placed(inputs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
 
 
 def complete(topic: str, frame: DataFrame) -> DataFrame:
-    """Give an input with all columns, of the right types; raise `ConfigError` for what can't be made up."""
+    """Return an input with all columns, of the right types; raise `ConfigError` if one can't be added."""
     from pyspark.sql import functions as f
 
     lacking = [name for name in ("key", "value", "timestamp") if name not in frame.columns]
@@ -267,7 +267,7 @@ def complete(topic: str, frame: DataFrame) -> DataFrame:
 
 
 def _bytes(number: Column, width: int) -> Column:
-    """Give a number as bytes, the highest first, such that bytes compare as the numbers do."""
+    """Encode a number as big-endian bytes that compare as the numbers do."""
     from pyspark.sql import functions as f
 
     whole = number.cast("long")
@@ -299,7 +299,7 @@ class _Run:
         self.keeps_order = True
 
     def part(self, part: Part, made: Sequence[DataFrame]) -> DataFrame:
-        """Run one part, and keep what came out."""
+        """Run one part, and keep its output."""
         from pyspark.errors import PySparkException
 
         wide = max((self.counts.get(topic, 1) for topic in part.after), default=1)
@@ -340,7 +340,7 @@ class _Run:
         hops = [frame.where(f.col("kind") == task.HOP).where(f.col("name").isin(*part.hops_in)) for frame in made]
         if part.hops_in:
             for rows in hops:
-                # Records without a key stay with the partition that they come from, which their place says.
+                # Records without a key stay with their source partition, which is a part of their place.
                 origin = f.conv(f.substring(f.hex("place"), 21, 8), 16, 10).cast("int")
                 by = f.coalesce(f.col("hash") % wide, origin % wide)
                 frames.append(self._rows(rows, self._task(part, tasks, by, origin), False))
@@ -377,7 +377,7 @@ class _Run:
         )
 
     def _check_keys(self, part: Part) -> None:
-        """A task has all records of its keys only if a key is in one partition."""
+        """Check that each key is in one partition: otherwise a task lacks some records of its keys."""
         from pyspark.sql import functions as f
 
         given = [self.placed[topic] for topic in part.topics if topic in self.placed]

@@ -1,7 +1,7 @@
-"""Does a processor ask for the machine's clock? Only its `init` says so.
+"""Finds out whether a processor schedules by the wall clock, which only its `init` shows.
 
-Takes: what makes a processor. Gives: whether one of its schedules goes by the wall clock.
-Never: lets a processor do more than begin: what its context gives it does nothing.
+Takes a supplier of processors, returns whether one of its schedules uses the wall clock. Calls only `init`, with a
+context that does nothing.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from stoatflow.punctuation import PunctuationType
 
 
 def by_wall_clock(supplier: Callable[[], Any]) -> bool:
-    """Does it schedule by the wall clock?"""
+    """Whether it schedules by the wall clock."""
     return PunctuationType.WALL_CLOCK_TIME in _asked(supplier)
 
 
 def schedules(supplier: Callable[[], Any]) -> bool:
-    """Does it schedule anything?"""
+    """Whether it schedules anything."""
     return bool(_asked(supplier))
 
 
 def _asked(supplier: Callable[[], Any]) -> list[object]:
-    """Make a processor, begin it with a context that does nothing, and see what it schedules."""
+    """Create a processor, initialize it with a context that does nothing, and return what it schedules."""
     context = _Context()
-    # One that needs more than that says nothing here; in a worker it meets the engine's own context.
+    # An `init` that needs more than that is ignored here; in a worker it gets the engine's own context.
     with contextlib.suppress(Exception):
         supplier().init(context)
     return context.clocks
 
 
 class _Inert:
-    """Whatever is done with it gives it again."""
+    """Any attribute, call or item of it is the object itself."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

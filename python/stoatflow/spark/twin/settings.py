@@ -1,7 +1,7 @@
-"""What each setting of an application means on Spark.
+"""The meaning of an application's settings on Spark.
 
-Takes: settings. Gives: those that the engines in the tasks get, Kafka's client properties, what to say of the others.
-Owns: the table, which docs/reference/spark.md is written from, and what is refused by its value.
+Takes settings. Returns those of the engines in the tasks, Kafka's client properties, and notes about the others. Owns
+the table from which docs/reference/spark.md is written, and which values are refused.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ SETTINGS: dict[str, Verdict] = {
     "config.strict": _SAME,
     "ensure.explicit.naming": Verdict(DIFFERS, "off if it is left out: generated names reach no topic"),
 }
-"""By name, of all settings."""
+"""By name, for all settings."""
 
 # Values that change nothing.
 _HARMLESS = {
@@ -105,7 +105,7 @@ _HARMLESS = {
 
 
 def pairs(settings: Settings) -> tuple[tuple[str, object], ...]:
-    """Give the settings of the engines in the tasks; raise for what they can't have."""
+    """Return the settings of the engines in the tasks; raise for settings that they can't have."""
     made = settings.with_defaults(DEFAULTS)
     made.check()
     for name, harmless in _HARMLESS.items():
@@ -126,7 +126,7 @@ def _for_tasks(name: str) -> bool:
 
 
 def refuse_exactly_once(settings: Settings) -> None:
-    """Raise `ConfigError` if a promise was asked for that Spark's writer can't give."""
+    """Raise `ConfigError` if exactly-once was requested, which Spark's writer can't guarantee."""
     if str(settings.get("processing.guarantee", "")).lower() == "exactly_once_v2":
         raise ConfigError(
             "processing.guarantee=exactly_once_v2: Spark writes topics at least once",
@@ -136,7 +136,7 @@ def refuse_exactly_once(settings: Settings) -> None:
 
 
 def without_effect(settings: Settings) -> Iterator[str]:
-    """Say of each setting that was set and means nothing on Spark, why."""
+    """Return, for each setting that has no meaning on Spark, why."""
     for name in settings:
         verdict = SETTINGS.get(name)
         if verdict is not None and verdict.what == NONE:
@@ -144,5 +144,5 @@ def without_effect(settings: Settings) -> Iterator[str]:
 
 
 def client(settings: Settings) -> dict[str, str]:
-    """Give the properties of Kafka's client that Spark's client needs too."""
+    """Return the properties of Kafka's client that Spark's client needs too."""
     return {name: str(settings.get(name)) for name in settings if name.startswith(_CLIENT)}

@@ -1,7 +1,7 @@
-"""What the calls of a topology are: streams or tables, with the key they read or another.
+"""Kinds of a topology's nodes: streams or tables, with the key that they read or another.
 
-Takes: nodes of the DSL. Gives: their kinds, what stands above them, what keeps their stores.
-Owns: where a record must walk to the task of another key. The engine's plan has the same rule (`plan/src/check.rs`).
+Takes nodes of the DSL, returns their kinds, their parents, and the providers of their stores. Decides where a record
+must be repartitioned. The engine's plan has the same rule (`plan/src/check.rs`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SHAPED = (nodes.WindowedBy, nodes.EmitStrategyNode, nodes.Cogroup)
 
 @dataclass(frozen=True)
 class Edge:
-    """A node and one that stands above it."""
+    """A node and one of its parents."""
 
     child: int
     slot: str
@@ -29,10 +29,10 @@ class Edge:
 
 
 class Shape:
-    """The nodes of a topology with what follows from their order."""
+    """The nodes of a topology, with properties derived from their order."""
 
     def __init__(self, plan: Sequence[Node]) -> None:
-        """Look at each node once: parents stand before children."""
+        """Visit each node once: parents come before children."""
         self.nodes = tuple(plan)
         self.edges = [list(_edges(at, node)) for at, node in enumerate(self.nodes)]
         self.kinds: list[str] = []
@@ -44,7 +44,7 @@ class Shape:
         self.providers = {name: at for at, node in enumerate(self.nodes) for name in kept_by(node)}
 
     def cuts(self, edge: Edge) -> bool:  # noqa: PLR0911  # one return per kind
-        """Must records walk to the task of their key between these two?"""
+        """Whether records must be repartitioned between these two nodes."""
         node = self.nodes[edge.child]
         if self.kinds[edge.parent] != STREAM:
             return False
@@ -61,26 +61,26 @@ class Shape:
         return isinstance(node, nodes.ProcessValues) and bool(node.stores)
 
     def keeps_null(self, edge: Edge) -> bool:
-        """Do records without a key walk as well?"""
+        """Whether records without a key are passed on too."""
         node = self.nodes[edge.child]
         if isinstance(node, nodes.LeftJoin | nodes.OuterJoin | nodes.Process | nodes.ProcessValues):
             return True
         return self.relaxed[edge.child] or (isinstance(node, nodes.Deduplicate) and node.function is not None)
 
     def stores_of(self, at: int) -> tuple[str, ...]:
-        """Give the stores that a processor uses."""
+        """Return the stores that a processor uses."""
         return tuple(getattr(self.nodes[at], "stores", ()))
 
     def children(self, at: int) -> list[int]:
-        """Give who stands below."""
+        """Return the children of a node."""
         return [edge.child for edges in self.edges for edge in edges if edge.parent == at]
 
     def foreign_key(self, at: int) -> bool:
-        """Is it a join by a foreign key?"""
+        """Whether it is a foreign-key join."""
         return isinstance(self.nodes[at], _JOINS) and getattr(self.nodes[at], "foreign_key", None) is not None
 
     def of_streams(self, at: int) -> bool:
-        """Is it a join of two streams?"""
+        """Whether it is a stream-stream join."""
         node = self.nodes[at]
         return isinstance(node, _JOINS) and self.kinds[node.parent] == STREAM and self.kinds[node.other] == STREAM
 
@@ -114,7 +114,7 @@ class Shape:
         return any(self.rekeyed[edge.parent] for edge in self.edges[at])
 
     def _relaxed(self) -> list[bool]:
-        """Find what stands above a join that takes records without a key."""
+        """Find the nodes upstream of a join that accepts records without a key."""
         relaxed = [False] * len(self.nodes)
         for at in range(len(self.nodes) - 1, -1, -1):
             node = self.nodes[at]
@@ -137,7 +137,7 @@ def _edges(at: int, node: Node) -> Iterator[Edge]:
 
 
 def kept_by(node: Node) -> tuple[str, ...]:
-    """Give the names of the stores that a node keeps, if the user gave any."""
+    """Return the names of the stores that a node keeps, if the user named them."""
     if isinstance(node, nodes.StateStore | nodes.GlobalStore):
         return (node.store,)
     kept = getattr(node, "materialized", None)

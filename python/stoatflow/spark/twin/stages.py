@@ -1,7 +1,7 @@
-"""What Spark's workers run of a streaming query: records of sources, parts without state, parts with state.
+"""What Spark's workers run of a streaming query: sources, parts without state, parts with state.
 
-Takes: batches of Arrow, or data frames of pandas in a stateful processor. Gives: `Routed` rows.
-Never: decides where a record goes, or what is kept.
+Takes batches of Arrow, or data frames of pandas in a stateful processor; returns `Routed` rows. `routing` decides where
+a record goes, `kept` what is stored.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
 
 SOURCE = ("name", "partition", "offset", "key", "value", "timestamp", "headers", "order")
 _ROWS = 2_000
-"""Rows of one batch."""
+"""Rows per batch."""
 
 Batches = Iterable["pa.RecordBatch"]
 
 
 @dataclass(frozen=True)
 class Step:
-    """A part as a worker needs to know it."""
+    """A part, as a worker needs it."""
 
     run: str
-    """Names the run of the query."""
+    """Id of the query's run."""
     work: Work
     routes: Routes
     groups: tuple[int, ...] = ()
-    """By task: what Spark groups its records by."""
+    """By task: the number by which Spark groups its records."""
 
 
 def state_name(part: int) -> str:
-    """Give the name of the state of a part."""
+    """Return the name of a part's state."""
     return f"part_{part}"
 
 
 def sources(routes: Routes) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Give the function that gives records of sources their places and routes."""
+    """Return the function that gives records of sources their places and routes."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         yield from _batches(_placed(routes, batches))
@@ -57,8 +57,8 @@ def sources(routes: Routes) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
 
 
 def _placed(routes: Routes, batches: Batches) -> Iterator[Routed]:
-    # As an application takes records: of those that stand first in their partitions the oldest.
-    # Spark reads each partition of Kafka in its order.
+    # The order of an application: of the first records of all partitions, the oldest is next. Spark reads each
+    # partition of Kafka in order.
     highest: dict[tuple[str, int], int] = {}
     for batch in batches:
         rows = zip(*(batch.column(name).to_pylist() for name in SOURCE), strict=True)
@@ -72,7 +72,7 @@ def _placed(routes: Routes, batches: Batches) -> Iterator[Routed]:
 
 
 def stateless(step: Step) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
-    """Give the function that runs a part that keeps nothing."""
+    """Return the function that runs a part without state."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         resumed = Resumed(step.run, step.work)
@@ -87,17 +87,17 @@ def stateless(step: Step) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
 
 
 class Stateful:
-    """A `StatefulProcessor` of Spark: the tasks of a part that keeps something.
+    """A `StatefulProcessor` of Spark: the tasks of a part with state.
 
-    A group is a task; groups below zero are on their way to later parts.
+    A group is a task; groups below zero hold records for later parts.
     """
 
     def __init__(self, step: Step) -> None:
-        """Know the part; Spark pickles this."""
+        """Keep the part; Spark pickles this object."""
         self._step = step
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Ask for the state."""
+        """Get the handle of the state."""
         self._state = handle.getMapState(state_name(self._step.work.number), "number long", "data binary")
 
     def handleInputRows(  # noqa: N802  # Spark's name
@@ -106,7 +106,7 @@ class Stateful:
         rows: Iterator[pd.DataFrame],
         timerValues: Any,  # noqa: ARG002, N803  # Spark's name; there are no timers
     ) -> Iterator[pd.DataFrame]:
-        """Run a task over its records of a trigger, in their order."""
+        """Run a task over its records of a trigger, in order."""
         (group,) = key
         if group < 0:
             for frame in rows:
@@ -125,7 +125,7 @@ class Stateful:
         yield from _frames(itertools.chain.from_iterable(map(self._step.routes.of_part, made)))
 
     def close(self) -> None:
-        """Nothing is held here."""
+        """Nothing to close."""
 
 
 class _Cells:
@@ -144,14 +144,14 @@ class _Cells:
 
 
 def _handed_over(rows: list[Routed]) -> Iterator[Change]:
-    """Give what a task begins with, of a checkpoint that an application was handed over to."""
+    """Yield the initial state of a task, if the checkpoint was handed over from an application."""
     for row in rows:
         if row.name == STATE and row.value is not None:
             yield from read_chunk(row.value)
 
 
 def _record(row: Routed) -> tuple[Any, ...]:
-    """Give what `Task` takes."""
+    """Return a record as `Task` takes it."""
     headers = [{"key": name, "value": value} for name, value in unpacked(row.headers)]
     return row.task, row.name, row.key, row.value, row.timestamp, headers, row.place, row.hashed
 
@@ -166,7 +166,7 @@ def _frames(rows: Iterator[Routed]) -> Iterator[pd.DataFrame]:
 
     while found := list(itertools.islice(rows, _ROWS)):
         columns = zip(*found, strict=True)
-        # As objects, so that what is absent stays None.
+        # As objects, so that missing values stay None.
         binary = {"name", "key", "value", "headers", "place"}
         yield pd.DataFrame(
             {

@@ -1,7 +1,7 @@
-"""What the stores of a streaming twin hold, read from its checkpoint.
+"""Reads the stores of a streaming twin from its checkpoint.
 
-Takes: a checkpoint, the topology that it belongs to, the name of a store. Gives: a DataFrame as `TwinResult.store`.
-Owns: the way back from the state of a part to its stores: the engine restores them, task by task.
+Takes a checkpoint, its topology, the name of a store; returns a DataFrame like `TwinResult.store`. The engine restores
+the stores from the state of a part, task by task.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def read_store(
     *,
     config: Settings | Mapping[str, object] | None = None,
 ) -> DataFrame:
-    """Give what a store holds after the last trigger: key, start and end of the window, value, timestamp.
+    """Return the rows of a store after the last trigger: key, start and end of the window, value, timestamp.
 
     The query may run meanwhile.
 
@@ -64,7 +64,7 @@ def read_store(
 
 
 def cells_of(spark: SparkSession, folder: str, part: int) -> DataFrame:
-    """Give the cells of all tasks of a part."""
+    """Return the cells of all tasks of a part."""
     wanted = f'"{state_name(part)}"'
     operators = spark.read.format("state-metadata").load(folder).select("operatorId", "operatorProperties")
     found = next((row[0] for row in operators.distinct().collect() if wanted in row[1]), None)
@@ -81,14 +81,14 @@ def cells_of(spark: SparkSession, folder: str, part: int) -> DataFrame:
 
 
 class ReadCells:
-    """Cells that were read."""
+    """Cells that were read from a checkpoint; read-only."""
 
     def __init__(self, cells: dict[int, bytes]) -> None:
-        """Take them by number."""
+        """Take the cells by number."""
         self.get = cells.get
 
     def put(self, *_: object) -> None:
-        """Refuse."""
+        """Raise an error: the cells are read-only."""
         raise AssertionError("a checkpoint is only read")
 
     remove = put

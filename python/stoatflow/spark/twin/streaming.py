@@ -1,8 +1,8 @@
-"""Runs a topology on Spark for as long as records come: the streaming twin.
+"""Runs a topology on Spark continuously: the streaming twin.
 
-Takes: a topology, a broker or streaming DataFrames, a checkpoint. Gives: a `TwinQuery`; records go out trigger by
-trigger. Owns: the query, parts in a line, each with state where it keeps something. A restart goes on where the
-checkpoint stands. Never: computes anything; the engine does, in `resumed`.
+Takes a topology, a broker or streaming DataFrames, a checkpoint; returns a `TwinQuery`, which writes records trigger by
+trigger. Owns the query: a chain of parts, with state where needed. A restart continues from the checkpoint. The engine
+does the computation, in `resumed`.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ _STATE_STORE = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # Else every trigger uploads whole files of RocksDB.
+    # Otherwise every trigger uploads whole files of RocksDB.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 
 
 class TwinQuery:
-    """A topology that runs on Spark."""
+    """A running streaming twin."""
 
     def __init__(self, parts: Sequence[Part], query: StreamingQuery) -> None:
-        """Made by `run_stream`."""
+        """Created by `run_stream`."""
         self.parts: tuple[Part, ...] = tuple(parts)
         self.query = query
 
     def describe(self) -> str:
-        """Give the parts, one line each."""
+        """Return the parts, one line each."""
         return "\n".join(part.describe() for part in self.parts)
 
     def wait(self, timeout: int | None = None) -> bool:
-        """Wait until it ends: after `stop`, or at the end with `until_end`. False if it goes on after so many seconds.
+        """Wait until it ends: after `stop`, or at the end with `until_end`. Returns False after `timeout` seconds.
 
         Raises:
             TwinError: it has failed.
@@ -70,15 +70,15 @@ class TwinQuery:
             raise workers.meant(error, "the query") from error
 
     def progress(self) -> list[tuple[int, int]]:
-        """Give the last triggers, each with the number of records that it has read."""
+        """Return the last triggers, each with the number of records read."""
         return [(each["batchId"], each["numInputRows"]) for each in self.query.recentProgress]
 
     def stop(self) -> None:
-        """Stop it; what its trigger has done so far is done again by the next run."""
+        """Stop; the next run repeats the unfinished trigger."""
         self.query.stop()
 
     def __enter__(self) -> TwinQuery:
-        """Be there."""
+        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -103,19 +103,19 @@ def run_stream(
     removed: bool = False,
     say: Say | None = None,
 ) -> TwinQuery:
-    """Run a topology from where the checkpoint stands, or from the beginning of its inputs.
+    """Run a topology from the checkpoint, or from the beginning of its inputs.
 
     `inputs` is the address of a Kafka broker, or a streaming DataFrame for each topic with the columns that `run_batch`
-    takes; `partitions` says then how many a topic has, one if it is left out. `output` is the address of a broker, a
-    folder (a `Path`) for Parquet files, or a function that is given the records of each trigger and its number.
+    takes; then `partitions` is the number per topic, one by default. `output` is the address of a broker, a folder (a
+    `Path`) for Parquet files, or a function that is called with the records of each trigger and its number.
 
-    A trigger begins `every` so often, as soon as the last one is done if it is left out, and takes `at_most` so many
-    records from Kafka. `until_end` stops where the inputs end now. `removed` says that retention may have removed
-    records of the input.
+    `every` is the interval of triggers; by default, a trigger begins as soon as the last one is done. A trigger reads
+    `at_most` records from Kafka. `until_end` stops at the current ends of the inputs. `removed` accepts that retention
+    has removed records of the input.
 
     Raises:
-        TopologyError: for what the streaming twin refuses, with everything that is refused.
-        TwinError: where a function can't be pickled, or the checkpoint belongs to another topology.
+        TopologyError: the streaming twin refuses the topology; lists everything that is refused.
+        TwinError: a function can't be pickled, or the checkpoint belongs to another topology.
 
     """
     connected.need_classic(spark, "a stream", connected.BATCH)
@@ -164,7 +164,7 @@ def run_stream(
 
 @contextmanager
 def _conf(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set what a query takes from the session when it starts, and nothing else of it."""
+    """Set what a query reads from the session at its start, and restore the session afterwards."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, wanted in settings.items():
         spark.conf.set(name, wanted)
@@ -179,7 +179,7 @@ def _conf(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def _require_protobuf() -> None:
-    """Say it before Spark's worker ends without a word."""
+    """Raise an error before Spark's worker ends without a message."""
     try:
         import pyspark.sql.streaming.proto.StateMessage_pb2  # noqa: F401
     except ImportError as error:
@@ -190,7 +190,7 @@ def _require_protobuf() -> None:
 
 
 def tasks_of(parts: Sequence[Part], partitions: Mapping[str, int], many: int) -> dict[int, int]:
-    """Give how many tasks each part has."""
+    """Return the number of tasks of each part."""
     found = {}
     for part in parts:
         wide = max((partitions.get(topic, 1) for topic in part.after), default=1)
@@ -200,14 +200,14 @@ def tasks_of(parts: Sequence[Part], partitions: Mapping[str, int], many: int) ->
 
 
 def shuffle_of(spark: SparkSession, counts: Mapping[int, int]) -> int:
-    """Give into how many of Spark's partitions tasks go: no more than there are tasks."""
+    """Return the number of Spark's partitions for the tasks: not more than there are tasks."""
     return min(int(spark.conf.get("spark.sql.shuffle.partitions") or 200), max(counts.values()))
 
 
 def groups_of(spark: SparkSession, tasks: int, shuffle: int) -> tuple[int, ...]:
-    """Give for each task a number whose hash leads to a partition of Spark in its turn.
+    """Return a number for each task whose hashes distribute the tasks evenly over Spark's partitions.
 
-    By the hashes of their own numbers, four tasks would be in two or three of four partitions.
+    By the hashes of their own numbers, four tasks would share two or three of four partitions.
     """
     from pyspark.sql import functions as f
 
@@ -234,7 +234,7 @@ def _step(
         sinks=part.sinks,
         dynamic=part.dynamic,
         stores=part.stores,
-        # Of what goes out, headers say which record made it.
+        # Records of the output have headers that say which record produced them.
         batched=part.batched and not (part.sinks or part.dynamic),
         partitions=counts[part.number] if part.how == PARTITIONS else None,
     )
@@ -242,7 +242,7 @@ def _step(
 
 
 def _line(source: DataFrame, state: DataFrame | None, steps: Sequence[stages.Step], parts: Sequence[Part]) -> DataFrame:
-    """Put the parts behind each other: Spark would compute what two branches of a query share for each of them."""
+    """Chain the parts: Spark would compute what two branches of a query share once for each branch."""
     from pyspark.sql import functions as f
 
     rows = source.mapInArrow(stages.sources(steps[0].routes), SCHEMA)
@@ -252,7 +252,7 @@ def _line(source: DataFrame, state: DataFrame | None, steps: Sequence[stages.Ste
         if not _keeps(part):
             rows = rows.mapInArrow(stages.stateless(step), SCHEMA)
             continue
-        # By its methods; Spark asks for no more.
+        # It has the methods that Spark calls.
         processor = cast("Any", stages.Stateful(step))
         task, mine = f.col("task"), f.col("part") == part.number
         group = f.when(mine, f.element_at(f.array(*map(f.lit, step.groups)), task + 1)).otherwise(-1 - task)
@@ -262,7 +262,7 @@ def _line(source: DataFrame, state: DataFrame | None, steps: Sequence[stages.Ste
 
 
 def _keeps(part: Part) -> bool:
-    """Is there anything that must outlive a trigger?"""
+    """Whether the part has anything that must outlive a trigger."""
     stores = json.loads(Topology(part.nodes).plan.physical_json)["stores"]
     return part.how != KEYS or part.keyed or bool(part.timed) or bool(stores)
 

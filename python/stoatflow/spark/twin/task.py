@@ -1,8 +1,7 @@
-"""Runs the engine on the records of one part, task by task. This is what Spark's workers call.
+"""Runs the engine on the records of one part, task by task. Spark's workers call this.
 
-Takes: batches of records, sorted by task and place. Gives: batches of what came out: records, hops, stores.
-Owns: the place of an output, which is that of the record that made it and its number among what that made.
-Never: knows of Spark.
+Takes batches of records, sorted by task and place; returns batches of outputs: records, hops, stores. Defines the place
+of an output: the place of the record that produced it, and the output's number for that record. Independent of Spark.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ SPARK_SCHEMA = (
 INPUT = ("task", "name", "key", "value", "timestamp", "headers", "place", "hashed")
 
 _ROWS = 2_000
-"""Outputs of one batch."""
+"""Outputs per batch."""
 _TOGETHER = 500
-"""Records of one commit, where nothing shows which of them made an output."""
+"""Records per commit, if it isn't needed which of them produced an output."""
 
 
 class Row(NamedTuple):
-    """One thing that came out."""
+    """One output."""
 
     kind: str
     name: str
@@ -51,27 +50,27 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """What a worker must know of a part."""
+    """The description of a part for a worker."""
 
     number: int
     nodes: tuple[Node, ...]
     pairs: tuple[tuple[str, object], ...]
     keep_null: dict[str, bool]
-    """By hop: do records without a key go on?"""
+    """By hop: whether records without a key are passed on."""
     sinks: tuple[str, ...]
     dynamic: bool
     stores: tuple[str, ...]
     batched: bool
     partitions: int | None
-    """Of what keeps to Kafka's partitions; else nothing is compared."""
+    """Number of Kafka's partitions, if the part depends on them; `None`: they are not checked."""
     drops: bool = False
-    """Are dropped records to be told?"""
+    """Whether dropped records are reported."""
     sorts: bool = False
-    """Does the worker sort, in its memory? Else the server has."""
+    """Whether the worker sorts in memory; otherwise the server has sorted."""
 
 
 def runner(work: Work) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Give the function that a worker runs."""
+    """Return the function that a worker runs."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         given = _sorted(batches) if work.sorts else batches
@@ -93,7 +92,7 @@ def _sorted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _in_order(records: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-    """Let no record pass that comes too late: what is computed of it would be wrong."""
+    """Raise for a record that is out of order: its result would be wrong."""
     before = (-1, b"")
     for record in records:
         at = (record[0], record[6])
@@ -104,7 +103,7 @@ def _in_order(records: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
 
 
 def batches_of(rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
-    """Give rows as batches of Arrow."""
+    """Convert rows to batches of Arrow."""
     import pyarrow as pa
 
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -128,19 +127,19 @@ def outputs(work: Work, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
 
 
 class Task:
-    """One task of a part: what is piped into its engine, and what comes out."""
+    """One task of a part: pipes records into its engine, and returns its output."""
 
     def __init__(self, work: Work, topology: Any, task: int) -> None:
-        """Know the part, its topology and the number of the task."""
+        """Keep the part, its topology and the number of the task."""
         self.work = work
         self.topology = topology
         self.task = task
         self.topics = (*work.sinks, *work.keep_null)
         self.keyless: Counter[str] = Counter()
-        """Records that don't walk on, by hop."""
+        """Records without a key that are not passed on, by hop."""
 
     def run(self, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
-        """Run an engine over all records, and give what its stores hold at the end."""
+        """Run an engine over all records, and return its stores' rows at the end."""
         driver = self.start()
         try:
             yield from self.process(driver, records)
@@ -157,7 +156,7 @@ class Task:
         return bridge.Driver(self.topology.plan, list(self.work.pairs), 1, 0)
 
     def process(self, driver: Driver, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
-        """Pipe records, and give what comes out."""
+        """Pipe records, and yield the output."""
         return self._batched(driver, records) if self.work.batched else self._each(driver, records)
 
     def _each(self, driver: Driver, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
@@ -186,7 +185,7 @@ class Task:
                 if hop and key is None and not self.work.keep_null[topic]:
                     self.keyless[topic] += 1
                     continue
-                # Parts that write one topic from one record are told apart too.
+                # The part's number distinguishes parts that write one topic from the same record.
                 at = place + self.work.number.to_bytes(2, "big") + number.to_bytes(4, "big")
                 number += 1
                 hashed = murmur2(key) if hop and key is not None else None
@@ -194,14 +193,14 @@ class Task:
                 yield Row(kind, topic, self.task, hashed, key, value, timestamp, headers or None, None, None, at)
 
     def store_rows(self, driver: Driver) -> Iterator[Row]:
-        """Give what the part's stores hold."""
+        """Yield the rows of the part's stores."""
         for name in self.work.stores:
             for key, window, value, timestamp in driver.store_rows(name):
                 start, end = window or (None, None)
                 yield Row(STORE, name, self.task, None, key, value, timestamp, None, start, end, None)
 
     def drop_rows(self, driver: Driver) -> Iterator[Row]:
-        """Give how many records each node has dropped, by reason: in the places of hash, key and timestamp."""
+        """Yield the number of dropped records by node and reason, in the columns hash, key and timestamp."""
         dropped = [
             (drop["node"], drop["reason"], drop["count"]) for drop in json.loads(driver.metrics_json())["dropped"]
         ]
@@ -210,7 +209,7 @@ class Task:
             yield Row(DROP, node, self.task, self.work.number, reason.encode(), None, count, None, None, None, None)
 
     def _check(self, topic: str, key: bytes | None, hashed: bool) -> None:
-        """Where records of topics meet records that have walked, both must be where Kafka's producers put them."""
+        """Check a source record's partition: repartitioned records of its key are where Kafka's producers put it."""
         if self.work.partitions is None or key is None or not hashed:
             return
         wanted = murmur2(key) % self.work.partitions
@@ -229,7 +228,7 @@ def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None
 
 
 def murmur2(key: bytes) -> int:
-    """Give Kafka's hash of a key, without its sign."""
+    """Return Kafka's hash of a key, made positive."""
     length, m, mask = len(key), 0x5BD1E995, 0xFFFFFFFF
     h = (0x9747B28C ^ length) & mask
     whole = length - length % 4

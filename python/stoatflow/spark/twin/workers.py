@@ -1,6 +1,6 @@
-"""What Spark's workers must have, looked at before the first record, and what their errors mean.
+"""Checks Spark's workers before the first record, and explains their errors.
 
-Takes: a SparkSession, work to be pickled, exceptions of Spark. Gives: nothing, or an error with the next step.
+Takes a SparkSession, work to be pickled, exceptions of Spark; raises or returns errors with the next step.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 _LAST = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Warning)): (.*)", re.DOTALL)
 
 
-# Applications of Spark whose workers were looked at. Of one that comes later, the first task says
-# what it lacks.
+# Spark applications whose workers were checked. A worker that is added later reports what it lacks in its first task.
 _CHECKED: set[str] = set()
 
 
@@ -52,7 +51,7 @@ def check_workers(spark: SparkSession, package: str = "stoatflow") -> None:
 
 
 def _probe(package: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """Give a function that needs nothing of this package to be unpickled."""
+    """Return a function that can be unpickled without this package."""
 
     def probe(batches: Any) -> Any:
         import importlib
@@ -72,7 +71,7 @@ def _probe(package: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.Rec
             names=["python", "version"],
         )
 
-    # By value: a function of a module is pickled as its name, and the name is what a worker may not know.
+    # By value: a module's function is pickled as its name, which a worker may not have.
     alone = types.FunctionType(
         probe.__code__, {"__builtins__": __builtins__, "__name__": "__main__"}, "probe", None, probe.__closure__
     )
@@ -81,12 +80,12 @@ def _probe(package: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.Rec
 
 
 def check_pickles(nodes: Any) -> None:
-    """Raise `TwinError` for the function that Spark's serializer can't pickle."""
+    """Raise `TwinError` that names the function that Spark's serializer can't pickle."""
     from pyspark import cloudpickle
 
     try:
         cloudpickle.dumps(nodes)  # type: ignore[no-untyped-call]
-    except Exception as error:  # whatever an object of the user raises
+    except Exception as error:  # an object of the user may raise anything
         guilty = next((_shown(node) for node in nodes if not _pickles(node, cloudpickle)), "the topology")
         raise TwinError(
             f"{guilty} can't be pickled for Spark's workers: {error}. A function may not hold on to a lock, a "
@@ -108,7 +107,7 @@ def _shown(node: Any) -> str:
 
 
 def meant(error: BaseException, what: str = "the batch") -> TwinError | SparkUnavailableError:
-    """Give what an exception of a job means, in a sentence; `what` has failed."""
+    """Return what an exception of a job means, as an error; `what` has failed."""
     text = str(error)
     if "ModuleNotFoundError" in text:
         found = re.search(r"ModuleNotFoundError: (No module named '([\w.]+)')", text)

@@ -1,4 +1,4 @@
-"""Kafka's own Java clients for tests, in one JVM that takes commands: a JVM for each call would cost seconds."""
+"""Kafka's own Java clients for tests, in one JVM that takes commands, since a JVM per call would cost seconds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOKENS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallback
 
 
 class RefusedError(Exception):
-    """A client of Kafka failed; the text names the exceptions, the outermost first."""
+    """A Kafka client failed; the text names the exceptions, the outermost first."""
 
 
 class JavaClient:
@@ -35,7 +35,7 @@ class JavaClient:
             f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={','.join(token_endpoints)}",
             "-cp", f"{kafka_jars()}/*", str(_SOURCE),
         ]  # fmt: skip
-        # It ends when its standard input does.
+        # The JVM ends when its standard input closes.
         with (folder / "java-client.log").open("wb") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
@@ -76,7 +76,7 @@ def _escaped(value: str) -> str:
 
 
 def java_properties(client: Mapping[str, str]) -> dict[str, str]:
-    """Properties in librdkafka's names in those of Kafka's Java clients."""
+    """Converts properties from librdkafka's names to those of Kafka's Java clients."""
     found = {key: client[key] for key in ("bootstrap.servers", "security.protocol")}
     if "ssl.ca.location" in client:
         found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": client["ssl.ca.location"]}

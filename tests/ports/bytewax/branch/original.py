@@ -1,4 +1,4 @@
-"""Bytewax's reference of `branch`: a stream is divided in two by a predicate."""
+"""Bytewax's reference of `branch`: a stream is split in two by a predicate."""
 
 import bytewax.operators as op
 from bytewax.dataflow import Dataflow

@@ -1,4 +1,4 @@
-"""A stream is divided in two by a predicate."""
+"""A stream is split in two by a predicate."""
 
 import stoatflow as sf
 

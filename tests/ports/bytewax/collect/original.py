@@ -1,4 +1,4 @@
-"""Bytewax's guide, "Collecting": lists of three, or of what has come within ten seconds."""
+"""Bytewax's guide, "Collecting": lists of three, or of the items that arrived within ten seconds."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Lists of three, or of what has come within ten seconds of the clock."""
+"""Lists of three, or of the records that arrived within ten seconds of wall-clock time."""
 
 import stoatflow as sf
 from stoatflow import PunctuationType, Record, Stores

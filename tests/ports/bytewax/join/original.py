@@ -1,4 +1,4 @@
-"""Bytewax's guide, "Complete Joins": a pair once both sides are there, then the key is forgotten."""
+"""Bytewax's guide, "Complete Joins": a pair once both sides are present, then the state of the key is deleted."""
 
 import bytewax.operators as op
 from bytewax.dataflow import Dataflow

@@ -1,4 +1,4 @@
-"""A pair once both sides are there, then the key is forgotten: no operator does that, a processor does."""
+"""A pair once both sides are present, then the state of the key is deleted. This takes a processor, not an operator."""
 
 import stoatflow as sf
 from stoatflow import Stores

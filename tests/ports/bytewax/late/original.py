@@ -1,4 +1,4 @@
-"""Bytewax's guide, "Windowing": each key has a watermark of its own, and what is behind it is late."""
+"""Bytewax's guide, "Windowing": each key has its own watermark, and events behind it are late."""
 
 from datetime import datetime, timedelta, timezone
 

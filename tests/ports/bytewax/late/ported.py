@@ -1,4 +1,4 @@
-"""What is late, and where it goes: late for a window that is closed, by the time of all keys."""
+"""Which records are late, and where they go: late for a closed window, by the stream time of all keys."""
 
 import stoatflow as sf
 
@@ -15,7 +15,7 @@ HERE = {
         ["bob", {"start": START + 10_000, "values": [5]}],
         ["ann", {"start": START + 20_000, "values": [6]}],
     ],
-    # A dead letter is the record as it was read.
+    # A dead letter holds the record as it was read.
     "late": [
         [None, {"user": "bob", "at": START + 3_000, "value": 3}],
         [None, {"user": "ann", "at": START + 9_000, "value": 7}],

@@ -1,4 +1,4 @@
-"""Bytewax's tutorial "Introducing operators": filter orders, look up a price, add the tax."""
+"""Bytewax's tutorial "Introducing operators": filters orders, looks up a price, adds the tax."""
 
 import bytewax.operators as op
 from bytewax.dataflow import Dataflow

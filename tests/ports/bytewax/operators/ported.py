@@ -1,4 +1,4 @@
-"""Filter orders, look up a price, add the tax."""
+"""Filters orders, looks up a price, adds the tax."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""Bytewax's tutorial "Introducing windowing": what a user did without a pause of five seconds."""
+"""Bytewax's tutorial "Introducing windowing": a user's actions in session windows with a gap of five seconds."""
 
 from datetime import datetime, timedelta, timezone
 

@@ -1,4 +1,4 @@
-"""What a user did without a pause of five seconds."""
+"""A user's actions in session windows with a gap of five seconds."""
 
 import stoatflow as sf
 

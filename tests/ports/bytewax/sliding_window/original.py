@@ -1,4 +1,4 @@
-"""Bytewax's tutorial "Introducing windowing": orders in windows of an hour, one each quarter of an hour."""
+"""Bytewax's tutorial "Introducing windowing": orders in windows of an hour that start every 15 minutes."""
 
 from datetime import datetime, timedelta, timezone
 

@@ -1,4 +1,4 @@
-"""Orders in windows of an hour, one each quarter of an hour. Here such windows are called hopping."""
+"""Orders in windows of an hour that start every 15 minutes. StoatFlow calls such windows hopping."""
 
 import stoatflow as sf
 

@@ -1,4 +1,4 @@
-"""Bytewax's tutorial "Recoverable shopping cart": orders of a user, paid and unpaid, after each event."""
+"""Bytewax's tutorial "Recoverable shopping cart": a user's paid and unpaid orders, after each event."""
 
 import bytewax.operators as op
 from bytewax.dataflow import Dataflow

@@ -1,4 +1,4 @@
-"""Orders of a user, paid and unpaid, after each event."""
+"""A user's paid and unpaid orders, after each event."""
 
 import stoatflow as sf
 

@@ -1,4 +1,4 @@
-"""Bytewax's guide, "Collecting and Windowing Example": what each user did in windows of ten seconds."""
+"""Bytewax's guide, "Collecting and Windowing Example": each user's actions in windows of ten seconds."""
 
 from datetime import datetime, timedelta, timezone
 

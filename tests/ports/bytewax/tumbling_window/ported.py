@@ -1,4 +1,4 @@
-"""What each user did in windows of ten seconds."""
+"""Each user's actions in windows of ten seconds."""
 
 import stoatflow as sf
 
@@ -7,7 +7,7 @@ def topology():
     builder = sf.StreamsBuilder()
     events = builder.stream("events", value=sf.Serdes.json(), timestamp=sf.value["at"])
     windows = events.group_by(sf.value["user"], key=str).windowed_by(
-        # When nothing comes any more, the last windows close by the clock.
+        # When no more records arrive, the last windows are closed by the wall clock.
         sf.TimeWindows("10s", grace="0s", close_when_idle="10s")
     )
     values = windows.emit_strategy(sf.EmitStrategy.on_window_close()).aggregate(

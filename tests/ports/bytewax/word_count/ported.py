@@ -1,4 +1,4 @@
-"""How often each word occurs, so far."""
+"""The number of occurrences of each word so far."""
 
 import re
 

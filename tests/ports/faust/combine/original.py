@@ -1,4 +1,4 @@
-"""Faust's guide, "Combining streams": what comes by two topics, in one loop."""
+"""Faust's guide, "Combining streams": the events of two topics, in one loop."""
 
 import faust
 

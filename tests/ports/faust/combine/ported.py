@@ -1,4 +1,4 @@
-"""What comes by two topics, in one stream."""
+"""The records of two topics, in one stream."""
 
 import stoatflow as sf
 

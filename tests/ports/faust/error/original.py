@@ -1,4 +1,4 @@
-"""Faust's guide, "Acknowledgment": an event whose processing raises is done with, and the agent goes on behind it."""
+"""Faust's guide, "Acknowledgment": an event whose processing raises is acknowledged, and the agent continues."""
 
 
 def define(app):

@@ -1,4 +1,4 @@
-"""A record whose function raises goes to a topic of dead letters, and the rest goes on."""
+"""A record whose function raises goes to a dead letter topic, and processing continues."""
 
 import stoatflow as sf
 

@@ -1,4 +1,4 @@
-"""Faust's guide, "filter()": large orders only, then by account."""
+"""Faust's guide, "filter()": only large orders, then by account."""
 
 import faust
 

@@ -1,4 +1,4 @@
-"""Large orders only, then by account."""
+"""Only large orders, then by account."""
 
 import stoatflow as sf
 

@@ -1,4 +1,4 @@
-"""Faust's example "windowing/hopping": a counter in windows of ten seconds, one each five; of them the newest."""
+"""Faust's example "windowing/hopping": counts in windows of ten seconds that start every five; only the newest."""
 
 import faust
 

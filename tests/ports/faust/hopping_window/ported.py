@@ -1,4 +1,4 @@
-"""A counter in windows of ten seconds, one each five; of those that a record is in, the newest."""
+"""Counts in windows of ten seconds that start every five seconds; only the newest window of each record."""
 
 import stoatflow as sf
 

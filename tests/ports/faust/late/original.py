@@ -1,4 +1,4 @@
-"""Faust's guide, ""Out of Order" Events": a window takes late events for as long as it has not expired."""
+"""Faust's guide, ""Out of Order" Events": a window accepts late events until it has expired."""
 
 import faust
 

@@ -1,4 +1,4 @@
-"""A window takes late records until its grace is over."""
+"""A window accepts late records until its grace period is over."""
 
 import stoatflow as sf
 

@@ -1,4 +1,4 @@
-"""Faust's tutorial "Count page views": views by page, by way of group_by and a table."""
+"""Faust's tutorial "Count page views": views by page, with group_by and a table."""
 
 import faust
 

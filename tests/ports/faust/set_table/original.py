@@ -1,4 +1,4 @@
-"""Faust's example "tableofset": who is where, kept as a set for each place."""
+"""Faust's example "tableofset": the people in each place, kept as a set."""
 
 
 def define(app):

@@ -1,4 +1,4 @@
-"""Who is where, kept as a sorted list for each place."""
+"""The people in each place, kept as a sorted list."""
 
 import stoatflow as sf
 

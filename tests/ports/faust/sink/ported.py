@@ -1,4 +1,4 @@
-"""One function after the other, and a result that goes to two topics."""
+"""One function after the other, and a result that is written to two topics."""
 
 import stoatflow as sf
 

@@ -1,4 +1,4 @@
-"""Faust's guide, "take()": lists of three, or of what has come within two seconds."""
+"""Faust's guide, "take()": lists of three, or of the events that arrived within two seconds."""
 
 
 def define(app):

@@ -1,4 +1,4 @@
-"""Lists of three, or of what has come within two seconds of the clock. They are kept in a store."""
+"""Lists of three, or of the records that arrived within two seconds of wall-clock time. They are kept in a store."""
 
 import stoatflow as sf
 from stoatflow import PunctuationType, Record, Stores

@@ -1,4 +1,4 @@
-"""Faust's reference of `App.topic`: one description of two topics, which one agent reads."""
+"""Faust's reference of `App.topic`: one topic object for two topics, which one agent reads."""
 
 import faust
 

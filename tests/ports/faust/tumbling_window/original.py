@@ -1,4 +1,4 @@
-"""Faust's example "withdrawals": what each user takes out in an hour, by the time of the event."""
+"""Faust's example "withdrawals": each user's withdrawals in an hour, by event time."""
 
 import faust
 

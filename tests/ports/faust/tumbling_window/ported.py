@@ -1,4 +1,4 @@
-"""What each user takes out in an hour."""
+"""Each user's withdrawals in an hour."""
 
 import stoatflow as sf
 
@@ -8,7 +8,7 @@ def topology():
     withdrawals = builder.stream("withdrawals", key=str, value=sf.Serdes.json())
     user_to_total = (
         withdrawals.group_by_key()
-        # A table without expires= takes whatever is late: so long is the grace here.
+        # A table without expires= accepts any late event: hence the long grace period.
         .windowed_by(sf.TimeWindows("1h", grace="1d"))
         .aggregate(sf.sum(sf.value["amount"]), store=sf.Materialized("user_to_total", caching=False))
     )

@@ -1,4 +1,4 @@
-"""Count and mean of ten seconds when the window closes: by the time of the records; when none come, by the clock."""
+"""Count and mean of ten seconds when the window closes: by stream time or, without new records, by the wall clock."""
 
 import stoatflow as sf
 

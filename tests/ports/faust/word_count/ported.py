@@ -1,4 +1,4 @@
-"""How often each word occurs. No topic is between splitting and counting."""
+"""The number of occurrences of each word. There is no topic between splitting and counting."""
 
 import stoatflow as sf
 

@@ -1,4 +1,4 @@
-"""Quix Streams' guide, "Branching": prizes by what a member has spent, each kind to a topic of its own."""
+"""Quix Streams' guide, "Branching": prizes by a member's spending, each kind in its own topic."""
 
 
 def words(prize):

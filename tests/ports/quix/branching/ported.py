@@ -1,4 +1,4 @@
-"""Prizes by what a member has spent, each kind to a topic of its own."""
+"""Prizes by a member's spending, each kind in its own topic."""
 
 import stoatflow as sf
 

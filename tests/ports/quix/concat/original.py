@@ -1,4 +1,4 @@
-"""Quix Streams' guide, "Concatenating": orders of two countries in one currency, and their mean by the hour."""
+"""Quix Streams' guide, "Concatenating": orders of two countries in one currency, and their hourly mean."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Orders of two countries in one currency, and their mean by the hour."""
+"""Orders of two countries in one currency, and their hourly mean."""
 
 import stoatflow as sf
 

@@ -1,4 +1,4 @@
-"""Lists of three, and from when to when they came."""
+"""Lists of three, with the times of their first and last records."""
 
 import stoatflow as sf
 

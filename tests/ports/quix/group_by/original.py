@@ -1,4 +1,4 @@
-"""Quix Streams' guide, "GroupBy": how many of each item are sold, whichever shop sells them."""
+"""Quix Streams' guide, "GroupBy": the number of sales of each item in all shops."""
 
 
 def total(order, state):

@@ -1,4 +1,4 @@
-"""How many of each item are sold, whichever shop sells them."""
+"""The number of sales of each item in all shops."""
 
 import stoatflow as sf
 

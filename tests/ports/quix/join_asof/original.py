@@ -1,4 +1,4 @@
-"""Quix Streams' guide, "Join as-of": a measurement with what was known of the sensor at its time."""
+"""Quix Streams' guide, "Join as-of": a measurement with the sensor's data as of its time."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""A measurement with what was known of the sensor at its time: a join with a versioned table."""
+"""A measurement with the sensor's data as of its time: a join with a versioned table."""
 
 import stoatflow as sf
 

@@ -1,4 +1,4 @@
-"""Quix Streams' guide, "Interval join": measurements with what happened up to five minutes before or after."""
+"""Quix Streams' guide, "Interval join": measurements with the events up to five minutes before or after."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Measurements with what happened up to five minutes before or after: a join of two streams."""
+"""Measurements with the events up to five minutes before or after: a join of two streams."""
 
 import stoatflow as sf
 

@@ -1,4 +1,4 @@
-"""Quix Streams' guide, "Joining strategies": the interval join that gives measurements without an event as well."""
+"""Quix Streams' guide, "Joining strategies": the interval join that also emits measurements without an event."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Measurements with events, and those without one once none can come any more."""
+"""Measurements with events, and measurements without one as soon as no event can match any more."""
 
 import stoatflow as sf
 

@@ -1,4 +1,4 @@
-"""Quix Streams' tutorial "Purchase filtering": members who spent enough, with other columns."""
+"""Quix Streams' tutorial "Purchase filtering": names and emails of members who spent enough."""
 
 TAX = 1.1
 

@@ -1,4 +1,4 @@
-"""Members who spent enough, with other columns."""
+"""Names and emails of members who spent enough."""
 
 import stoatflow as sf
 

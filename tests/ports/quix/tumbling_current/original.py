@@ -1,4 +1,4 @@
-"""Quix Streams' guide, "Multiple Aggregations": several over a tumbling window, given for each message."""
+"""Quix Streams' guide, "Multiple Aggregations": several over a tumbling window, emitted for each message."""
 
 from datetime import timedelta
 

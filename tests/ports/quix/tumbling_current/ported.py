@@ -1,4 +1,4 @@
-"""Several aggregations over a tumbling window, given for each record."""
+"""Several aggregations over a tumbling window, emitted for each record."""
 
 import stoatflow as sf
 

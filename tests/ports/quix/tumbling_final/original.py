@@ -1,4 +1,4 @@
-"""Quix Streams' guide, "Closing strategies": sums of windows that the time of the partition closes."""
+"""Quix Streams' guide, "Closing strategies": sums of windows that are closed by the time of the partition."""
 
 from datetime import timedelta
 

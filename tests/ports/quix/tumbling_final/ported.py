@@ -1,4 +1,4 @@
-"""Sums of windows that the time of the partition closes."""
+"""Sums of windows that are closed by the time of the partition."""
 
 import stoatflow as sf
 

@@ -1,4 +1,4 @@
-"""Quix Streams' guide, "Closing strategies": sums of windows that the time of their key closes, the default."""
+"""Quix Streams' guide, "Closing strategies": sums of windows that are closed by the time of their key (the default)."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The same windows, which here the time of the partition closes."""
+"""The same windows, which in StoatFlow are closed by the time of the partition."""
 
 import stoatflow as sf
 

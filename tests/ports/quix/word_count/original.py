@@ -1,4 +1,4 @@
-"""Quix Streams' tutorial "Word count": how often each word occurs in a review, without the small words."""
+"""Quix Streams' tutorial "Word count": the number of occurrences of each word in a review, without stop words."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""How often each word occurs in a review, without the small words."""
+"""The number of occurrences of each word in a review, without stop words."""
 
 from collections import Counter
 

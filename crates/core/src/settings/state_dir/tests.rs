@@ -50,7 +50,12 @@ fn a_directory_can_be_made_below_one_that_can_be_written() {
     let place = std::env::temp_dir().join("not/yet/there");
     assert!(can_write(&place));
     assert!(!can_write(Path::new("/proc/version/below")));
-    assert!(default_state_dir().is_absolute());
+    assert!(default_state_dir("localhost:9092").is_absolute());
+    assert!(default_state_dir("embedded:").is_absolute());
+    assert_eq!(
+        default_state_dir("embedded:topics"),
+        Path::new("topics/state")
+    );
 }
 
 #[test]

@@ -18,7 +18,7 @@ use stoatflow_core::{
 };
 use stoatflow_operators::Foreign;
 use stoatflow_plan::{
-    Fork, Function, Node, Op, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store, StoreKind,
+    Delivery, Function, Node, Op, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store, StoreKind,
     TimestampExtractor,
 };
 use stoatflow_protocol::Lifecycle;
@@ -52,7 +52,7 @@ pub(super) fn node(id: u32, name: &str, stage: u16, op: Op, children: &[u32]) ->
         stage: StageId(stage),
         op,
         children: children.iter().map(|&c| NodeId(c)).collect(),
-        fork: Fork::Batch,
+        fork: Delivery::Batch,
         foreign: id == 1,
         line: Some("app.py:12".to_owned()),
         idle: None,
@@ -153,7 +153,7 @@ pub(crate) fn plan() -> PhysicalPlan {
         handlers: stoatflow_core::Handlers::default(),
         functions: vec!["app.py:12 split".to_owned()],
         description: "Topologies:\n   Sub-topology: 0\n".to_owned(),
-        guarded: None,
+        with_window_boundary: None,
     }
 }
 

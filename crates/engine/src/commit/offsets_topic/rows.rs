@@ -69,7 +69,7 @@ impl OffsetRows {
                 return Ok(None);
             }
             let mut taken = Ok(());
-            consumer.look(BATCH, STEP, &mut |record| {
+            consumer.poll_borrowed(BATCH, STEP, &mut |record| {
                 if taken.is_ok() {
                     taken = rows.take(record.key.unwrap_or_default(), record.value);
                 }

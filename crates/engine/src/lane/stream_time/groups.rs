@@ -70,7 +70,7 @@ impl Groups {
         let mut wanted: BTreeMap<ClockId, BTreeSet<(NodeId, ClockFilter)>> = BTreeMap::new();
         let mut loose = BTreeSet::new();
         let topologies = sub_topologies(plan);
-        let by_clock = plan.by_clock();
+        let by_clock = plan.clock_driven_nodes();
         for node in &plan.nodes {
             for (clock, filter) in clocks(plan, &node.op) {
                 groups.nodes[usize::from(clock.0)] = Some(node.id);

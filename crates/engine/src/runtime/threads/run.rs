@@ -49,7 +49,7 @@ impl Inner {
         self.readers.begin(&parts.backend, shared);
         self.enter(Lifecycle::Running, clock.now());
         self.log_start(parts.slots.iter().map(|slot| &slot.partition));
-        let foreign = spec.plan.calls_out();
+        let foreign = spec.plan.may_block_on_user_code();
         let EngineParts {
             intake,
             lanes,

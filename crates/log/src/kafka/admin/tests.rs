@@ -107,8 +107,8 @@ fn committed_offsets_are_read_whoever_coordinates(new: New) {
     let bootstrap = cluster.bootstrap_servers();
     let admin = new(&bootstrap);
     for (round, node) in [(1, 1), (2, 2), (3, 3)] {
-        let seat = MockCoordinator::Group("g".into());
-        cluster.coordinator(seat, node).unwrap();
+        let coordinator = MockCoordinator::Group("g".into());
+        cluster.coordinator(coordinator, node).unwrap();
         commit(&bootstrap, round);
         let loading = Native::RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS;
         cluster.request_errors(Api::OffsetFetch, &[loading; 2]);

@@ -357,7 +357,7 @@ impl Consumer for KafkaConsumer {
         })
     }
 
-    fn look(
+    fn poll_borrowed(
         &mut self,
         max: usize,
         timeout: Duration,

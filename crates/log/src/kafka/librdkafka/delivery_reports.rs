@@ -115,7 +115,7 @@ impl Reports {
     }
 
     /// Clears the failure: its transaction was aborted.
-    pub(in crate::kafka) fn forgive(&mut self) {
+    pub(in crate::kafka) fn clear_failure(&mut self) {
         self.first = None;
     }
 

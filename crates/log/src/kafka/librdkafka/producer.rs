@@ -262,33 +262,33 @@ impl Producer for KafkaProducer {
         self.settle();
         self.kept_bytes += records.iter().map(weight).sum::<usize>();
         self.kept.extend(records.drain(..));
-        self.pursue()?;
+        self.send_pending()?;
         // The broker is far away or slow: a busy librdkafka thread is better than one burst at a time.
         while self.kept_bytes > KEPT {
             let handed = self.hand_over();
-            handed.map_err(|error| self.judge(error))?;
+            handed.map_err(|error| self.classify_fencing(error))?;
         }
         Ok(())
     }
 
-    fn pursue(&mut self) -> Result<usize> {
-        let pursued = self.send_kept();
-        pursued.map_err(|error| self.judge(error))
+    fn send_pending(&mut self) -> Result<usize> {
+        let sent = self.send_kept();
+        sent.map_err(|error| self.classify_fencing(error))
     }
 
     fn flush(&mut self, timeout: Duration) -> Result<()> {
         let flushed = self.flush_all(timeout);
-        flushed.map_err(|error| self.judge(error))
+        flushed.map_err(|error| self.classify_fencing(error))
     }
 
     fn offsets(&mut self, group: &str, cut: &[CutEntry], timeout: Duration) -> Result<()> {
         let sent = self.send_offsets(group, cut, timeout);
-        sent.map_err(|error| self.judge(error))
+        sent.map_err(|error| self.classify_fencing(error))
     }
 
     fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
         let outcome = self.end(timeout);
-        outcome.map_err(|error| self.judge(error))
+        outcome.map_err(|error| self.classify_fencing(error))
     }
 
     fn abort(&mut self, timeout: Duration) -> Result<()> {
@@ -320,7 +320,7 @@ impl Producer for KafkaProducer {
         }
     }
 
-    fn note_end(&mut self, topic: &str, partition: Partition, end: Offset) {
+    fn expect_end_offset(&mut self, topic: &str, partition: Partition, end: Offset) {
         match self.targets.iter().position(|t| *t.name == *topic) {
             Some(index) => {
                 let mut reports = self.client.events.reports.lock();

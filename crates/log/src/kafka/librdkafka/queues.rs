@@ -18,48 +18,48 @@ use stoatflow_core::{Error, Result, TopicPartition};
 
 /// Wakes the reader when any of the queues gets a message.
 #[derive(Debug, Default)]
-struct Bell {
-    rung: Mutex<bool>,
+struct WakeUp {
+    notified: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Bell {
-    fn ring(&self) {
-        *self.rung.lock() = true;
+impl WakeUp {
+    fn notify(&self) {
+        *self.notified.lock() = true;
         self.changed.notify_one();
     }
 
     fn wait(&self, timeout: Duration) {
-        let mut rung = self.rung.lock();
-        if !*rung {
-            self.changed.wait_for(&mut rung, timeout);
+        let mut notified = self.notified.lock();
+        if !*notified {
+            self.changed.wait_for(&mut notified, timeout);
         }
     }
 
-    fn silence(&self) {
-        *self.rung.lock() = false;
+    fn clear(&self) {
+        *self.notified.lock() = false;
     }
 }
 
 /// The part of a queue that librdkafka's threads use.
 #[derive(Debug)]
-struct Line {
+struct QueueSignal {
     /// Whether the queue got a message since it was last read.
     got: AtomicBool,
-    bell: Arc<Bell>,
+    wake_up: Arc<WakeUp>,
 }
 
-unsafe extern "C" fn rung(_client: *mut sys::rd_kafka_t, line: *mut c_void) {
-    // SAFETY: the queue's `Line` lives until the callback is removed, in `drop`.
-    let line = unsafe { &*line.cast::<Line>() };
-    line.got.store(true, Release);
-    line.bell.ring();
+unsafe extern "C" fn on_message(_client: *mut sys::rd_kafka_t, signal: *mut c_void) {
+    // SAFETY: the queue's `QueueSignal` lives until the callback is removed, in `drop`.
+    let signal = unsafe { &*signal.cast::<QueueSignal>() };
+    signal.got.store(true, Release);
+    signal.wake_up.notify();
 }
 
 #[derive(Debug)]
 struct Queue {
     native: *mut sys::rd_kafka_queue_t,
-    line: Box<Line>,
+    signal: Box<QueueSignal>,
     /// Whether the last read returned messages. Then there may be more, for which there is no callback.
     more: bool,
 }
@@ -69,24 +69,24 @@ unsafe impl Send for Queue {}
 
 impl Queue {
     /// Takes over a reference.
-    fn new(native: *mut sys::rd_kafka_queue_t, bell: &Arc<Bell>) -> Self {
-        let line = Box::new(Line {
+    fn new(native: *mut sys::rd_kafka_queue_t, wake_up: &Arc<WakeUp>) -> Self {
+        let signal = Box::new(QueueSignal {
             got: AtomicBool::new(false),
-            bell: Arc::clone(bell),
+            wake_up: Arc::clone(wake_up),
         });
-        let known = ptr::from_ref::<Line>(&line).cast_mut().cast();
-        // SAFETY: the queue is alive, and the line lives as long as the callback.
-        unsafe { sys::rd_kafka_queue_cb_event_enable(native, Some(rung), known) };
+        let known = ptr::from_ref::<QueueSignal>(&signal).cast_mut().cast();
+        // SAFETY: the queue is alive, and the signal lives as long as the callback.
+        unsafe { sys::rd_kafka_queue_cb_event_enable(native, Some(on_message), known) };
         Self {
             native,
-            line,
+            signal,
             // It may have got messages before.
             more: true,
         }
     }
 
     fn take(&mut self, max: usize, into: &mut Vec<*mut sys::rd_kafka_message_t>) {
-        self.line.got.store(false, Release);
+        self.signal.got.store(false, Release);
         into.reserve(max);
         // SAFETY: `into` has room for `max` more pointers; the call returns how many it wrote.
         unsafe {
@@ -100,14 +100,14 @@ impl Queue {
     }
 
     fn may_have_some(&self) -> bool {
-        self.more || self.line.got.swap(false, AcqRel)
+        self.more || self.signal.got.swap(false, AcqRel)
     }
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
         // SAFETY: the reference is ours and is released once. The callback is called under the queue's
-        // lock, which removing it takes too: nobody uses the line afterwards.
+        // lock, which removing it takes too: nobody uses the signal afterwards.
         unsafe {
             sys::rd_kafka_queue_cb_event_enable(self.native, None, ptr::null_mut());
             sys::rd_kafka_queue_destroy(self.native);
@@ -118,7 +118,7 @@ impl Drop for Queue {
 /// The queues of a consumer.
 #[derive(Debug)]
 pub(in crate::kafka) struct Queues {
-    bell: Arc<Bell>,
+    wake_up: Arc<WakeUp>,
     /// Messages that belong to no partition; without separate queues, all messages.
     common: Queue,
     /// One per slot, if each partition has its own queue.
@@ -131,15 +131,15 @@ impl Queues {
     /// # Safety
     /// The consumer is alive, and outlives the queues.
     pub unsafe fn new(client: *mut sys::rd_kafka_t) -> Self {
-        let bell = Arc::new(Bell::default());
+        let wake_up = Arc::new(WakeUp::default());
         // SAFETY: the caller's promise.
         let native = unsafe {
             sys::rd_kafka_poll_set_consumer(client);
             sys::rd_kafka_queue_get_consumer(client)
         };
         Self {
-            common: Queue::new(native, &bell),
-            bell,
+            common: Queue::new(native, &wake_up),
+            wake_up,
             slots: Vec::new(),
             turn: 0,
         }
@@ -171,7 +171,7 @@ impl Queues {
             }
             // SAFETY: the queue is alive. Without a forward target it keeps its messages.
             unsafe { sys::rd_kafka_queue_forward(native, ptr::null_mut()) };
-            self.slots.push(Queue::new(native, &self.bell));
+            self.slots.push(Queue::new(native, &self.wake_up));
         }
         Ok(())
     }
@@ -187,7 +187,7 @@ impl Queues {
         /// Smaller shares are not worth the call.
         const LEAST: usize = 64;
         // Before reading: later callbacks must not be lost.
-        self.bell.silence();
+        self.wake_up.clear();
         if self.common.may_have_some() {
             self.common.take(max, into);
         }
@@ -209,6 +209,6 @@ impl Queues {
 
     /// Waits until any of the queues gets a message, wanted or not.
     pub fn wait(&self, timeout: Duration) {
-        self.bell.wait(timeout);
+        self.wake_up.wait(timeout);
     }
 }

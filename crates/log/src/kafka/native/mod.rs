@@ -88,7 +88,7 @@ pub(super) fn reader(
 }
 
 /// Creates a producer outside of transactions, not yet opened, with an open guard of the same id. With
-/// `waits`, `send` returns once the records are acknowledged: for a caller that doesn't call `pursue`.
+/// `waits`, `send` returns once the records are acknowledged: for a caller that doesn't call `send_pending`.
 pub(super) fn plain(
     guard: TransactionalProducer,
     config: &NativeConfig,

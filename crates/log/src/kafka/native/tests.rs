@@ -3,7 +3,7 @@
 mod asking;
 mod broker;
 pub(in crate::kafka::native) mod faults;
-mod plainly;
+mod idempotent;
 mod simulated;
 
 use super::admin::NativeAdmin;
@@ -99,7 +99,7 @@ fn run(seed: u64, transactions_v2: bool, first_epoch: i16) -> i64 {
             }
             writer.send(&mut records).unwrap();
             assert!(records.is_empty());
-            writer.pursue().unwrap();
+            writer.send_pending().unwrap();
         }
         let aborted = dice.roll(5) == 0;
         if aborted && dice.roll(2) == 0 {

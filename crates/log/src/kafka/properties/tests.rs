@@ -63,7 +63,7 @@ fn the_nearer_layer_wins() {
 }
 
 #[test]
-fn who_only_asks_collects_no_figures() {
+fn clients_that_write_nothing_push_no_metrics() {
     let pushes = |properties: &Properties| {
         [
             properties.admin(),
@@ -82,7 +82,7 @@ fn who_only_asks_collects_no_figures() {
 }
 
 #[test]
-fn what_is_fetched_ahead_is_divided_among_partitions() {
+fn prefetch_memory_is_divided_among_partitions() {
     let properties = Properties::new("b:1", &[]).unwrap();
     let ahead = |partitions| {
         let config = properties.divided_consumer("group", partitions);
@@ -125,7 +125,7 @@ fn the_native_client_serves_whom_it_can() {
 }
 
 #[test]
-fn what_only_librdkafka_knows_is_refused_where_the_native_client_must_serve() {
+fn librdkafka_only_properties_are_refused_for_the_native_client() {
     let rows = [
         row(ClientRole::All, "kafka.client", "native"),
         row(ClientRole::All, "debug", "broker"),

@@ -9,7 +9,7 @@ fn refused(text: &str, expires_in_s: f64, extension: (&str, &str)) -> String {
 }
 
 #[test]
-fn what_is_no_token_says_what_to_return() {
+fn the_error_of_a_malformed_token_names_what_to_return() {
     let fine = ("logicalCluster", "lkc-1");
     for text in ["", "Bearer abc", "abc\n", "a\u{1}b", "tökén"] {
         assert!(

@@ -11,7 +11,7 @@ use crate::ops::stateless::{
 };
 use crate::support::schema_ids::SchemaIds;
 use stoatflow_core::{Error, Result};
-use stoatflow_plan::{Fork, Function, Node, Op, SerdeSpec, Sink};
+use stoatflow_plan::{Delivery, Function, Node, Op, SerdeSpec, Sink};
 
 impl Builder<'_> {
     pub(super) fn stateless(&self, node: &Node) -> Built {
@@ -108,7 +108,7 @@ impl Builder<'_> {
                     .map(|function| self.function(function, KeyValue))
                     .collect::<Result<_>>()?,
                 node.children.len() > functions.len(),
-                node.fork == Fork::Record,
+                node.fork == Delivery::Record,
             )),
             Op::Exchange {
                 stage,

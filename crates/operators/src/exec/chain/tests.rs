@@ -6,10 +6,10 @@ use crate::testing::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoatflow_core::{Datum, ErrorKind, SinkId, SourceId, StoreId};
-use stoatflow_plan::{Awaiting, Fork, Function, JoinKind, Op, View};
+use stoatflow_plan::{Awaiting, Delivery, Function, JoinKind, Op, View};
 
-fn sink(id: u16) -> (Op, Vec<u32>, Fork) {
-    (Op::Sink { sink: SinkId(id) }, vec![], Fork::Batch)
+fn sink(id: u16) -> (Op, Vec<u32>, Delivery) {
+    (Op::Sink { sink: SinkId(id) }, vec![], Delivery::Batch)
 }
 
 fn tagged(tag: &'static str) -> Arc<Closure> {
@@ -17,7 +17,7 @@ fn tagged(tag: &'static str) -> Arc<Closure> {
 }
 
 /// A source with two branches that meet in a merge.
-fn diamond(fork: Fork) -> Vec<(Op, Vec<u32>, Fork)> {
+fn diamond(fork: Delivery) -> Vec<(Op, Vec<u32>, Delivery)> {
     let branch = |udf| Op::MapValues {
         function: Function::Udf(udf),
         with_key: false,
@@ -30,9 +30,9 @@ fn diamond(fork: Fork) -> Vec<(Op, Vec<u32>, Fork)> {
             vec![1, 2],
             fork,
         ),
-        (branch(0), vec![3], Fork::Batch),
-        (branch(1), vec![3], Fork::Batch),
-        (Op::Merge, vec![4], Fork::Batch),
+        (branch(0), vec![3], Delivery::Batch),
+        (branch(1), vec![3], Delivery::Batch),
+        (Op::Merge, vec![4], Delivery::Batch),
         sink(0),
     ]
 }
@@ -41,7 +41,7 @@ fn diamond(fork: Fork) -> Vec<(Op, Vec<u32>, Fork)> {
 fn branches_that_meet_see_record_after_record() {
     let (left, right) = (tagged("-l"), tagged("-r"));
     let mut rig = Rig::new(
-        diamond(Fork::Record),
+        diamond(Delivery::Record),
         vec![Arc::clone(&left) as _, Arc::clone(&right) as _],
         false,
     );
@@ -64,7 +64,7 @@ fn branches_that_meet_see_record_after_record() {
 #[test]
 fn waiting_for_an_async_joiner_does_not_keep_the_interpreter_attached() {
     let (left, manual) = (tagged("-l"), ManualAsyncUdf::new());
-    let mut nodes = diamond(Fork::Record);
+    let mut nodes = diamond(Delivery::Record);
     nodes[2].0 = Op::StreamTableJoin {
         kind: JoinKind::Left,
         table: View::Store {
@@ -103,7 +103,7 @@ fn waiting_for_an_async_joiner_does_not_keep_the_interpreter_attached() {
 #[test]
 fn branches_apart_take_whole_batches() {
     let (left, right) = (tagged("-l"), tagged("-r"));
-    let mut nodes = diamond(Fork::Batch);
+    let mut nodes = diamond(Delivery::Batch);
     nodes[2].1 = vec![5];
     nodes.push(sink(2));
     let mut rig = Rig::new(
@@ -135,14 +135,14 @@ fn every_node_counts_what_it_takes() {
                 source: SourceId(0),
             },
             vec![1],
-            Fork::Batch,
+            Delivery::Batch,
         ),
         (
             Op::Filter {
                 function: Function::Udf(0),
             },
             vec![2],
-            Fork::Batch,
+            Delivery::Batch,
         ),
         sink(0),
     ];
@@ -175,7 +175,7 @@ fn a_barrier_releases_parents_before_children() {
                 key: serde("string"),
             },
             vec![1],
-            Fork::Batch,
+            Delivery::Batch,
         ),
         (
             Op::Count {
@@ -184,7 +184,7 @@ fn a_barrier_releases_parents_before_children() {
                 key: serde("string"),
             },
             vec![2],
-            Fork::Batch,
+            Delivery::Batch,
         ),
         sink(1),
     ];
@@ -215,10 +215,10 @@ fn a_barrier_goes_down_forks_too() {
                 key: serde("string"),
             },
             vec![1, 2],
-            Fork::Record,
+            Delivery::Record,
         ),
-        (Op::ToStream, vec![3], Fork::Batch),
-        (Op::Merge, vec![3], Fork::Batch),
+        (Op::ToStream, vec![3], Delivery::Batch),
+        (Op::Merge, vec![3], Delivery::Batch),
         sink(1),
     ];
     let mut rig = Rig::new(nodes, vec![], true);
@@ -236,9 +236,9 @@ fn buffers_are_used_again() {
                 source: SourceId(0),
             },
             vec![1],
-            Fork::Batch,
+            Delivery::Batch,
         ),
-        (Op::Merge, vec![2], Fork::Batch),
+        (Op::Merge, vec![2], Delivery::Batch),
         sink(0),
     ];
     let mut rig = Rig::new(nodes, vec![], false);
@@ -276,7 +276,11 @@ fn a_failed_batch_leaves_nothing_for_the_next_one() {
             Ok(args[0].clone())
         }
     });
-    let mut rig = Rig::new(diamond(Fork::Record), vec![fail_on_2, tagged("-r")], false);
+    let mut rig = Rig::new(
+        diamond(Delivery::Record),
+        vec![fail_on_2, tagged("-r")],
+        false,
+    );
     assert!(
         rig.push(vec![
             record("k", "1", 1),
@@ -303,7 +307,7 @@ fn a_node_of_another_stage_is_no_entry() {
 
 #[test]
 fn children_before_their_parents_are_refused() {
-    let nodes = vec![sink(0), (Op::Merge, vec![0], Fork::Batch)];
+    let nodes = vec![sink(0), (Op::Merge, vec![0], Delivery::Batch)];
     let error = Rig::build(nodes, vec![], false).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Internal);
 }

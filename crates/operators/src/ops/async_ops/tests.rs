@@ -9,7 +9,7 @@ use crate::testing::{Rig, closure, into_sink, raised, record};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoatflow_core::{Datum, Handler, Result, SinkId, SourceId};
-use stoatflow_plan::{Fork, Form, Function, Op};
+use stoatflow_plan::{Delivery, Form, Function, Op};
 
 fn records(all: &[(&str, &str)]) -> Vec<stoatflow_core::Record> {
     let numbered = (1..).zip(all);
@@ -134,11 +134,11 @@ fn no_interpreter_is_held_while_a_branch_waits_for_calls() {
         with_key: false,
     };
     let mut plan = crate::testing::plan(vec![
-        (Op::Source { source }, vec![1, 2], Fork::Record),
-        (calls_op(Form::MapValues, 1, 0), vec![3], Fork::Batch),
-        (branch, vec![3], Fork::Batch),
-        (Op::Merge, vec![4], Fork::Batch),
-        (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch),
+        (Op::Source { source }, vec![1, 2], Delivery::Record),
+        (calls_op(Form::MapValues, 1, 0), vec![3], Delivery::Batch),
+        (branch, vec![3], Delivery::Batch),
+        (Op::Merge, vec![4], Delivery::Batch),
+        (Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch),
     ]);
     plan.stores.push(manual_async_udf::parked(&plan));
     let mut rig = Rig::of_foreign(&plan, &foreign, false).unwrap();

@@ -10,7 +10,7 @@ use crate::support::node_context::NodeContext;
 use crate::support::parked_record::Codec;
 use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Result, StoreId};
-use stoatflow_plan::{Node, Op, Patience, PhysicalPlan};
+use stoatflow_plan::{Node, Op, PhysicalPlan, RetryPolicy};
 
 /// A parked record.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Listing {
     pub store: StoreId,
     name: String,
     codec: Codec,
-    patience: Patience,
+    patience: RetryPolicy,
 }
 
 /// The listing of the offload with this name.

@@ -23,7 +23,7 @@ use crate::{Context, FaultInjection, KeyAssignment, LaneStore};
 use bytes::{BufMut, Bytes, BytesMut};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result, Serde, StoreId, Timestamp};
-use stoatflow_plan::Patience;
+use stoatflow_plan::RetryPolicy;
 use stoatflow_state::{KeyRange, Stored};
 
 /// Routes to the children.
@@ -54,7 +54,7 @@ pub(crate) struct Settings {
     pub joiner: Joiner,
     pub instead_of_timeout: Option<Joiner>,
     pub instead_of_error: Option<Joiner>,
-    pub patience: Patience,
+    pub patience: RetryPolicy,
     pub max_parked: u64,
     pub fault: FaultInjection,
 }

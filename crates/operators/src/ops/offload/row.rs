@@ -12,7 +12,7 @@ use crate::ops::tables::suppress::codec::{Reader, put};
 use crate::support::parked_record::Codec;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use stoatflow_core::Error;
-use stoatflow_plan::Patience;
+use stoatflow_plan::RetryPolicy;
 
 const VERSION: u8 = 2;
 /// This version stored when an answer was due, not when its request was sent.
@@ -44,7 +44,7 @@ pub(super) enum Phase {
 
 impl Phase {
     /// When something is due in this phase, with these settings; `None`: nothing is.
-    pub fn due(&self, patience: &Patience) -> Option<i64> {
+    pub fn due(&self, patience: &RetryPolicy) -> Option<i64> {
         match self {
             Self::Asked { at } => patience.timeout_ms.map(|ms| at.saturating_add(ms)),
             Self::Pausing { due } => Some(*due),

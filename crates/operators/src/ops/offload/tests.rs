@@ -7,9 +7,9 @@ use crate::KeyAssignment;
 use crate::testing::*;
 use std::sync::atomic::Ordering;
 use stoatflow_core::{Handler, Header, Record, SinkId, StoreId, Timestamp};
-use stoatflow_plan::{Fork, Function, Op, Patience};
+use stoatflow_plan::{Delivery, Function, Op, RetryPolicy};
 
-const PATIENCE: Patience = Patience {
+const PATIENCE: RetryPolicy = RetryPolicy {
     timeout_ms: Some(100),
     attempts: 1,
     first_ms: 10,
@@ -19,12 +19,12 @@ const PATIENCE: Patience = Patience {
     retry_errors: true,
 };
 
-const THRICE: Patience = Patience {
+const THRICE: RetryPolicy = RetryPolicy {
     attempts: 3,
     ..PATIENCE
 };
 
-fn offload(patience: Patience) -> Op {
+fn offload(patience: RetryPolicy) -> Op {
     Op::Offload {
         store: StoreId(3),
         key: serde("string"),
@@ -52,17 +52,17 @@ fn rig_of(op: Op, on_error: Option<Handler>) -> Rig {
 /// Records at 0, answers at 1; results go to sink 0, requests to sink 2. Not open yet.
 fn closed(op: Op, on_error: Option<Handler>) -> Rig {
     let nodes = vec![
-        (op, vec![2, 3], Fork::Batch),
+        (op, vec![2, 3], Delivery::Batch),
         (
             Op::OffloadAnswers {
                 store: StoreId(3),
                 of: stoatflow_core::NodeId(0),
             },
             vec![2, 3],
-            Fork::Batch,
+            Delivery::Batch,
         ),
-        (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch),
-        (Op::Sink { sink: SinkId(2) }, vec![], Fork::Batch),
+        (Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch),
+        (Op::Sink { sink: SinkId(2) }, vec![], Delivery::Batch),
     ];
     let mut plan = plan(nodes);
     let parked = stoatflow_plan::Store {
@@ -88,7 +88,7 @@ fn closed(op: Op, on_error: Option<Handler>) -> Rig {
     rig
 }
 
-fn rig(patience: Patience) -> Rig {
+fn rig(patience: RetryPolicy) -> Rig {
     rig_of(offload(patience), None)
 }
 
@@ -142,7 +142,7 @@ impl Rig {
     }
 
     /// A new operator over the same rows.
-    fn restart(&mut self, patience: Patience, assignment: KeyAssignment) {
+    fn restart(&mut self, patience: RetryPolicy, assignment: KeyAssignment) {
         self.assignment = assignment;
         let mut fresh = closed(offload(patience), None);
         // Another run: state in memory is lost.
@@ -368,7 +368,7 @@ fn a_handler_that_wants_it_again_has_another_request_sent() {
 
 #[test]
 fn a_record_for_which_no_other_request_can_be_made_leaves_in_its_turn() {
-    let mut op = offload(Patience {
+    let mut op = offload(RetryPolicy {
         timeout_ms: None,
         first_ms: 0,
         ..THRICE

@@ -84,7 +84,7 @@ impl ProcessorEnv {
             node_context,
             clock,
             time,
-            ticks: plan.by_clock().get(node.id.0 as usize) == Some(&true),
+            ticks: plan.clock_driven_nodes().get(node.id.0 as usize) == Some(&true),
         })
     }
 

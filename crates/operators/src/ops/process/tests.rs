@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use stoatflow_core::{
     ClockId, Datum, ProcessorId, Record, Result, SinkId, StageId, StoreId, Task, Timestamp,
 };
-use stoatflow_plan::{Fork, Op};
+use stoatflow_plan::{Delivery, Op};
 use stoatflow_state::Stored;
 
 /// The processor's function for a record.
@@ -89,11 +89,11 @@ fn processor(id: u32, stores: &[u16]) -> Op {
     }
 }
 
-fn sink(id: u16) -> (Op, Vec<u32>, Fork) {
-    (Op::Sink { sink: SinkId(id) }, vec![], Fork::Batch)
+fn sink(id: u16) -> (Op, Vec<u32>, Delivery) {
+    (Op::Sink { sink: SinkId(id) }, vec![], Delivery::Batch)
 }
 
-fn rig(nodes: Vec<(Op, Vec<u32>, Fork)>, bodies: &[(Body, bool)]) -> Rig {
+fn rig(nodes: Vec<(Op, Vec<u32>, Delivery)>, bodies: &[(Body, bool)]) -> Rig {
     let shape = plan(nodes.clone());
     // The other nodes need no processors: the rig's own chain is made only of them, and then replaced.
     let plain = vec![sink(0)];
@@ -142,7 +142,7 @@ fn a_processor_forwards_to_all_children_or_to_one() {
         }
     }
     let nodes = vec![
-        (processor(0, &[]), vec![1, 2], Fork::Batch),
+        (processor(0, &[]), vec![1, 2], Delivery::Batch),
         sink(0),
         sink(0),
     ];
@@ -159,8 +159,8 @@ fn a_processor_forwards_to_all_children_or_to_one() {
 #[test]
 fn a_node_below_sees_what_a_shared_store_held_at_its_record() {
     let nodes = vec![
-        (processor(0, &[0]), vec![1], Fork::Batch),
-        (processor(1, &[0]), vec![2], Fork::Batch),
+        (processor(0, &[0]), vec![1], Delivery::Batch),
+        (processor(1, &[0]), vec![2], Delivery::Batch),
         sink(0),
     ];
     let mut rig = rig(nodes, &[(keep, false), (look, false)]);
@@ -178,7 +178,7 @@ fn an_error_has_the_record_the_node_and_the_processor() {
         pass(record, host)
     }
     let mut rig = rig(
-        vec![(processor(0, &[]), vec![1], Fork::Batch), sink(0)],
+        vec![(processor(0, &[]), vec![1], Delivery::Batch), sink(0)],
         &[(fail, false)],
     );
     let error = rig
@@ -196,7 +196,7 @@ fn a_child_that_is_not_there_is_an_error_that_names_those_that_are() {
         host.forward(record.clone(), Some("nowhere"))
     }
     let mut rig = rig(
-        vec![(processor(0, &[]), vec![1], Fork::Batch), sink(0)],
+        vec![(processor(0, &[]), vec![1], Delivery::Batch), sink(0)],
         &[(wrong, false)],
     );
     let error = rig.push(vec![record("a", "x", 1)]).unwrap_err().to_string();
@@ -216,9 +216,9 @@ fn the_store_of_a_table_may_only_be_read() {
                 old: false,
             },
             vec![],
-            Fork::Batch,
+            Delivery::Batch,
         ),
-        (processor(0, &[0]), vec![2], Fork::Batch),
+        (processor(0, &[0]), vec![2], Delivery::Batch),
         sink(0),
     ];
     let mut rig = rig(nodes, &[(keep, false)]);
@@ -229,7 +229,7 @@ fn the_store_of_a_table_may_only_be_read() {
 #[test]
 fn a_punctuation_sees_the_store_and_fires_once_for_its_time() {
     let mut rig = rig(
-        vec![(processor(0, &[0]), vec![1], Fork::Batch), sink(0)],
+        vec![(processor(0, &[0]), vec![1], Delivery::Batch), sink(0)],
         &[(keep, true)],
     );
     rig.open();

@@ -10,7 +10,7 @@ use stoatflow_core::{
     Calling, Datum, Error, ErrorKind, Failing, Handler, Header, Record, Result, Retrying, SinkId,
     StoreId,
 };
-use stoatflow_plan::{Fork, Function, Op, PhysicalPlan};
+use stoatflow_plan::{Delivery, Function, Op, PhysicalPlan};
 
 const UDF: Function = Function::Udf(0);
 
@@ -211,7 +211,7 @@ fn a_failed_step_leaves_its_key_as_it_was() {
 
 #[test]
 fn a_split_leaves_out_what_its_predicate_fails_for() {
-    for fork in [Fork::Batch, Fork::Record] {
+    for fork in [Delivery::Batch, Delivery::Record] {
         let nodes = vec![
             (
                 Op::Split {
@@ -220,9 +220,9 @@ fn a_split_leaves_out_what_its_predicate_fails_for() {
                 vec![1, 2, 3],
                 fork,
             ),
-            (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch),
-            (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch),
-            (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch),
+            (Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch),
+            (Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch),
+            (Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch),
         ];
         let first = closure(|args: &[&Datum]| {
             picky(args)?;
@@ -283,7 +283,7 @@ fn both_values_of_an_update_belong_together() {
 #[test]
 fn errors_of_a_sink_go_to_the_production_handler() {
     // Sink 1 writes numbers.
-    let nodes = vec![(Op::Sink { sink: SinkId(1) }, vec![], Fork::Batch)];
+    let nodes = vec![(Op::Sink { sink: SinkId(1) }, vec![], Delivery::Batch)];
     let mut rig = Rig::changed(nodes, vec![], |plan| {
         plan.handlers.processing = Some(Handler::Fail);
         plan.handlers.production = Some(dlq());
@@ -298,7 +298,7 @@ fn errors_of_a_sink_go_to_the_production_handler() {
 
 #[test]
 fn a_sink_leaves_out_what_its_functions_fail_for() {
-    let nodes = vec![(Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch)];
+    let nodes = vec![(Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch)];
     let choose = closure(|args: &[&Datum]| picky(args).map(|()| text("there")));
     let part = closure(|args: &[&Datum]| match word(args[2]).as_str() {
         "odd" => Err(raised()),

@@ -26,7 +26,7 @@ fn what_goes_by_stream_time_gets_its_records_through_exchanges() {
     ];
     for nodes in timed {
         let plan = compiled(&json!(nodes));
-        let plan = plan.guarded.as_deref().unwrap_or(&plan);
+        let plan = plan.with_window_boundary.as_deref().unwrap_or(&plan);
         sound(plan);
         let of_versions = |node: &crate::Node| match node.op {
             Op::TableSource { store, .. } => plan.stores[usize::from(store.0)].clock,
@@ -52,23 +52,23 @@ fn what_goes_by_stream_time_gets_its_records_through_exchanges() {
 fn windows_of_a_whole_source_stand_behind_it() {
     let windowed = |from: u32| json!({"op": "windowed_by", "from": from, "window": {"type": "tumbling", "size_ms": 10, "grace_ms": 0}});
     let grouped = |from: u32| json!({"op": "group_by_key", "from": from});
-    let straight = |nodes: Value| {
+    let source_fed = |nodes: Value| {
         let plan = compiled(&nodes);
         sound(&plan);
         let window = plan.nodes.iter();
         let mut window = window.filter(|n| matches!(n.op, Op::WindowAggregate { .. }));
         let stage = window.next().expect("a window").stage;
-        assert_eq!(stage == StageId(0), plan.guarded.is_some());
+        assert_eq!(stage == StageId(0), plan.with_window_boundary.is_some());
         stage == StageId(0)
     };
-    assert!(straight(json!([
+    assert!(source_fed(json!([
         stream(),
         grouped(0),
         windowed(1),
         count(2, "c")
     ])));
     let close = json!({"op": "emit_strategy", "from": 2, "strategy": "on_window_close"});
-    assert!(!straight(json!([
+    assert!(!source_fed(json!([
         stream(),
         grouped(0),
         windowed(1),
@@ -76,7 +76,7 @@ fn windows_of_a_whole_source_stand_behind_it() {
         count(3, "c")
     ])));
     let filter = json!({"op": "filter", "from": 0, "function": udf()});
-    assert!(!straight(json!([
+    assert!(!source_fed(json!([
         stream(),
         filter,
         grouped(1),
@@ -84,7 +84,7 @@ fn windows_of_a_whole_source_stand_behind_it() {
         count(3, "c")
     ])));
     let again = json!({"op": "stream", "pattern": "in.*", "key": "string", "value": "string"});
-    assert!(!straight(json!([
+    assert!(!source_fed(json!([
         stream(),
         grouped(0),
         windowed(1),
@@ -110,7 +110,7 @@ fn handlers_that_leave_records_out_get_the_guarded_plan() {
         deserialization: Some(stoatflow_core::Handler::Continue),
         ..none
     };
-    let guarded = plan.for_handlers(&lenient);
-    assert_eq!(guarded.stages.len(), 2);
-    assert!(guarded.guarded.is_none());
+    let with_window_boundary = plan.for_handlers(&lenient);
+    assert_eq!(with_window_boundary.stages.len(), 2);
+    assert!(with_window_boundary.with_window_boundary.is_none());
 }

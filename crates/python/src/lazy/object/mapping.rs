@@ -1,4 +1,4 @@
-//! What Python sees of a `JsonObject`: the methods of a dict, without those that change one.
+//! The Python methods of `JsonObject`: those of a dict that don't change it.
 
 use super::{JsonObject, Kind};
 use crate::errors::to_py_err;
@@ -16,7 +16,7 @@ use stoatflow_core::Error;
 use stoatflow_formats::near;
 
 impl JsonObject {
-    /// As of a dict, with the name that may have been meant.
+    /// The `KeyError` of a dict, with a note about a similar name.
     #[cold]
     fn no_such(&self, key: &Bound<'_, PyAny>) -> PyErr {
         let error = PyKeyError::new_err((key.clone().unbind(),));
@@ -26,7 +26,7 @@ impl JsonObject {
             let names: Vec<String> = names.filter_map(|name| name.extract().ok()).collect();
             let near = near(&key.extract::<String>()?, names.iter().map(String::as_str));
             if near.starts_with("did you mean") {
-                // Python 3.10 has no notes.
+                // Python 3.10 has no `add_note`; failing is fine.
                 error
                     .value(py)
                     .call_method1(intern!(py, "add_note"), (near,))?;
@@ -38,7 +38,7 @@ impl JsonObject {
     }
 }
 
-/// What changes a dict, and a view has not.
+/// Methods that change a dict, which a view lacks.
 const CHANGES: [&str; 5] = ["clear", "pop", "popitem", "setdefault", "update"];
 
 fn unchangeable() -> PyErr {
@@ -48,7 +48,7 @@ fn unchangeable() -> PyErr {
     )
 }
 
-/// A copy of what a dict can be merged with: dicts, views, other mappings.
+/// Copies an operand of `|` into a dict: dicts, views and other mappings.
 fn side<'py>(other: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>> {
     let py = other.py();
     if let Ok(dict) = other.cast::<PyDict>() {
@@ -65,7 +65,7 @@ fn side<'py>(other: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>> 
     Ok(Some(copy))
 }
 
-/// One dict of two; either may be missing.
+/// Merges two dicts; either may be missing.
 fn both<'py>(
     first: Option<Bound<'py, PyDict>>,
     second: Option<&Bound<'py, PyDict>>,
@@ -106,7 +106,7 @@ impl JsonObject {
         }
     }
 
-    /// Plain dicts and lists of all of it.
+    /// Converts the whole object to plain dicts and lists.
     ///
     /// >>> sf.JsonObject.parse('{"total": 30}').to_dict()
     /// {'total': 30}
@@ -117,7 +117,7 @@ impl JsonObject {
             Kind::Over { .. } => {}
         }
         let plain = PyDict::new(py);
-        // A function may have kept the dict that this one is a view of.
+        // Iterates safely: a function may still hold the dict that this view wraps, and change it.
         for (name, value) in steady(self.all(py)?)? {
             plain.set_item(name, to_python(&value)?)?;
         }
@@ -162,7 +162,7 @@ impl JsonObject {
         self.copy(py)?.call_method0(intern!(py, "items"))
     }
 
-    /// A dict of its members; what is nested stays a view.
+    /// A dict of the members; nested objects and arrays stay views.
     ///
     /// >>> order = sf.JsonObject.parse('{"total": 30}')
     /// >>> mine = order.copy()
@@ -339,12 +339,12 @@ impl JsonObject {
         if !matches!(self.kind, Kind::Over { .. }) {
             return Ok(self.to_dict(py)?.into_any());
         }
-        // What a function put in is anything, and knows itself how it is copied.
+        // Objects that a function put in have their own way of being copied.
         let deepcopy = py.import("copy")?.getattr("deepcopy")?;
         deepcopy.call1((self.copy(py)?, memo))
     }
 
-    /// Pickled, it becomes a dict: another process may have no StoatFlow.
+    /// Pickles as a dict: the process that reads it may not have StoatFlow.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let plain = PyTuple::new(py, [self.to_dict(py)?])?;
         PyTuple::new(py, [py.get_type::<PyDict>().into_any(), plain.into_any()])
@@ -352,7 +352,7 @@ impl JsonObject {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
         match &self.kind {
-            // Text and its parts hold no object that could refer to them.
+            // Text and views of its parts hold no object that could refer back to them.
             Kind::Text(_) => {}
             Kind::Open(_) => visit.call(self.all.get())?,
             Kind::Over { front, changes, .. } => {

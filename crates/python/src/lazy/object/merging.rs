@@ -1,8 +1,8 @@
-//! What `front | base | changes` is written as.
+//! Writes the merge `front | base | changes`.
 //!
-//! Takes the three sides; gives JSON text, or members for a format with a schema, in the order that a dict of
-//! them would have. Members of a base with a schema that no other side names go on as they came. Never
-//! decodes them.
+//! Takes the three operands; returns JSON text, or members for a format with a schema, in the order of
+//! the merged dict. Members of a base with a schema that neither other operand has are copied without
+//! being decoded.
 
 use super::text::ObjectText;
 use super::writing::{self, Side};
@@ -13,13 +13,13 @@ use pyo3::types::PyDict;
 use stoatflow_core::serde::write_json;
 use stoatflow_core::{Datum, Error, Fields, Result, Text};
 
-/// What others are merged with.
+/// The operand in the middle of a merge.
 pub enum Base<'a> {
     Text(&'a ObjectText),
     Open(&'a OpenValue),
 }
 
-/// The sides, each of which may be missing.
+/// The operands, each of which may be missing.
 #[derive(Default)]
 pub struct Sides<'a> {
     pub front: Option<&'a Py<PyDict>>,
@@ -27,7 +27,7 @@ pub struct Sides<'a> {
     pub changes: Option<&'a Py<PyDict>>,
 }
 
-/// A member.
+/// A member of the merge: given as a Python object, or kept from the base.
 enum Member<'py> {
     Given(Bound<'py, PyAny>),
     Kept(Datum),
@@ -61,7 +61,7 @@ impl Sides<'_> {
         Ok(())
     }
 
-    /// An object for a format with a schema; members of a text are not among its own.
+    /// An object for a format with a schema. Never called with a text as base.
     pub fn datum(&self, py: Python<'_>, depth: usize) -> Result<Datum> {
         let mut members = Vec::new();
         if let (None, Some(Base::Open(source))) = (self.front, &self.base) {
@@ -108,7 +108,7 @@ impl Sides<'_> {
             }
             match changes.place(name.as_bytes()) {
                 None => put(name.clone(), Member::Kept(value.clone()))?,
-                // An entry of a map that was there twice is changed once.
+                // If a map has an entry twice, the change replaces the first and drops the second.
                 Some(_) => {
                     if let Some(change) = changes.take(name.as_str()) {
                         put(name.clone(), Member::Given(change))?;

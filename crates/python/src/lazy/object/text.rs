@@ -1,6 +1,6 @@
-//! Where members of a text are.
+//! Finds the members of an object's text.
 //!
-//! Takes the text of an object, of which it is known that it is one; gives places, and what stands there.
+//! Takes text known to be a JSON object; returns the spans of its members, and their values.
 
 use crate::lazy::parts::Parts;
 use crate::lazy::scan::{Member, Scanner};
@@ -14,7 +14,7 @@ use stoatflow_core::Bytes;
 
 pub struct ObjectText {
     pub bytes: Bytes,
-    /// Is it a whole key or value, and no part of one?
+    /// Whether this is a whole key or value, not a part of one.
     pub whole: bool,
     pub members: OnceLock<Vec<Member>>,
     pub parts: Parts,
@@ -25,7 +25,7 @@ impl ObjectText {
     pub fn members(&self) -> &[Member] {
         self.members.get_or_init(|| {
             let mut members = Vec::with_capacity(8);
-            // The text is a part of one that was checked.
+            // Part of a validated text, so it can't fail.
             if let Ok(mut scanner) = Scanner::of(&self.bytes) {
                 let _checked = scanner.object(0, |member| members.push(member));
             }
@@ -33,7 +33,7 @@ impl ObjectText {
         })
     }
 
-    /// The last one of this name: that is the one which counts.
+    /// The last member of this name; it overrides earlier ones.
     pub fn find(&self, name: &[u8]) -> Option<(usize, Member)> {
         let has_slash = name.contains(&b'\\');
         let is_it = |member: &Member| {
@@ -74,7 +74,7 @@ impl ObjectText {
         Ok(all)
     }
 
-    /// How many names there are; `None`: one may be there twice.
+    /// The number of members; `None` if a name may occur twice.
     pub fn count(&self) -> Option<usize> {
         let members = self.members();
         if members.iter().any(|member| member.escaped) {

@@ -1,7 +1,7 @@
-//! Text of `front | base | changes`.
+//! JSON text of `front | base | changes`.
 //!
-//! Takes the three sides; gives what the dict of them would be written as, in its order. Members of the base
-//! that no other side names are copied as they came, neighbours at once. Never decodes them.
+//! Takes the three operands; returns the JSON text of the merged dict, in its order. Members of the base
+//! that neither other operand has are copied as text, adjacent ones at once. They are never decoded.
 
 use super::text::ObjectText;
 use crate::convert::json;
@@ -14,17 +14,17 @@ use std::collections::HashMap;
 use std::ops::Range;
 use stoatflow_core::{Error, Result};
 
-/// Up to so many names are looked through, more are indexed.
+/// Up to this many names are searched linearly; more are indexed.
 const FEW: usize = 16;
 
-/// The sides, each of which may be missing.
+/// The operands, each of which may be missing.
 type Sides<'a> = (
     Option<&'a Py<PyDict>>,
     Option<&'a ObjectText>,
     Option<&'a Py<PyDict>>,
 );
 
-/// Writes them.
+/// Writes the merge of the operands.
 pub fn write(
     py: Python<'_>,
     (front, base, changes): Sides<'_>,
@@ -66,10 +66,10 @@ pub struct ChangedMember<'py> {
     pub written: bool,
 }
 
-/// A side that is a dict.
+/// An operand that is a dict.
 pub struct Side<'py> {
     pub entries: Vec<ChangedMember<'py>>,
-    /// Where each name is, if they are many.
+    /// The index of each name, if there are many.
     places: Option<HashMap<String, usize>>,
 }
 
@@ -103,7 +103,7 @@ impl<'py> Side<'py> {
         Ok(Self { entries, places })
     }
 
-    /// The value of this name, once.
+    /// The value of a name; `None` if there is none or it was taken before.
     pub fn take(&mut self, name: &str) -> Option<Bound<'py, PyAny>> {
         let at = self.place(name.as_bytes())?;
         let entry = &mut self.entries[at];
@@ -121,7 +121,7 @@ impl<'py> Side<'py> {
     }
 }
 
-/// Sides on their way to text.
+/// A merge that is being written.
 struct Writing<'py, 'o> {
     out: &'o mut Vec<u8>,
     depth: usize,
@@ -148,7 +148,7 @@ impl Writing<'_, '_> {
         json::write_into(value, self.out, self.depth)
     }
 
-    /// Is there a change of this name? Then it is written by now.
+    /// Writes the change of this name unless it was written before; returns whether there is one.
     fn change(&mut self, name: &[u8]) -> Result<bool> {
         let Some(at) = self.changes.place(name) else {
             return Ok(false);
@@ -161,7 +161,7 @@ impl Writing<'_, '_> {
         Ok(true)
     }
 
-    /// The changes that stand in no other side's place.
+    /// Writes the changes whose names neither other operand has.
     fn rest(&mut self) -> Result<()> {
         for entry in std::mem::take(&mut self.changes.entries) {
             if !entry.written {
@@ -182,7 +182,7 @@ impl Writing<'_, '_> {
             };
             let changed = self.changes.place(&name).is_some();
             if !changed && front.place(&name).is_none() {
-                // From the quote before the name on.
+                // Starts at the quote before the name.
                 let from = run.map_or(member.name.from as usize - 1, |run| run.start);
                 run = Some(from..member.value.to as usize);
                 continue;

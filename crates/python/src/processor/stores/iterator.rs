@@ -1,11 +1,11 @@
-//! What reads over many entries give.
+//! Iterators over the entries of a store.
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::collections::VecDeque;
 
-/// Entries, in their order. Also a context manager, as iterators of Kafka Streams must be closed;
-/// here nothing is held open.
+/// Entries of a store, in order. Also a context manager, because Kafka Streams' iterators must be
+/// closed; this one holds nothing open.
 ///
 /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
 /// ...     totals = context.state_store("totals")
@@ -37,7 +37,7 @@ impl StoreIterator {
         self.rest.lock().pop_front()
     }
 
-    /// The next entry, without taking it; `None` at the end.
+    /// The next entry, without consuming it; `None` at the end.
     fn peek(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.rest.lock().front().map(|entry| entry.clone_ref(py))
     }
@@ -46,7 +46,7 @@ impl StoreIterator {
         self.rest.lock().len()
     }
 
-    /// Forgets the rest.
+    /// Drops the remaining entries.
     fn close(&self) {
         let rest = std::mem::take(&mut *self.rest.lock());
         drop(rest);

@@ -12,7 +12,7 @@ use pyo3::types::{PyMapping, PyType};
 use stoatflow_core::{Datum, Error};
 use stoatflow_state::Stored;
 
-/// A value per key.
+/// A key-value store.
 ///
 /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
 /// ...     totals = context.state_store("totals")
@@ -25,7 +25,7 @@ pub struct KeyValueStore {
     pub handle: Handle,
 }
 
-/// A value and its time per key.
+/// A key-value store with a timestamp for each value.
 ///
 /// >>> store = sf.Stores.in_memory_timestamped_key_value("totals", key=str, value=int)
 /// >>> with MockProcessorContext(store) as context:
@@ -49,7 +49,7 @@ impl KeyValueStore {
             .with(|host, moment, at| host.put(at, &key, stored(value, time.unwrap_or(moment.time))))
     }
 
-    /// Locks the key for a step that other lanes must not come between.
+    /// Locks the key, so that other lanes can't write it in between.
     fn hold(
         &self,
         key: &Bound<'_, PyAny>,
@@ -66,7 +66,8 @@ impl KeyValueStore {
         scope.hold_key(key.py(), lock, (name, method), key)
     }
 
-    /// Writes what `new` makes of the key's value, in one step for all lanes; gives it.
+    /// Writes the value that `new` computes from the key's current one, atomically across lanes; returns
+    /// the new value.
     fn change<'py>(
         &self,
         method: &'static str,
@@ -165,7 +166,7 @@ impl KeyValueStore {
         }
     }
 
-    /// Writes a value; `None` deletes.
+    /// Writes a value; `None` deletes the key.
     ///
     /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
     /// ...     totals = context.state_store("totals")
@@ -178,7 +179,7 @@ impl KeyValueStore {
         self.write(key, value)
     }
 
-    /// Writes a value unless the key has one; gives the one it has.
+    /// Writes a value unless the key has one; returns the value that was there before.
     ///
     /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
     /// ...     totals = context.state_store("totals")
@@ -199,8 +200,8 @@ impl KeyValueStore {
         found.map(|found| self.handle.shown(py, &found)).transpose()
     }
 
-    /// Writes what `function(key, value)` gives for the value that the key has (`None`: it has
-    /// none), in one step for all lanes; gives the new value.
+    /// Writes `function(key, value)`, where `value` is the current value or `None`, atomically across
+    /// lanes. Returns the new value.
     ///
     /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
     /// ...     totals = context.state_store("totals")
@@ -218,7 +219,7 @@ impl KeyValueStore {
         })
     }
 
-    /// Writes what `function(key)` gives, if the key has no value; gives the value that it has then.
+    /// Writes `function(key)` if the key has no value. Returns the current or new value.
     ///
     /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
     /// ...     totals = context.state_store("totals")
@@ -234,13 +235,13 @@ impl KeyValueStore {
             return self.handle.shown(key.py(), &found).map(Some);
         }
         self.change("compute_if_absent()", key, |found| match found {
-            // Another lane was faster.
+            // Another lane wrote it in the meantime.
             Some(found) => Ok(found),
             None => function.call1((key,)),
         })
     }
 
-    /// Writes what `function(key, value)` gives, if the key has a value; gives the new one.
+    /// Writes `function(key, value)` if the key has a value. Returns the new value.
     ///
     /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
     /// ...     totals = context.state_store("totals")
@@ -259,8 +260,8 @@ impl KeyValueStore {
         })
     }
 
-    /// Writes `operand` if the key has no value, otherwise what `function(value, operand)` gives;
-    /// gives the new value.
+    /// Writes `operand` if the key has no value, otherwise `function(value, operand)`. Returns the new
+    /// value.
     ///
     /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
     /// ...     totals = context.state_store("totals")
@@ -279,7 +280,7 @@ impl KeyValueStore {
         })
     }
 
-    /// Writes many: a mapping, or pairs.
+    /// Writes many values, from a mapping or from pairs.
     ///
     /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
     /// ...     totals = context.state_store("totals")
@@ -299,7 +300,7 @@ impl KeyValueStore {
         Ok(())
     }
 
-    /// Deletes a key; gives the value it had.
+    /// Deletes a key; returns the value it had.
     ///
     /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
     /// ...     totals = context.state_store("totals")
@@ -337,7 +338,7 @@ impl KeyValueStore {
         self.scan(py, lo, hi, reverse)
     }
 
-    /// As `range`, the last key first.
+    /// Like `range`, in descending order.
     ///
     /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
     /// ...     totals = context.state_store("totals")
@@ -366,7 +367,7 @@ impl KeyValueStore {
         self.scan(py, None, None, reverse)
     }
 
-    /// All entries, the last key first.
+    /// All entries, in descending order of the keys' bytes.
     ///
     /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
     /// ...     totals = context.state_store("totals")
@@ -377,7 +378,7 @@ impl KeyValueStore {
         self.scan(py, None, None, true)
     }
 
-    /// Entries whose key's bytes begin with those of `prefix` (a key, or bytes as they are).
+    /// Entries whose key bytes begin with those of `prefix` (a key, or raw bytes).
     ///
     /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
     /// ...     totals = context.state_store("totals")
@@ -390,7 +391,7 @@ impl KeyValueStore {
         self.pairs(py, found)
     }
 
-    /// About how many keys there are; those of the current transaction may be missing.
+    /// The approximate number of keys; new keys of the current transaction may be missing.
     ///
     /// >>> with MockProcessorContext(sf.Stores.in_memory_key_value("totals", key=str, value=int)) as context:
     /// ...     totals = context.state_store("totals")

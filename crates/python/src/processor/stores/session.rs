@@ -74,7 +74,7 @@ impl SessionStore {
         &self.handle.name
     }
 
-    /// Writes a session, named by `Windowed(key, Window(start, end))`; `None` removes it.
+    /// Writes a session, identified by `Windowed(key, Window(start, end))`; `None` removes it.
     ///
     /// >>> store = sf.Stores.in_memory_session("visits", "1h", key=str, value=int)
     /// >>> with MockProcessorContext(store) as context:
@@ -122,8 +122,8 @@ impl SessionStore {
         found.map(|value| to_py(py, &value)).transpose()
     }
 
-    /// `(Windowed, value)` of the sessions (of a key, or of all) that end at `earliest_end` or
-    /// later and start at `latest_start` or earlier.
+    /// `(Windowed, value)` of the sessions (of one key, or of all) that end at `earliest_end` or later
+    /// and start at `latest_start` or earlier.
     ///
     /// >>> store = sf.Stores.in_memory_session("visits", "1h", key=str, value=int)
     /// >>> with MockProcessorContext(store) as context:
@@ -148,7 +148,7 @@ impl SessionStore {
         self.find(py, keys, times, reverse)
     }
 
-    /// `(Windowed, value)` of all sessions of a key, or of the keys between two, both included.
+    /// `(Windowed, value)` of all sessions of a key, or of a range of keys with both bounds included.
     ///
     /// >>> store = sf.Stores.in_memory_session("visits", "1h", key=str, value=int)
     /// >>> with MockProcessorContext(store) as context:

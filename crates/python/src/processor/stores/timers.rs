@@ -47,7 +47,7 @@ fn domain_of(name: &str) -> PyResult<TimerDomain> {
     })
 }
 
-/// The key that was given, or that of what is processed now.
+/// The given key, or else the key of the current record.
 fn key_or_current(key: Option<Datum>, moment: &Moment, method: &str) -> Result<Datum> {
     key.or_else(|| moment.current.as_ref().map(|c| c.record.key.clone()))
         .ok_or_else(|| {
@@ -88,7 +88,7 @@ impl TimerStore {
         &self.handle.name
     }
 
-    /// Has `on_timer` called for a key at a time.
+    /// Registers a timer: `on_timer` is called for the key at that time.
     ///
     /// >>> context = MockProcessorContext(sf.Stores.timers("reminders", key=str))
     /// >>> context.state_store("reminders").register(5000, key="ann")
@@ -110,7 +110,7 @@ impl TimerStore {
         )
     }
 
-    /// Forgets a timer, if it is there.
+    /// Cancels a timer, if it is registered.
     ///
     /// >>> context = MockProcessorContext(sf.Stores.timers("reminders", key=str))
     /// >>> reminders = context.state_store("reminders")
@@ -130,7 +130,7 @@ impl TimerStore {
         })
     }
 
-    /// The timers of a key, those of event time first, by time.
+    /// The timers of a key: those of event time first, each kind sorted by time.
     ///
     /// >>> context = MockProcessorContext(sf.Stores.timers("reminders", key=str))
     /// >>> reminders = context.state_store("reminders")

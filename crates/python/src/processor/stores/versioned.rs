@@ -9,7 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 use stoatflow_operators::Version;
 
-/// Values of a key by the time since when they hold.
+/// Versions of values per key, each valid from its timestamp on.
 ///
 /// >>> store = sf.Stores.in_memory_versioned("prices", "1h", key=str, value=int)
 /// >>> with MockProcessorContext(store) as context:
@@ -25,7 +25,7 @@ pub struct VersionedKeyValueStore {
 
 static VERSION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-/// `VersionedRecord(value, timestamp)`. When a version ended isn't told, as in Kafka Streams.
+/// `VersionedRecord(value, timestamp)`. Leaves out `valid_to`, as Kafka Streams does.
 pub fn version_to_py<'py>(
     py: Python<'py>,
     version: Option<Version>,
@@ -49,8 +49,8 @@ impl VersionedKeyValueStore {
         &self.handle.name
     }
 
-    /// Writes a version (`None`: from then on there is none). Gives when it ends:
-    /// `VALID_TO_UNDEFINED` if it still holds, `NOT_PUT` if it is too old to be kept.
+    /// Writes a version; `None` deletes the value from `timestamp` on. Returns the time at which the
+    /// version ends: `VALID_TO_UNDEFINED` if it is the latest, `NOT_PUT` if it is too old to be stored.
     ///
     /// >>> store = sf.Stores.in_memory_versioned("prices", "1h", key=str, value=int)
     /// >>> with MockProcessorContext(store) as context:
@@ -69,7 +69,7 @@ impl VersionedKeyValueStore {
             .with(|host, _, at| host.versioned_put(at, &key, value, timestamp))
     }
 
-    /// The version that holds now, or held at a time.
+    /// The version that is valid now or was valid at `as_of`.
     ///
     /// >>> store = sf.Stores.in_memory_versioned("prices", "1h", key=str, value=int)
     /// >>> with MockProcessorContext(store) as context:
@@ -93,7 +93,7 @@ impl VersionedKeyValueStore {
         version_to_py(py, found)
     }
 
-    /// Ends what holds at a time; gives the version that held then.
+    /// Deletes the value from `timestamp` on; returns the version that was valid then.
     ///
     /// >>> store = sf.Stores.in_memory_versioned("prices", "1h", key=str, value=int)
     /// >>> with MockProcessorContext(store) as context:

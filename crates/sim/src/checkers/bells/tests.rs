@@ -1,4 +1,4 @@
-//! The checker can say no.
+//! The checker must be able to fail.
 
 use super::{Ring, judge, regular};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ fn ring(told: &str) -> Ring {
     Ring::parse(told).expect("three parts")
 }
 
-/// One timer for 100, and what it told.
+/// The error for one timer that is due at 100 and reported this; empty if there is none.
 fn said(told: &[&str], once: bool) -> String {
     of("k0:b1", told, once)
 }

@@ -1,4 +1,4 @@
-//! The checker refuses what it should, in small.
+//! Small cases in which the checker must fail.
 
 use super::*;
 
@@ -18,7 +18,7 @@ const FOREVER: Parking = Parking {
     ..PARKING
 };
 
-/// One of each fate, in the order of [`Fate`].
+/// One value for each fate, in the order of [`Fate`].
 const VALUES: [&str; 7] = ["g:1", "g:5", "g:3", "g:8", "g:11", "g:17", "g:26"];
 const ANSWERED: End = End::Answered;
 const TIMED_OUT: End = End::TimedOut(2);

@@ -75,7 +75,7 @@ impl Producer for Slow {
         self.waiting.extend(slow);
         self.inner.send(&mut others)
     }
-    fn pursue(&mut self) -> Result<usize> {
+    fn send_pending(&mut self) -> Result<usize> {
         let size = |record: &ProducerRecord| record.value.as_ref().map_or(0, bytes::Bytes::len);
         Ok(self.waiting.iter().map(size).sum())
     }

@@ -174,7 +174,7 @@ impl Consumer for Asking {
     fn caught_up(&self, slot: u32) -> bool {
         self.inner.caught_up(slot)
     }
-    fn defer(&mut self, time: Option<Duration>) {
+    fn defer_fetch(&mut self, time: Option<Duration>) {
         self.known.lock().deferred.push(time);
     }
     fn has_asked(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::*;
 use stoatflow_core::{Error, ErrorKind, Result};
-use stoatflow_log::{Committed, Consumer, Forgetting, Producer, Range, TopicInfo};
+use stoatflow_log::{ClusterExpiry, Committed, Consumer, Producer, Range, TopicInfo};
 use stoatflow_state::Backend;
 use stoatflow_state::memory::MemoryBackend;
 
@@ -94,8 +94,8 @@ impl Broker for Strict {
     fn topics(&self, names: &[&str], t: Duration) -> Result<Vec<Option<TopicInfo>>> {
         self.broker.topics(names, t)
     }
-    fn forgetting(&self) -> Forgetting {
-        self.broker.forgetting()
+    fn expiry(&self) -> ClusterExpiry {
+        self.broker.expiry()
     }
     fn topic_names(&self, t: Duration) -> Result<Vec<Arc<str>>> {
         self.broker.topic_names(t)

@@ -31,7 +31,7 @@ fn the_first_failure_stays_until_forgiven() {
             partition: 1
         })
     );
-    reports.forgive();
+    reports.clear_failure();
     assert_eq!(reports.first(), None);
 }
 

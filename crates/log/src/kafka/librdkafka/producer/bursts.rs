@@ -17,7 +17,7 @@ use stoatflow_core::{Clock, Result, SystemClock};
 const BURST: usize = 900_000;
 /// So many bytes of a transaction are passed on at once. If no more is written between two commits, a
 /// burst would save little, and waiting for its answer takes longer than everything else.
-const TRANSACTIONS_V2: usize = 2 << 20;
+const SMALL_TRANSACTION_BYTES: usize = 2 << 20;
 /// How long to wait for a burst before doing other work.
 const PUSH: Duration = Duration::from_millis(1);
 /// How long a flush sends one burst after another.
@@ -85,7 +85,7 @@ impl KafkaProducer {
     pub(super) fn send_kept(&mut self) -> Result<usize> {
         self.client.serve(Duration::ZERO);
         self.delivered()?;
-        while self.sent < TRANSACTIONS_V2 && !self.kept.is_empty() {
+        while self.sent < SMALL_TRANSACTION_BYTES && !self.kept.is_empty() {
             self.hand_over()?;
         }
         if !self.kept.is_empty() && self.unacknowledged() == 0 {

@@ -91,7 +91,7 @@ impl KafkaProducer {
     /// Reports `Fenced` only if another producer must have taken the id. After a transaction timeout,
     /// the broker ends the epoch itself, and then answers as if a newer producer had begun. The next
     /// start finds out: see `refuse_successor` of the engine.
-    pub(super) fn judge(&self, error: Error) -> Error {
+    pub(super) fn classify_fencing(&self, error: Error) -> Error {
         let open = self.clock.monotonic().saturating_sub(self.begun);
         if error.kind() != ErrorKind::Fenced || open < self.silence {
             return error;
@@ -241,7 +241,7 @@ impl KafkaProducer {
             sys::rd_kafka_abort_transaction(rk, wait)
         });
         if self.guard.is_none() {
-            self.client.events.reports.lock().forgive();
+            self.client.events.reports.lock().clear_failure();
         }
         aborted
     }

@@ -397,7 +397,7 @@ fn a_broker_that_was_silent_is_left_out_for_a_while() {
 }
 
 #[test]
-fn what_is_refused_says_why_and_what_to_do() {
+fn refusals_name_the_cause_and_the_remedy() {
     let (cluster, admin) = with_topic(NEW);
     let refused = |key: ApiKey, code: i16, outcome: &dyn Fn() -> Result<()>| {
         cluster.say(key, &[code]);

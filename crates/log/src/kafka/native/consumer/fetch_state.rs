@@ -18,7 +18,7 @@ mod tests;
 
 /// How long a broker waits for records before it sends an empty answer. A partition that is resumed or
 /// has room again waits for the end of that.
-const PATIENCE: Duration = Duration::from_millis(20);
+const MAX_WAIT: Duration = Duration::from_millis(20);
 /// The same if the fetch leaves out a paused partition without fetched records, or a partition that has
 /// enough for the moment.
 const PAUSED: Duration = Duration::from_millis(5);
@@ -215,10 +215,10 @@ pub(in crate::kafka::native) struct FetchStates {
 
 /// What to fetch from a broker.
 #[derive(Debug)]
-pub(in crate::kafka::native) struct FetchWish {
+pub(in crate::kafka::native) struct FetchPlan {
     pub wanted: Vec<FetchTarget>,
     /// How long the broker may wait for records.
-    pub patience: Duration,
+    pub max_wait: Duration,
 }
 
 impl FetchStates {
@@ -329,16 +329,16 @@ impl FetchStates {
     }
 
     /// What to fetch from a broker, beginning with another partition each time.
-    pub(in crate::kafka::native) fn wish(
+    pub(in crate::kafka::native) fn plan_fetch(
         &mut self,
         node: Node,
         fetch_limits: FetchLimits,
         now: Duration,
-    ) -> FetchWish {
+    ) -> FetchPlan {
         let count = self.all.len();
         let turn = self.asked.entry(node).or_default();
         let mut wanted = Vec::with_capacity(count);
-        let mut patience = PATIENCE;
+        let mut max_wait = MAX_WAIT;
         let unpaused = self.all.iter().filter(|slot| !slot.paused);
         let enough = unpaused.map(FetchState::unread).sum::<usize>() > 2 * fetch_limits.all;
         let starved = |slot: &FetchState| slot.starved.is_some_and(|since| now > since + STARVED);
@@ -355,10 +355,10 @@ impl FetchStates {
             let unread = slot.unread();
             if slot.paused || enough || unread > fetch_limits.each / 2 {
                 // A partition that is left out may be fetched again soon.
-                patience = match (slot.paused, unread) {
-                    (true, 0) => patience.min(PAUSED),
-                    (true, _) => patience,
-                    (false, _) => patience.min(FULL),
+                max_wait = match (slot.paused, unread) {
+                    (true, 0) => max_wait.min(PAUSED),
+                    (true, _) => max_wait,
+                    (false, _) => max_wait.min(FULL),
                 };
                 continue;
             }
@@ -376,9 +376,9 @@ impl FetchStates {
             *turn = (*turn + 1) % count;
         }
         if is_starved {
-            patience = FAR;
+            max_wait = FAR;
         }
-        FetchWish { wanted, patience }
+        FetchPlan { wanted, max_wait }
     }
 
     /// Copies fetched records that may stay for long, to release the memory of their answer.

@@ -42,7 +42,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// deleted.
 const GONE: Duration = Duration::from_secs(10);
 /// How long a broker may answer with an unknown error before reading fails.
-const LOST_FOR_WORDS: Duration = Duration::from_secs(60);
+const UNKNOWN_ERROR_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest pause between two fetches from a broker, even if the caller defers them for longer.
 pub(in crate::kafka::native) const LONGEST_REST: Duration = Duration::from_millis(15);
 /// Timeout for checking that the topics of an assignment exist.
@@ -94,7 +94,7 @@ impl NativeConsumer {
     ) -> Self {
         Self {
             // Other partitions are read meanwhile.
-            cluster: Cluster::new(config).sparing(),
+            cluster: Cluster::new(config).with_long_backoff(),
             admin,
             address: config.address.clone(),
             answer_timeout: AnswerTimeout::new(config.request_timeout),
@@ -117,7 +117,7 @@ impl NativeConsumer {
     pub(in crate::kafka) fn place(&mut self, partitions: &[(TopicPartition, Offset)]) {
         // Answers in flight are for the old assignment.
         for node in std::mem::take(&mut self.flights).into_keys() {
-            self.cluster.cut_data(node);
+            self.cluster.disconnect_data(node);
         }
         self.slots = FetchStates::new(partitions);
         self.missing.clear();
@@ -128,9 +128,9 @@ impl NativeConsumer {
     /// Takes the answers that have arrived, and sends the next fetches. Returns when to call again if no
     /// answer arrives.
     fn pump(&mut self, left: Duration) -> Duration {
-        let flying: Vec<_> = self.flights.iter().map(|(n, f)| (*n, *f)).collect();
-        let under_way = flying.len();
-        for (node, flight) in flying {
+        let in_flight: Vec<_> = self.flights.iter().map(|(n, f)| (*n, *f)).collect();
+        let under_way = in_flight.len();
+        for (node, flight) in in_flight {
             self.receive(node, flight);
         }
         // With a deferred fetch, records that have arrived are returned first.
@@ -336,7 +336,7 @@ impl Consumer for NativeConsumer {
         outcome
     }
 
-    fn look(
+    fn poll_borrowed(
         &mut self,
         max: usize,
         timeout: Duration,
@@ -368,7 +368,7 @@ impl Consumer for NativeConsumer {
         slot.is_some_and(FetchState::has_caught_up)
     }
 
-    fn defer(&mut self, time: Option<Duration>) {
+    fn defer_fetch(&mut self, time: Option<Duration>) {
         self.deferred = time.map(|time| self.clock.elapsed() + time);
     }
 

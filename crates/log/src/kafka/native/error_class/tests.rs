@@ -4,7 +4,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 
 /// Every code that Kafka calls retriable is retried, except those that a producer never gets.
 #[test]
-fn what_may_be_asked_again_is_asked_again() {
+fn retriable_errors_are_retried() {
     // Not share groups, controller quorums, fetches, reassignments and look-ups by topic id.
     let not_ours = |error: ResponseError| {
         let name = format!("{error:?}");

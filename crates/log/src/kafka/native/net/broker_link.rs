@@ -193,7 +193,7 @@ impl BrokerLink {
     }
 
     /// Skips the pause before the next attempt.
-    pub(super) const fn hurry(&mut self) {
+    pub(super) const fn reset_backoff(&mut self) {
         self.not_before = Duration::ZERO;
     }
 

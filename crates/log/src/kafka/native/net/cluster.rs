@@ -47,7 +47,7 @@ pub(in crate::kafka::native) struct Cluster {
     /// Links for all other requests.
     control: BTreeMap<Node, BrokerLink>,
     /// Links to the bootstrap addresses, used when no known broker answers.
-    doors: Vec<BrokerLink>,
+    bootstrap_links: Vec<BrokerLink>,
     /// The pause after a failed attempt, as a multiple of its duration.
     rest: u32,
     /// The bootstrap address to try next.
@@ -64,7 +64,7 @@ impl Cluster {
             nodes: BTreeMap::new(),
             data: BTreeMap::new(),
             control: BTreeMap::new(),
-            doors: config
+            bootstrap_links: config
                 .bootstrap
                 .iter()
                 .map(|_| BrokerLink::default())
@@ -91,7 +91,7 @@ impl Cluster {
 
     /// Pauses longer after failed attempts, for a caller that has other work than waiting for a silent
     /// broker.
-    pub(in crate::kafka::native) fn sparing(self) -> Self {
+    pub(in crate::kafka::native) fn with_long_backoff(self) -> Self {
         Self { rest: 4, ..self }
     }
 
@@ -129,7 +129,7 @@ impl Cluster {
     }
 
     /// Drops the connection. Answers in flight are lost.
-    pub(in crate::kafka::native) fn cut_data(&mut self, node: Node) {
+    pub(in crate::kafka::native) fn disconnect_data(&mut self, node: Node) {
         if let Some(way) = self.data.get_mut(&node) {
             way.cut();
         }
@@ -260,26 +260,26 @@ impl Cluster {
                     return Err(last);
                 }
                 let turn = self.turn % self.bootstrap.len();
-                if !is_first && !self.doors[turn].is_connecting() {
+                if !is_first && !self.bootstrap_links[turn].is_connecting() {
                     self.turn = self.turn.wrapping_add(1);
                     continue;
                 }
-                let door = &mut self.doors[turn];
+                let link = &mut self.bootstrap_links[turn];
                 let most = left().min(HEAD_START);
                 let address = &self.bootstrap[turn];
-                match (door.open(address, &self.context, &self.clock, (most, 0))).and_then(put) {
+                match (link.open(address, &self.context, &self.clock, (most, 0))).and_then(put) {
                     Ok((answer, version)) => return Ok((answer, version, None)),
                     Err(why) => {
                         if !why.leaves_connection() {
-                            door.cut();
+                            link.cut();
                         }
                         // The next call need not wait.
-                        door.hurry();
+                        link.reset_backoff();
                         self.turn = self.turn.wrapping_add(1);
                         if why.is_final() {
                             return Err(why);
                         }
-                        is_pending |= door.is_connecting();
+                        is_pending |= link.is_connecting();
                         last = why;
                     }
                 }
@@ -341,13 +341,13 @@ impl Cluster {
             });
         }
         self.nodes = nodes;
-        self.doors.fill_with(BrokerLink::default);
+        self.bootstrap_links.fill_with(BrokerLink::default);
     }
 
     /// The coordinator of the transactional id or group with this name, or the error code of the answer.
     pub(in crate::kafka::native) fn coordinator(
         &mut self,
-        seat: CoordinatorType,
+        kind: CoordinatorType,
         name: &str,
         timeout: Duration,
     ) -> Result<Result<Node, i16>, ConnectionError> {
@@ -355,7 +355,7 @@ impl Cluster {
         const SEVERAL: i16 = 4;
         let key = StrBytes::from_string(name.to_owned());
         let request = |version| {
-            let request = FindCoordinatorRequest::default().with_key_type(seat as i8);
+            let request = FindCoordinatorRequest::default().with_key_type(kind as i8);
             if version >= SEVERAL {
                 request.with_coordinator_keys(vec![key.clone()])
             } else {

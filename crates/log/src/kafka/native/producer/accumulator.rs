@@ -25,7 +25,7 @@ mod frame;
 #[cfg(test)]
 mod tests;
 
-pub(in crate::kafka::native) use answers::{PartitionError, is_of_number};
+pub(in crate::kafka::native) use answers::{PartitionError, is_producer_state_error};
 use frame::{Frame, compact_length, compact_text};
 
 /// A batch beyond this size takes no second record (the default of a topic's `max.message.bytes` is 1
@@ -264,11 +264,11 @@ impl Accumulator {
         leader != NOBODY
     }
 
-    pub(in crate::kafka::native) fn flying(&self) -> impl Iterator<Item = Node> {
+    pub(in crate::kafka::native) fn in_flight(&self) -> impl Iterator<Item = Node> {
         self.flights.keys().copied()
     }
 
-    pub(in crate::kafka::native) fn is_flying(&self) -> bool {
+    pub(in crate::kafka::native) fn has_in_flight(&self) -> bool {
         !self.flights.is_empty()
     }
 
@@ -376,7 +376,7 @@ impl Accumulator {
         frame
     }
 
-    pub(in crate::kafka::native) fn depart(
+    pub(in crate::kafka::native) fn mark_in_flight(
         &mut self,
         node: Node,
         mut flight: Flight,
@@ -402,7 +402,7 @@ impl Accumulator {
     /// Whether a batch that was sent may still arrive.
     pub(in crate::kafka::native) fn is_in_doubt(&self) -> bool {
         let mut parts = self.topics.iter().flat_map(|t| &t.parts);
-        self.is_flying() || parts.any(|part| part.waiting.iter().any(|batch| batch.lost))
+        self.has_in_flight() || parts.any(|part| part.waiting.iter().any(|batch| batch.lost))
     }
 
     /// Drops batches that were not sent, or that the broker refused.

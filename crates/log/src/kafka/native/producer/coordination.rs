@@ -53,17 +53,17 @@ const TRANSACTIONS_V2: i16 = 2;
 pub(in crate::kafka::native) enum CoordinatorAnswer<T> {
     /// It was done.
     Done(T),
-    /// It was not done and won't be. With `perhaps`, an earlier attempt that got no answer may have done
-    /// it.
+    /// It was not done and won't be. With `maybe_applied`, an earlier attempt that got no answer may have
+    /// done it.
     Code {
         code: i16,
         answer: Option<T>,
-        perhaps: bool,
+        maybe_applied: bool,
     },
-    /// There was no final answer in time. With `perhaps`, it may have been done: an attempt got no
+    /// There was no final answer in time. With `maybe_applied`, it may have been done: an attempt got no
     /// answer, or "not yet". Without it, no request was sent.
     Silence {
-        perhaps: bool,
+        maybe_applied: bool,
         last: ConnectionError,
     },
 }
@@ -75,13 +75,19 @@ impl<T> CoordinatorAnswer<T> {
             Self::Code {
                 code,
                 answer,
-                perhaps,
+                maybe_applied,
             } => CoordinatorAnswer::Code {
                 code,
                 answer: answer.map(with),
-                perhaps,
+                maybe_applied,
             },
-            Self::Silence { perhaps, last } => CoordinatorAnswer::Silence { perhaps, last },
+            Self::Silence {
+                maybe_applied,
+                last,
+            } => CoordinatorAnswer::Silence {
+                maybe_applied,
+                last,
+            },
         }
     }
 }
@@ -96,7 +102,7 @@ pub(in crate::kafka::native) struct Coordination {
     /// Whether partitions and offsets are added to the transaction by being sent (KIP-890).
     pub transactions_v2: bool,
     /// Whether the coordinator may have a transaction that must be ended.
-    pub touched: bool,
+    pub may_be_open_at_coordinator: bool,
     /// Whether a request of this epoch got no answer.
     pub unanswered: bool,
     silence: Duration,
@@ -118,7 +124,7 @@ impl Coordination {
             address: config.address.clone(),
             identity: Identity::NONE,
             transactions_v2: false,
-            touched: false,
+            may_be_open_at_coordinator: false,
             unanswered: false,
             silence,
             request_timeout: config.request_timeout,
@@ -153,19 +159,19 @@ impl Coordination {
         TransactionalId::from(StrBytes::from_string(self.id.clone()))
     }
 
-    fn seat(
+    fn coordinator_for(
         &mut self,
-        seat: CoordinatorType,
+        kind: CoordinatorType,
         name: &str,
         timeout: Duration,
     ) -> Result<Result<Node, i16>, ConnectionError> {
-        match (seat, self.coordinator, &self.group) {
+        match (kind, self.coordinator, &self.group) {
             (CoordinatorType::Transaction, Some(node), _) => Ok(Ok(node)),
             (CoordinatorType::Group, _, Some((known, node))) if known == name => Ok(Ok(*node)),
             _ => {
-                let found = self.cluster.coordinator(seat, name, timeout)?;
+                let found = self.cluster.coordinator(kind, name, timeout)?;
                 if let Ok(node) = found {
-                    match seat {
+                    match kind {
                         CoordinatorType::Transaction => self.coordinator = Some(node),
                         CoordinatorType::Group => self.group = Some((name.to_owned(), node)),
                     }
@@ -175,8 +181,8 @@ impl Coordination {
         }
     }
 
-    fn vacate(&mut self, seat: CoordinatorType) {
-        match seat {
+    fn forget_coordinator(&mut self, kind: CoordinatorType) {
+        match kind {
             CoordinatorType::Transaction => self.coordinator = None,
             CoordinatorType::Group => self.group = None,
         }
@@ -185,7 +191,7 @@ impl Coordination {
     /// Sends a request to the coordinator, and repeats it until there is a final answer or no time left.
     fn ask<R: Request>(
         &mut self,
-        (seat, name): (CoordinatorType, &str),
+        (kind, name): (CoordinatorType, &str),
         most_version: i16,
         request: &R,
         code_of: impl Fn(&R::Response) -> i16,
@@ -196,7 +202,7 @@ impl Coordination {
     {
         let clock = self.cluster.stopwatch();
         let mut pause = PAUSE;
-        let (mut perhaps, mut begun) = (false, false);
+        let (mut maybe_applied, mut begun) = (false, false);
         let mut last: Option<ConnectionError> = None;
         let mut answer_timeout = AnswerTimeout::new(self.request_timeout);
         loop {
@@ -204,11 +210,14 @@ impl Coordination {
             if left.is_zero() {
                 let last =
                     last.unwrap_or_else(|| ConnectionError::lost("there was no time left to ask"));
-                let perhaps = perhaps || begun;
-                return CoordinatorAnswer::Silence { perhaps, last };
+                let maybe_applied = maybe_applied || begun;
+                return CoordinatorAnswer::Silence {
+                    maybe_applied,
+                    last,
+                };
             }
             let most = left.min(answer_timeout.time());
-            let said = match self.seat(seat, name, most) {
+            let said = match self.coordinator_for(kind, name, most) {
                 Err(why) => why,
                 Ok(Err(code)) if classify(code) == ErrorClass::Again => ConnectionError::lost(
                     format!("the coordinator is not found yet: {:?}", named(code)),
@@ -217,7 +226,7 @@ impl Coordination {
                     return CoordinatorAnswer::Code {
                         code,
                         answer: None,
-                        perhaps,
+                        maybe_applied,
                     };
                 }
                 Ok(Ok(node)) => {
@@ -234,17 +243,17 @@ impl Coordination {
                             // A coordinator that is being moved may answer so although it has begun the
                             // request. Repeating it then gives "done" and no other answer.
                             begun |= matches!(meant, ErrorClass::Ending | ErrorClass::Again);
-                            perhaps |= code == UNKNOWN_SERVER_ERROR;
+                            maybe_applied |= code == UNKNOWN_SERVER_ERROR;
                             match meant {
                                 ErrorClass::Fine => return CoordinatorAnswer::Done(answer),
                                 ErrorClass::Ending => {}
-                                ErrorClass::Again => self.vacate(seat),
+                                ErrorClass::Again => self.forget_coordinator(kind),
                                 _ => {
                                     let answer = Some(answer);
                                     return CoordinatorAnswer::Code {
                                         code,
                                         answer,
-                                        perhaps,
+                                        maybe_applied,
                                     };
                                 }
                             }
@@ -252,11 +261,11 @@ impl Coordination {
                             ConnectionError::not_now(format!("{:?}", named(code)), hint)
                         }
                         Err(why) => {
-                            perhaps |= sent;
+                            maybe_applied |= sent;
                             self.unanswered |= sent;
                             answer_timeout.missed();
                             self.cluster.drop_control(node, &why);
-                            self.vacate(seat);
+                            self.forget_coordinator(kind);
                             why
                         }
                     }
@@ -264,9 +273,9 @@ impl Coordination {
             };
             tracing::debug!(target: "stoatflow::kafka", request = R::KEY, waited = ?clock.elapsed(), "asked again: {said}");
             if said.is_final() {
-                let perhaps = perhaps || begun;
+                let maybe_applied = maybe_applied || begun;
                 return CoordinatorAnswer::Silence {
-                    perhaps,
+                    maybe_applied,
                     last: said,
                 };
             }

@@ -10,7 +10,7 @@ use crate::kafka::errors::error;
 use crate::kafka::native::NativeConfig;
 use crate::kafka::native::error_class::named;
 use crate::kafka::native::net::network::Stopwatch;
-use crate::kafka::native::producer::accumulator::is_of_number;
+use crate::kafka::native::producer::accumulator::is_producer_state_error;
 use crate::kafka::native::producer::coordination::Coordination;
 use crate::kafka::native::producer::sender::{ASIDE, EAGER, KEPT, LOOK, SendError, Sender};
 use crate::kafka::native::producer::transactional::TransactionalProducer;
@@ -84,7 +84,7 @@ impl IdempotentProducer {
     fn trouble(&mut self, trouble: SendError) -> Result<()> {
         let address = &self.coordination.address;
         match trouble {
-            SendError::Code { code, .. } if is_of_number(code) => {
+            SendError::Code { code, .. } if is_producer_state_error(code) => {
                 tracing::warn!(target: "stoatflow::kafka", id = self.coordination.id, code = ?named(code), identity = ?self.coordination.identity, "the broker has forgotten which records it has: what is not acknowledged goes again, as another producer's");
                 self.forgotten = true;
                 self.sender.hold_back();
@@ -166,7 +166,7 @@ impl Producer for IdempotentProducer {
         }
     }
 
-    fn pursue(&mut self) -> Result<usize> {
+    fn send_pending(&mut self) -> Result<usize> {
         self.assure()?;
         self.drive(false, None)?;
         Ok(self.sender.accumulator.waiting())
@@ -207,7 +207,7 @@ impl Producer for IdempotentProducer {
         self.sender.accumulator.ends.remember(topics);
     }
 
-    fn note_end(&mut self, topic: &str, partition: Partition, end: Offset) {
+    fn expect_end_offset(&mut self, topic: &str, partition: Partition, end: Offset) {
         (self.sender.accumulator.ends).note(topic, partition, end);
     }
 

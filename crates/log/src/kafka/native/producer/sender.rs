@@ -40,7 +40,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// How long a broker may not know a topic that was just created.
 const JUST_MADE: Duration = Duration::from_secs(1);
 /// How long a broker may not know a topic that was written to before, for example after a restart.
-const NEW_TOPIC: Duration = Duration::from_secs(10);
+const TOPIC_GONE_AFTER: Duration = Duration::from_secs(10);
 /// Timeout of a request that can be repeated later.
 pub(in crate::kafka::native) const ASIDE: Duration = Duration::from_secs(5);
 
@@ -191,8 +191,8 @@ impl Sender {
         at: &mut Coordination,
         all: bool,
     ) -> Result<(), SendError> {
-        let flying: Vec<_> = self.accumulator.flying().collect();
-        for node in flying {
+        let in_flight: Vec<_> = self.accumulator.in_flight().collect();
+        for node in in_flight {
             self.receive(at, node)?;
         }
         let now = self.clock.elapsed();
@@ -224,16 +224,17 @@ impl Sender {
         self.drive(at, all)?;
         let soon = self.not_before.saturating_sub(self.clock.elapsed());
         if soon.is_zero() {
-            let most = match self.accumulator.is_flying() {
+            let most = match self.accumulator.has_in_flight() {
                 true => most,
                 // No answer will come: waits until something can be sent.
                 false => self.pause_for(at, most),
             };
             at.cluster
-                .wait_or_connected(self.accumulator.flying(), most);
+                .wait_or_connected(self.accumulator.in_flight(), most);
         } else {
             // Nothing is sent before then, so a new connection would only end each wait at once.
-            at.cluster.wait(self.accumulator.flying(), most.min(soon));
+            at.cluster
+                .wait(self.accumulator.in_flight(), most.min(soon));
         }
         self.drive(at, all)
     }
@@ -284,17 +285,17 @@ impl Sender {
                     link.throttle(answer.throttle_time_ms);
                 }
                 self.answer_timeout.answered();
-                let setbacks = self.accumulator.landed(flight, &answer);
+                let partition_errors = self.accumulator.complete(flight, &answer);
                 if let Some(lost) = self.accumulator.ends.take_loss(&at.address) {
                     return Err(SendError::LostRecords(lost));
                 }
-                if setbacks.is_empty() {
+                if partition_errors.is_empty() {
                     self.progress = self.clock.elapsed();
                     self.pause = PAUSE;
                     self.missing = None;
                     return Ok(());
                 }
-                self.handle_errors(&setbacks)
+                self.handle_errors(&partition_errors)
             }
         }
     }
@@ -313,11 +314,11 @@ impl Sender {
         }
         self.stale = true;
         self.hold_back();
-        self.bear(at, why)
+        self.tolerate_or_fail(at, why)
     }
 
     /// What a failed connection means for waiting batches: patience, or an error.
-    fn bear(&self, at: &Coordination, why: &ConnectionError) -> Result<(), SendError> {
+    fn tolerate_or_fail(&self, at: &Coordination, why: &ConnectionError) -> Result<(), SendError> {
         if why.is_final() {
             return Err(SendError::Fatal(at.silent(why, "writing")));
         }
@@ -338,23 +339,29 @@ impl Sender {
     }
 
     /// Handles the partitions that a broker refused.
-    fn handle_errors(&mut self, setbacks: &[PartitionError]) -> Result<(), SendError> {
-        let final_one = (setbacks.iter())
+    fn handle_errors(&mut self, partition_errors: &[PartitionError]) -> Result<(), SendError> {
+        let final_one = (partition_errors.iter())
             .find(|s| !matches!(classify(s.code), ErrorClass::Again | ErrorClass::Ending));
-        if let Some(setback) = final_one {
-            let topic = self.accumulator.name(setback.place.topic).to_owned();
-            let said = format!("partition {}: {}", setback.place.part, setback.said);
+        if let Some(partition_error) = final_one {
+            let topic = self
+                .accumulator
+                .name(partition_error.place.topic)
+                .to_owned();
+            let said = format!(
+                "partition {}: {}",
+                partition_error.place.part, partition_error.said
+            );
             return Err(SendError::Code {
-                code: setback.code,
+                code: partition_error.code,
                 said,
                 what: "writing",
                 topic: Some(topic),
             });
         }
-        tracing::debug!(target: "stoatflow::kafka", ?setbacks, pause = ?self.pause, "sent again");
-        self.stale |= (setbacks.iter()).any(|s| classify(s.code) == ErrorClass::Again);
+        tracing::debug!(target: "stoatflow::kafka", setbacks = ?partition_errors, pause = ?self.pause, "sent again");
+        self.stale |= (partition_errors.iter()).any(|s| classify(s.code) == ErrorClass::Again);
         self.hold_back();
-        let last = &setbacks[0];
+        let last = &partition_errors[0];
         self.patience(&format!("{:?} {}", named(last.code), last.said))
     }
 
@@ -366,7 +373,7 @@ impl Sender {
             Ok(answer) => answer,
             Err(why) => {
                 self.hold_back();
-                return self.bear(at, &why);
+                return self.tolerate_or_fail(at, &why);
             }
         };
         self.accumulator.learn(&answer, &names);
@@ -380,7 +387,7 @@ impl Sender {
         self.hold_back();
         let now = self.clock.elapsed();
         let since = *self.missing.get_or_insert(now);
-        if now < since + NEW_TOPIC {
+        if now < since + TOPIC_GONE_AFTER {
             return Ok(());
         }
         Err(SendError::Fatal(Self::no_such(
@@ -418,7 +425,7 @@ impl Sender {
         let Some(flight) = self.accumulator.gather(node, owner, version) else {
             return Ok(());
         };
-        at.touched = true;
+        at.may_be_open_at_coordinator = true;
         let adds = self.accumulator.is_transactional() && !transactions_v2;
         if adds && let Err(error) = self.add(at, &flight) {
             self.accumulator.keep(flight);
@@ -428,7 +435,7 @@ impl Sender {
         match self.post(at, node, &flight) {
             Ok(()) => {
                 let now = self.clock.elapsed();
-                self.accumulator.depart(node, flight, now);
+                self.accumulator.mark_in_flight(node, flight, now);
             }
             Err(why) => {
                 self.accumulator.requeue(flight);
@@ -472,7 +479,7 @@ impl Sender {
                 // A deleted topic is answered with "not yet": request its leaders.
                 self.stale = true;
                 self.hold_back();
-                Err(self.bear(at, &last).err())
+                Err(self.tolerate_or_fail(at, &last).err())
             }
         }
     }

@@ -102,15 +102,15 @@ impl TransactionalProducer {
     }
 
     fn drop_all(&mut self) {
-        for node in self.sender.accumulator.flying() {
-            self.coordination.cluster.cut_data(node);
+        for node in self.sender.accumulator.in_flight() {
+            self.coordination.cluster.disconnect_data(node);
         }
         self.sender.accumulator.clear();
     }
 
     fn finish(&mut self) {
         self.state = State::Idle;
-        self.coordination.touched = false;
+        self.coordination.may_be_open_at_coordinator = false;
     }
 
     /// Handles the answer to the end of a transaction: with an epoch for each, it has the identity of
@@ -138,12 +138,12 @@ impl TransactionalProducer {
     fn renew(&mut self, timeout: Duration) -> Result<()> {
         let own = self.coordination.identity;
         let renewed = self.coordination.init_producer_id(own, timeout);
-        self.after_proof(renewed)
+        self.handle_new_epoch(renewed)
     }
 
     /// Handles the answer to a request for the next epoch.
-    fn after_proof(&mut self, proved: Result<()>) -> Result<()> {
-        if let Err(error) = proved {
+    fn handle_new_epoch(&mut self, renewed: Result<()>) -> Result<()> {
+        if let Err(error) = renewed {
             if error.kind() == ErrorKind::Fenced {
                 self.stop();
             } else {
@@ -178,7 +178,7 @@ impl Producer for TransactionalProducer {
         // Without a connection the version stays.
         let _reached = self.coordination.negotiate_transaction_version(ASIDE);
         self.state = State::Open;
-        self.coordination.touched = false;
+        self.coordination.may_be_open_at_coordinator = false;
         self.sender.accumulator.forget_added();
         self.sender.note_start();
         Ok(())
@@ -201,7 +201,7 @@ impl Producer for TransactionalProducer {
         Ok(())
     }
 
-    fn pursue(&mut self) -> Result<usize> {
+    fn send_pending(&mut self) -> Result<usize> {
         self.assure()?;
         self.drive(false)?;
         // Too few bytes for a request wait for the commit; the caller need not call again for them.
@@ -232,7 +232,7 @@ impl Producer for TransactionalProducer {
             return Ok(());
         }
         self.settle_markers();
-        self.coordination.touched = true;
+        self.coordination.may_be_open_at_coordinator = true;
         // `flush` waits for the answers, while the coordinator handles the offsets.
         self.drive(true)?;
         let what = "adding offsets to the transaction";
@@ -241,7 +241,7 @@ impl Producer for TransactionalProducer {
             CoordinatorAnswer::Code { code, answer, .. } => {
                 let whole = format!("{what} of '{}'", self.coordination.id);
                 let topic = answer.as_ref().and_then(|a| refused_topic(a, code));
-                Err(self.spoil(code, "refused", &whole, topic))
+                Err(self.fail_transaction(code, "refused", &whole, topic))
             }
             CoordinatorAnswer::Silence { last, .. } => {
                 self.give_up();
@@ -264,7 +264,7 @@ impl Producer for TransactionalProducer {
             self.roll_back(timeout.saturating_sub(clock.elapsed()).max(LEAST))?;
             return Ok(CommitOutcome::Aborted);
         }
-        if !self.coordination.touched {
+        if !self.coordination.may_be_open_at_coordinator {
             self.finish();
             return Ok(CommitOutcome::Committed);
         }
@@ -276,9 +276,13 @@ impl Producer for TransactionalProducer {
                 self.markers.begin(self.started.elapsed());
                 Ok(CommitOutcome::Committed)
             }
-            CoordinatorAnswer::Code { code, perhaps, .. } => {
+            CoordinatorAnswer::Code {
+                code,
+                maybe_applied,
+                ..
+            } => {
                 let whole = format!("{what} of '{}'", self.coordination.id);
-                let known = self.spoil(code, "the broker ended it", &whole, None);
+                let known = self.fail_transaction(code, "the broker ended it", &whole, None);
                 match classify(code) {
                     ErrorClass::Outdated | ErrorClass::Fenced | ErrorClass::Lost
                         if known.kind() != ErrorKind::Fenced =>
@@ -289,24 +293,27 @@ impl Producer for TransactionalProducer {
                             // Did the broker end it by itself, or for a newer producer that is taking
                             // the id over?
                             let proved = self.coordination.prove_again(left());
-                            self.after_proof(proved)?;
+                            self.handle_new_epoch(proved)?;
                         }
-                        if perhaps {
+                        if maybe_applied {
                             return Err(self.unknown(timeout, known));
                         }
                         tracing::warn!(target: "stoatflow::kafka", id = self.coordination.id, code = ?named(code), "the commit failed and is aborted");
                         Ok(CommitOutcome::Aborted)
                     }
-                    _ if perhaps && known.kind() != ErrorKind::Fenced => {
+                    _ if maybe_applied && known.kind() != ErrorKind::Fenced => {
                         Err(self.unknown(timeout, known))
                     }
                     _ => Err(known),
                 }
             }
-            CoordinatorAnswer::Silence { perhaps, last } => {
+            CoordinatorAnswer::Silence {
+                maybe_applied,
+                last,
+            } => {
                 self.give_up();
                 let known = self.coordination.silent(&last, what);
-                Err(if perhaps {
+                Err(if maybe_applied {
                     self.unknown(timeout, known)
                 } else {
                     known
@@ -331,7 +338,7 @@ impl Producer for TransactionalProducer {
         self.sender.accumulator.ends.remember(topics);
     }
 
-    fn note_end(&mut self, topic: &str, partition: Partition, end: Offset) {
+    fn expect_end_offset(&mut self, topic: &str, partition: Partition, end: Offset) {
         (self.sender.accumulator.ends).note(topic, partition, end);
     }
 

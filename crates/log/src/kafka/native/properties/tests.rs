@@ -121,7 +121,7 @@ fn jaas_texts_are_read() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_properties_are_named() {
     let sasl = |rows: &[(&'static str, &'static str)]| {
         problem(
             &[

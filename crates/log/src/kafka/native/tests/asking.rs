@@ -59,7 +59,7 @@ fn a_broker_that_has_nothing_more_is_left_in_peace_until_its_reader_has_to_know(
 /// A deferred reader sends no fetch before its time, and returns what has arrived before it fetches
 /// more.
 #[test]
-fn what_is_deferred_is_asked_for_once_and_at_the_end() {
+fn deferred_fetches_are_sent_once_and_at_the_end() {
     let broker = FaultyBroker::start(1, 0, true);
     let topic: Arc<str> = "later".into();
     let mut writer = open(&broker, "later");
@@ -78,14 +78,14 @@ fn what_is_deferred_is_asked_for_once_and_at_the_end() {
     }
     let fetches = || broker.kept.lock().fetches;
     while reader.has_asked() {
-        reader.defer(Some(WAIT));
+        reader.defer_fetch(Some(WAIT));
         (reader.poll(10, Duration::from_millis(1), &mut came)).unwrap();
     }
     write("two");
     came.clear();
     let (before, time) = (fetches(), Duration::from_millis(8));
     let deferred = SystemClock::new();
-    reader.defer(Some(time));
+    reader.defer_fetch(Some(time));
     reader.poll(10, time / 4, &mut came).unwrap();
     // On a slow machine the longest pause may be over: then the fetch is sent, and answered, at once.
     let is_slow = || clock.monotonic() >= LONGEST_REST;
@@ -98,7 +98,7 @@ fn what_is_deferred_is_asked_for_once_and_at_the_end() {
     assert_eq!((fetches(), reader.has_asked()), (before + 1, false));
     // However long it is deferred, the broker is asked at least every `LONGEST_REST`.
     write("three");
-    reader.defer(Some(WAIT * 10));
+    reader.defer_fetch(Some(WAIT * 10));
     reader.poll(10, WAIT, &mut came).unwrap();
     assert_eq!(came.len(), 2);
     let usual = reader.usual_answer();
@@ -111,7 +111,7 @@ fn what_is_deferred_is_asked_for_once_and_at_the_end() {
         write(&"large".repeat(300));
     }
     came.clear();
-    reader.defer(Some(WAIT * 10));
+    reader.defer_fetch(Some(WAIT * 10));
     reader.poll(10, WAIT, &mut came).unwrap();
     assert_eq!((came.len(), reader.has_asked()), (1, false));
     while came.len() < 2 {

@@ -1,7 +1,6 @@
-//! The broker of the tests: it keeps transactions as Kafka does.
+//! The broker of the tests: it keeps transactions as Kafka does, with and without KIP-890.
 //!
-//! It implements producer ids, epochs, sequence numbers, the partitions of transactions, and
-//! transactions with and without KIP-890.
+//! It implements producer ids, epochs, sequence numbers, and the partitions of transactions.
 
 use super::faults::Dice;
 use crate::kafka::native::records::batch_writer::Identity;
@@ -27,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 mod entry;
 mod fetching;
 mod id;
-mod plainly;
+mod idempotent;
 
 pub(in crate::kafka::native) use entry::Entry;
 pub(in crate::kafka::native) use fetching::mark;
@@ -51,8 +50,7 @@ pub(in crate::kafka::native) struct Kept {
     /// How many fetches it got, and how many produce requests.
     pub fetches: u32,
     pub produces: u32,
-    /// How many producer ids without transactions it has assigned, and whether it loses their state now
-    /// and then.
+    /// How many producer ids without transactions it has assigned; whether it loses their state at times.
     named: i64,
     pub forgetful: bool,
     /// The next request that ends a transaction of this id is lost.
@@ -411,7 +409,7 @@ impl Kept {
                     let records = data.records.clone().unwrap();
                     match &name {
                         Some(name) => self.append(name, &part, records),
-                        None => self.append_plainly(&part, records),
+                        None => self.append_idempotent(&part, records),
                     }
                 };
                 PartitionProduceResponse::default()

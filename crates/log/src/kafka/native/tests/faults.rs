@@ -41,8 +41,9 @@ impl Drop for FaultyBroker {
     }
 }
 
-enum ErrorContext {
-    Well,
+/// What the broker does wrong with one request.
+enum InjectedFault {
+    None,
     /// Closes the connection, after handling the request or before.
     Close {
         done: bool,
@@ -106,26 +107,26 @@ fn serve(mut stream: TcpStream, kept: &Mutex<Kept>) {
             if kept.is_lost(&request) {
                 return Ok(());
             }
-            let doing = ErrorContext::of(&mut kept);
-            if matches!(doing, ErrorContext::Close { done: false }) {
+            let fault = InjectedFault::of(&mut kept);
+            if matches!(fault, InjectedFault::Close { done: false }) {
                 return Ok(());
             }
-            let answer = kept.answer(Bytes::from(request), matches!(doing, ErrorContext::NotYet));
+            let answer = kept.answer(Bytes::from(request), matches!(fault, InjectedFault::NotYet));
             drop(kept);
             let half = answer.len() / 2;
-            match doing {
-                ErrorContext::Close { .. } => return Ok(()),
-                ErrorContext::Cut => return stream.write_all(&answer[..half]),
-                ErrorContext::Well | ErrorContext::NotYet => stream.write_all(&answer)?,
+            match fault {
+                InjectedFault::Close { .. } => return Ok(()),
+                InjectedFault::Cut => return stream.write_all(&answer[..half]),
+                InjectedFault::None | InjectedFault::NotYet => stream.write_all(&answer)?,
             }
         }
     })();
 }
 
-impl ErrorContext {
+impl InjectedFault {
     fn of(kept: &mut Kept) -> Self {
         if kept.one_of == 0 || kept.dice.roll(kept.one_of) > 0 {
-            return Self::Well;
+            return Self::None;
         }
         kept.faults += 1;
         match kept.dice.roll(4) {

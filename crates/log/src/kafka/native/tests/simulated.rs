@@ -80,7 +80,7 @@ impl Application {
             self.until = numbers.end;
             let mut records: Vec<_> = numbers.map(output).collect();
             self.writer.send(&mut records)?;
-            self.writer.pursue()?;
+            self.writer.send_pending()?;
         }
         self.writer.flush(TIMEOUT)?;
         Ok(())
@@ -323,7 +323,7 @@ fn a_seed_says_all_that_happens() {
 /// A request that the client has given up and repeated may arrive during the next transaction. Without
 /// KIP-890, that one would have the same epoch, and the broker would apply the request to it.
 #[test]
-fn what_comes_in_the_next_transaction_does_nothing_there() {
+fn late_requests_have_no_effect_in_the_next_transaction() {
     let late = Duration::from_secs(25);
     for transactions_v2 in [true, false] {
         for kind in [

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use stoatflow_core::{Bytes, Datum, ErrorKind, Opaque, SinkId, StageId, StoreId, Timestamp};
-use stoatflow_plan::{Fork, Function, Op};
+use stoatflow_plan::{Delivery, Function, Op};
 
 fn joined(args: &[&Datum]) -> stoatflow_core::Result<Datum> {
     Ok(text(&args.iter().map(|a| word(a)).collect::<String>()))
@@ -288,7 +288,10 @@ fn updates_that_wait_below_do_not_change_when_the_function_changes_its_value_in_
         stage: StageId(1),
         key: serde("string"),
     };
-    let nodes = vec![(op, vec![1], Fork::Batch), (to_lane, vec![], Fork::Batch)];
+    let nodes = vec![
+        (op, vec![1], Delivery::Batch),
+        (to_lane, vec![], Delivery::Batch),
+    ];
     let mut rig = Rig::new(nodes, vec![closure(append), start], false);
     rig.push(vec![record("k", "1", 1)]).unwrap();
     rig.push(vec![record("k", "2", 2)]).unwrap();

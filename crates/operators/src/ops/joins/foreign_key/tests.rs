@@ -5,9 +5,9 @@ mod orders;
 use crate::testing::recorded::{Wiring, kept, registered, replay};
 use crate::testing::*;
 use stoatflow_core::{SinkId, StoreId};
-use stoatflow_plan::{Fork, Function, JoinKind, Op, StoreKind, View};
+use stoatflow_plan::{Delivery, Function, JoinKind, Op, StoreKind, View};
 
-pub(super) type Nodes = Vec<(Op, Vec<u32>, Fork)>;
+pub(super) type Nodes = Vec<(Op, Vec<u32>, Delivery)>;
 
 fn source(store: u16) -> Op {
     Op::TableSource {
@@ -62,14 +62,14 @@ pub(super) fn nodes(kind: JoinKind, value: &str, old: bool) -> Nodes {
         old,
     };
     vec![
-        (source(0), vec![2], Fork::Batch),
-        (source(1), vec![3], Fork::Batch),
-        (subscribe, vec![4], Fork::Batch),
-        (notify, vec![5], Fork::Batch),
-        (answer, vec![5], Fork::Batch),
-        (join, vec![6], Fork::Batch),
-        (merge, vec![7], Fork::Batch),
-        (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch),
+        (source(0), vec![2], Delivery::Batch),
+        (source(1), vec![3], Delivery::Batch),
+        (subscribe, vec![4], Delivery::Batch),
+        (notify, vec![5], Delivery::Batch),
+        (answer, vec![5], Delivery::Batch),
+        (join, vec![6], Delivery::Batch),
+        (merge, vec![7], Delivery::Batch),
+        (Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch),
     ]
 }
 
@@ -82,7 +82,7 @@ struct Case<'a> {
     functions: [&'a str; 2],
 }
 
-fn check(case: &Case<'_>, nodes: &[(Op, Vec<u32>, Fork)], more: &[&str]) {
+fn check(case: &Case<'_>, nodes: &[(Op, Vec<u32>, Delivery)], more: &[&str]) {
     let [left, right, result] = case.values;
     let functions = case.functions.iter().chain(more);
     let functions: Vec<_> = functions.map(|name| registered(name)).collect();
@@ -163,9 +163,9 @@ fn old_rows_are_taken_back_behind_it() {
         old: false,
     };
     let sink = nodes.pop().expect("a sink");
-    nodes.push((to_text, vec![8], Fork::Batch));
-    nodes.push((group_by, vec![9], Fork::Batch));
-    nodes.push((count, vec![10], Fork::Batch));
+    nodes.push((to_text, vec![8], Delivery::Batch));
+    nodes.push((group_by, vec![9], Delivery::Batch));
+    nodes.push((count, vec![10], Delivery::Batch));
     nodes.push(sink);
     let case = Case {
         topology: "join_fk__fk_join_aggregate",
@@ -218,7 +218,7 @@ fn a_row_without_a_foreign_key_is_counted() {
     let subscribe = nodes(JoinKind::Inner, "string", false).swap_remove(2).0;
     let no_key = [registered("text_fk") as std::sync::Arc<dyn crate::Udf>];
     let mut rig = Rig::new(
-        vec![(subscribe, vec![], Fork::Batch)],
+        vec![(subscribe, vec![], Delivery::Batch)],
         no_key.to_vec(),
         false,
     );

@@ -3,7 +3,7 @@
 use crate::testing::recorded::{Wiring, kept, registered, replay};
 use crate::testing::*;
 use stoatflow_core::{SinkId, StoreId};
-use stoatflow_plan::{Fork, Function, JoinKind, Op, View};
+use stoatflow_plan::{Delivery, Function, JoinKind, Op, View};
 
 fn source() -> Op {
     Op::TableSource {
@@ -26,8 +26,8 @@ fn join(kind: JoinKind, key: u32, joiner: u32, with_key: bool) -> Op {
     }
 }
 
-fn sink(id: u16) -> (Op, Vec<u32>, Fork) {
-    (Op::Sink { sink: SinkId(id) }, vec![], Fork::Batch)
+fn sink(id: u16) -> (Op, Vec<u32>, Delivery) {
+    (Op::Sink { sink: SinkId(id) }, vec![], Delivery::Batch)
 }
 
 #[test]
@@ -37,8 +37,8 @@ fn the_key_comes_from_a_function() {
         ("join_global__global_left", JoinKind::Left),
     ] {
         let nodes = [
-            (source(), vec![], Fork::Batch),
-            (join(kind, 0, 1, false), vec![2], Fork::Batch),
+            (source(), vec![], Delivery::Batch),
+            (join(kind, 0, 1, false), vec![2], Delivery::Batch),
             sink(0),
         ];
         replay(
@@ -57,10 +57,10 @@ fn the_key_comes_from_a_function() {
 #[test]
 fn the_joiner_sees_the_key_of_the_stream() {
     let nodes = [
-        (source(), vec![], Fork::Batch),
-        (join(JoinKind::Inner, 0, 2, true), vec![2], Fork::Batch),
+        (source(), vec![], Delivery::Batch),
+        (join(JoinKind::Inner, 0, 2, true), vec![2], Delivery::Batch),
         sink(0),
-        (join(JoinKind::Left, 1, 2, true), vec![4], Fork::Batch),
+        (join(JoinKind::Left, 1, 2, true), vec![4], Delivery::Batch),
         sink(1),
     ];
     replay(

@@ -8,7 +8,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoatflow_core::{ClockId, Datum, Header, Opaque, SinkId, StoreId};
-use stoatflow_plan::{Fork, Function, JoinKind, JoinWindow, Op, StoreKind};
+use stoatflow_plan::{Delivery, Function, JoinKind, JoinWindow, Op, StoreKind};
 
 /// Both sides, at entries 0 and 1, and a sink.
 fn nodes(
@@ -16,7 +16,7 @@ fn nodes(
     window: JoinWindow,
     with_key: bool,
     right_value: &str,
-) -> Vec<(Op, Vec<u32>, Fork)> {
+) -> Vec<(Op, Vec<u32>, Delivery)> {
     let side = |left: bool| Op::StreamJoin {
         left,
         kind,
@@ -32,9 +32,9 @@ fn nodes(
         clock: ClockId(0),
     };
     vec![
-        (side(true), vec![2], Fork::Batch),
-        (side(false), vec![2], Fork::Batch),
-        (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch),
+        (side(true), vec![2], Delivery::Batch),
+        (side(false), vec![2], Delivery::Batch),
+        (Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch),
     ]
 }
 

@@ -3,7 +3,7 @@
 use crate::testing::recorded::{Wiring, kept, registered, replay};
 use crate::testing::*;
 use stoatflow_core::{SinkId, StoreId};
-use stoatflow_plan::{Fork, Function, JoinKind, Op, View};
+use stoatflow_plan::{Delivery, Function, JoinKind, Op, View};
 
 fn source(store: u16) -> Op {
     Op::TableSource {
@@ -34,14 +34,14 @@ fn join(kind: JoinKind, table: View, with_key: bool) -> Op {
     }
 }
 
-fn sink() -> (Op, Vec<u32>, Fork) {
-    (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch)
+fn sink() -> (Op, Vec<u32>, Delivery) {
+    (Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch)
 }
 
 fn check(topology: &str, kind: JoinKind, joiner: &str, with_key: bool, name: &str) {
     let nodes = [
-        (source(0), vec![], Fork::Batch),
-        (join(kind, store(0), with_key), vec![2], Fork::Batch),
+        (source(0), vec![], Delivery::Batch),
+        (join(kind, store(0), with_key), vec![2], Delivery::Batch),
         sink(),
     ];
     replay(
@@ -82,8 +82,8 @@ fn the_table_is_read_through_what_stands_between() {
         with_key: true,
     };
     let nodes = [
-        (source(0), vec![], Fork::Batch),
-        (join(JoinKind::Left, view, false), vec![2], Fork::Batch),
+        (source(0), vec![], Delivery::Batch),
+        (join(JoinKind::Left, view, false), vec![2], Delivery::Batch),
         sink(),
     ];
     replay(
@@ -101,10 +101,18 @@ fn the_table_is_read_through_what_stands_between() {
 #[test]
 fn two_tables_in_turn() {
     let nodes = [
-        (source(0), vec![], Fork::Batch),
-        (source(1), vec![], Fork::Batch),
-        (join(JoinKind::Left, store(0), false), vec![3], Fork::Batch),
-        (join(JoinKind::Inner, store(1), false), vec![4], Fork::Batch),
+        (source(0), vec![], Delivery::Batch),
+        (source(1), vec![], Delivery::Batch),
+        (
+            join(JoinKind::Left, store(0), false),
+            vec![3],
+            Delivery::Batch,
+        ),
+        (
+            join(JoinKind::Inner, store(1), false),
+            vec![4],
+            Delivery::Batch,
+        ),
         sink(),
     ];
     replay(
@@ -122,7 +130,11 @@ fn two_tables_in_turn() {
 #[test]
 fn unjoinable_records_are_counted() {
     let nodes = vec![
-        (join(JoinKind::Inner, store(0), false), vec![1], Fork::Batch),
+        (
+            join(JoinKind::Inner, store(0), false),
+            vec![1],
+            Delivery::Batch,
+        ),
         sink(),
     ];
     let mut rig = Rig::new(nodes, vec![registered("pair_text")], false);
@@ -146,8 +158,8 @@ fn patient() -> Rig {
         value: serde("string"),
     };
     let mut plan = plan(vec![
-        (source(0), vec![], Fork::Batch),
-        (join, vec![2], Fork::Batch),
+        (source(0), vec![], Delivery::Batch),
+        (join, vec![2], Delivery::Batch),
         sink(),
     ]);
     plan.stores[0].kind = StoreKind::Versioned { history_ms: 100 };

@@ -5,9 +5,9 @@ mod orders;
 use crate::testing::recorded::{Wiring, kept, registered, replay};
 use crate::testing::*;
 use stoatflow_core::{SinkId, StoreId};
-use stoatflow_plan::{Fork, Function, JoinKind, Op, View};
+use stoatflow_plan::{Delivery, Function, JoinKind, Op, View};
 
-pub(super) type Nodes = Vec<(Op, Vec<u32>, Fork)>;
+pub(super) type Nodes = Vec<(Op, Vec<u32>, Delivery)>;
 
 pub(super) fn source(store: u16, old: bool) -> Op {
     Op::TableSource {
@@ -52,12 +52,20 @@ pub(super) fn sink(id: u16) -> Op {
 /// Two source tables (entries 0 and 1, stores 0 and 1) and their join into sink 0.
 fn two(kind: JoinKind, result: Option<u16>) -> Nodes {
     vec![
-        (source(0, kind != JoinKind::Inner), vec![2], Fork::Batch),
-        (source(1, kind == JoinKind::Outer), vec![3], Fork::Batch),
-        (side(true, kind, store(1), 0, false), vec![4], Fork::Batch),
-        (side(false, kind, store(0), 0, false), vec![4], Fork::Batch),
-        (merge(result, false), vec![5], Fork::Batch),
-        (sink(0), vec![], Fork::Batch),
+        (source(0, kind != JoinKind::Inner), vec![2], Delivery::Batch),
+        (source(1, kind == JoinKind::Outer), vec![3], Delivery::Batch),
+        (
+            side(true, kind, store(1), 0, false),
+            vec![4],
+            Delivery::Batch,
+        ),
+        (
+            side(false, kind, store(0), 0, false),
+            vec![4],
+            Delivery::Batch,
+        ),
+        (merge(result, false), vec![5], Delivery::Batch),
+        (sink(0), vec![], Delivery::Batch),
     ]
 }
 
@@ -99,16 +107,32 @@ fn which_updates_come_out_of_each_kind() {
 fn a_joiner_that_gives_null_deletes() {
     let (inner, left) = (JoinKind::Inner, JoinKind::Left);
     let nodes = [
-        (source(0, true), vec![2, 6], Fork::Record),
-        (source(1, false), vec![3, 7], Fork::Record),
-        (side(true, inner, store(1), 0, false), vec![4], Fork::Batch),
-        (side(false, inner, store(0), 0, false), vec![4], Fork::Batch),
-        (merge(Some(2), false), vec![5], Fork::Batch),
-        (sink(0), vec![], Fork::Batch),
-        (side(true, left, store(1), 0, false), vec![8], Fork::Batch),
-        (side(false, left, store(0), 0, false), vec![8], Fork::Batch),
-        (merge(None, false), vec![9], Fork::Batch),
-        (sink(1), vec![], Fork::Batch),
+        (source(0, true), vec![2, 6], Delivery::Record),
+        (source(1, false), vec![3, 7], Delivery::Record),
+        (
+            side(true, inner, store(1), 0, false),
+            vec![4],
+            Delivery::Batch,
+        ),
+        (
+            side(false, inner, store(0), 0, false),
+            vec![4],
+            Delivery::Batch,
+        ),
+        (merge(Some(2), false), vec![5], Delivery::Batch),
+        (sink(0), vec![], Delivery::Batch),
+        (
+            side(true, left, store(1), 0, false),
+            vec![8],
+            Delivery::Batch,
+        ),
+        (
+            side(false, left, store(0), 0, false),
+            vec![8],
+            Delivery::Batch,
+        ),
+        (merge(None, false), vec![9], Delivery::Batch),
+        (sink(1), vec![], Delivery::Batch),
     ];
     replay(
         "join_tt__tt_joiner_null",
@@ -139,12 +163,16 @@ fn a_table_joined_with_a_view_of_itself_gives_two_results() {
     };
     // The left side receives an update before the mapped copy does.
     let nodes = [
-        (source(0, false), vec![1, 2], Fork::Record),
-        (side(true, kind, view, 0, false), vec![4], Fork::Batch),
-        (upper, vec![3], Fork::Batch),
-        (side(false, kind, store(0), 0, false), vec![4], Fork::Batch),
-        (merge(None, false), vec![5], Fork::Batch),
-        (sink(0), vec![], Fork::Batch),
+        (source(0, false), vec![1, 2], Delivery::Record),
+        (side(true, kind, view, 0, false), vec![4], Delivery::Batch),
+        (upper, vec![3], Delivery::Batch),
+        (
+            side(false, kind, store(0), 0, false),
+            vec![4],
+            Delivery::Batch,
+        ),
+        (merge(None, false), vec![5], Delivery::Batch),
+        (sink(0), vec![], Delivery::Batch),
     ];
     replay(
         "join_tt__tt_self_join",
@@ -179,13 +207,21 @@ fn a_filtered_table_joins_through_the_filter() {
         old: false,
     };
     let nodes = [
-        (source(0, true), vec![1], Fork::Batch),
-        (filter, vec![3], Fork::Batch),
-        (count, vec![4], Fork::Batch),
-        (side(true, kind, store(1), 0, false), vec![5], Fork::Batch),
-        (side(false, kind, filtered, 0, false), vec![5], Fork::Batch),
-        (merge(Some(2), false), vec![6], Fork::Batch),
-        (sink(0), vec![], Fork::Batch),
+        (source(0, true), vec![1], Delivery::Batch),
+        (filter, vec![3], Delivery::Batch),
+        (count, vec![4], Delivery::Batch),
+        (
+            side(true, kind, store(1), 0, false),
+            vec![5],
+            Delivery::Batch,
+        ),
+        (
+            side(false, kind, filtered, 0, false),
+            vec![5],
+            Delivery::Batch,
+        ),
+        (merge(Some(2), false), vec![6], Delivery::Batch),
+        (sink(0), vec![], Delivery::Batch),
     ];
     replay(
         "join_tt__tt_filtered_join",
@@ -222,14 +258,22 @@ fn old_rows_are_taken_back_behind_a_join() {
         key: serde("string"),
     };
     let nodes = [
-        (source(0, true), vec![2], Fork::Batch),
-        (source(1, true), vec![3], Fork::Batch),
-        (side(true, kind, store(1), 0, true), vec![4], Fork::Batch),
-        (side(false, kind, store(0), 0, true), vec![4], Fork::Batch),
-        (merge(None, true), vec![5], Fork::Batch),
-        (group_by, vec![6], Fork::Batch),
-        (aggregate, vec![7], Fork::Batch),
-        (sink(0), vec![], Fork::Batch),
+        (source(0, true), vec![2], Delivery::Batch),
+        (source(1, true), vec![3], Delivery::Batch),
+        (
+            side(true, kind, store(1), 0, true),
+            vec![4],
+            Delivery::Batch,
+        ),
+        (
+            side(false, kind, store(0), 0, true),
+            vec![4],
+            Delivery::Batch,
+        ),
+        (merge(None, true), vec![5], Delivery::Batch),
+        (group_by, vec![6], Delivery::Batch),
+        (aggregate, vec![7], Delivery::Batch),
+        (sink(0), vec![], Delivery::Batch),
     ];
     replay(
         "join_tt__tt_join_regroup",
@@ -258,16 +302,32 @@ fn old_rows_are_taken_back_behind_a_join() {
 fn a_join_of_a_join() {
     let (inner, outer) = (JoinKind::Inner, JoinKind::Outer);
     let nodes = [
-        (source(0, true), vec![3], Fork::Batch),
-        (source(1, true), vec![4], Fork::Batch),
-        (source(2, true), vec![7], Fork::Batch),
-        (side(true, inner, store(1), 0, true), vec![5], Fork::Batch),
-        (side(false, inner, store(0), 0, true), vec![5], Fork::Batch),
-        (merge(Some(3), true), vec![6], Fork::Batch),
-        (side(true, outer, store(2), 0, false), vec![8], Fork::Batch),
-        (side(false, outer, store(3), 0, false), vec![8], Fork::Batch),
-        (merge(Some(4), false), vec![9], Fork::Batch),
-        (sink(0), vec![], Fork::Batch),
+        (source(0, true), vec![3], Delivery::Batch),
+        (source(1, true), vec![4], Delivery::Batch),
+        (source(2, true), vec![7], Delivery::Batch),
+        (
+            side(true, inner, store(1), 0, true),
+            vec![5],
+            Delivery::Batch,
+        ),
+        (
+            side(false, inner, store(0), 0, true),
+            vec![5],
+            Delivery::Batch,
+        ),
+        (merge(Some(3), true), vec![6], Delivery::Batch),
+        (
+            side(true, outer, store(2), 0, false),
+            vec![8],
+            Delivery::Batch,
+        ),
+        (
+            side(false, outer, store(3), 0, false),
+            vec![8],
+            Delivery::Batch,
+        ),
+        (merge(Some(4), false), vec![9], Delivery::Batch),
+        (sink(0), vec![], Delivery::Batch),
     ];
     replay(
         "join_tt__tt_three_way",

@@ -12,7 +12,7 @@ use crate::support::attach_scope::AttachScope;
 use crate::{Context, size_on_wire};
 use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Record, Result};
-use stoatflow_plan::Patience;
+use stoatflow_plan::RetryPolicy;
 
 impl OffloadProcessor {
     /// Parks records, and sends the first request for each. The interpreter is entered once to serialize
@@ -200,7 +200,7 @@ fn too_large(size: usize, largest: usize) -> Error {
 
 /// The pause before the next request, with a jitter that depends on the record and is the same in each
 /// run.
-fn pause(patience: &Patience, entry: ParkedEntry) -> i64 {
+fn pause(patience: &RetryPolicy, entry: ParkedEntry) -> i64 {
     let doubled = entry.attempt.saturating_sub(1).min(60);
     let pause = patience.first_ms.saturating_mul(1 << doubled);
     let pause = pause.min(patience.most_ms);

@@ -100,7 +100,7 @@ fn patience_of_now_holds_for_what_is_parked_already() {
     rig.barrier();
     let alone = KeyAssignment::new(0, 1);
     for (timeout_ms, due) in [(Some(10_000), 10_000), (None, i64::MAX), (Some(50), 50)] {
-        let patience = Patience {
+        let patience = RetryPolicy {
             timeout_ms,
             ..PATIENCE
         };

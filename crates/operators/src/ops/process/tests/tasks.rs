@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::murmur2::partition_of;
 use stoatflow_core::{Bytes, ClockId, Order, ProcessorId, Record, Result, StoreId, Task};
-use stoatflow_plan::{Fork, Op};
+use stoatflow_plan::{Delivery, Op};
 
 const TASKS: u16 = 3;
 /// The clock of the tasks.
@@ -28,7 +28,7 @@ fn three_tasks() -> Rig {
         clock: ClockId(0),
         time: Some(TIME),
     };
-    let nodes = vec![(process, vec![1], Fork::Batch), sink(0)];
+    let nodes = vec![(process, vec![1], Delivery::Batch), sink(0)];
     let mut rig = rig(nodes, &[(keep_in_task, true)]);
     with_tasks(&mut rig, TASKS);
     rig

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use stoatflow_core::{
     ClockId, Datum, Offset, Partition, ProcessorId, Record, Serde, SinkId, StoreId, Task, Timestamp,
 };
-use stoatflow_plan::{Fork, Op};
+use stoatflow_plan::{Delivery, Op};
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::{Backend, Dirty, EpochBatch, KeyRange, KeyValueStore, Layout, Write};
 
@@ -380,8 +380,8 @@ fn rig(bodies: Bodies, eager: bool) -> Rig {
     };
     let sink = Op::Sink { sink: SinkId(0) };
     let mut shape = plan(vec![
-        (process, vec![1], Fork::Batch),
-        (sink, vec![], Fork::Batch),
+        (process, vec![1], Delivery::Batch),
+        (sink, vec![], Delivery::Batch),
     ]);
     shape.stores[0].kind = StoreKind::Timers;
     shape.stores[0].value = crate::testing::serde("bytes");

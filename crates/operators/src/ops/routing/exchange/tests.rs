@@ -3,7 +3,7 @@
 use crate::key_hash;
 use crate::testing::*;
 use stoatflow_core::{Datum, NodeId, Serde, SinkId, StageId, StoreId};
-use stoatflow_plan::{Fork, Op};
+use stoatflow_plan::{Delivery, Op};
 
 fn rig(key: &str) -> Rig {
     let exchange = Op::Exchange {
@@ -13,7 +13,7 @@ fn rig(key: &str) -> Rig {
         stage: StageId(4),
         key: serde(key),
     };
-    Rig::new(vec![(exchange, vec![], Fork::Batch)], vec![], false)
+    Rig::new(vec![(exchange, vec![], Delivery::Batch)], vec![], false)
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn kept_nulls_go_by_their_partition() {
         stage: StageId(4),
         key: serde("string"),
     };
-    let mut rig = Rig::new(vec![(exchange, vec![], Fork::Batch)], vec![], false);
+    let mut rig = Rig::new(vec![(exchange, vec![], Delivery::Batch)], vec![], false);
     let mut elsewhere = record("~", "3", 3);
     elsewhere.origin.partition = stoatflow_core::Partition(4);
     rig.push(vec![record("~", "1", 1), record("~", "2", 2), elsewhere])
@@ -127,7 +127,7 @@ fn all_windows_of_a_key_go_to_one_lane() {
             stage: StageId(4),
             key,
         };
-        let mut rig = Rig::new(vec![(exchange, vec![], Fork::Batch)], vec![], false);
+        let mut rig = Rig::new(vec![(exchange, vec![], Delivery::Batch)], vec![], false);
         let windows = [(0, 10), (10, 20)].map(|(start, end)| {
             let mut windowed = record("a", "1", start);
             windowed.key = Datum::windowed(windowed.key, start, end);
@@ -150,10 +150,10 @@ fn sent(keep_null: bool, cached: bool, to: Vec<Op>, besides: Vec<u32>) -> Vec<Da
         key: serde("string"),
     };
     let mut nodes = vec![
-        (exchange, vec![], Fork::Batch),
-        (Op::Merge, besides, Fork::Batch),
+        (exchange, vec![], Delivery::Batch),
+        (Op::Merge, besides, Delivery::Batch),
     ];
-    nodes.extend(to.into_iter().map(|op| (op, vec![], Fork::Batch)));
+    nodes.extend(to.into_iter().map(|op| (op, vec![], Delivery::Batch)));
     let mut rig = Rig::new(nodes, vec![], cached);
     rig.push(vec![
         record("a", "1", 1),
@@ -217,9 +217,9 @@ fn a_count_behind_an_exchange_takes_what_it_has_counted() {
         key: serde("string"),
     };
     let nodes = vec![
-        (exchange, vec![], Fork::Batch),
-        (count(1), vec![2], Fork::Batch),
-        (Op::Sink { sink: SinkId(1) }, vec![], Fork::Batch),
+        (exchange, vec![], Delivery::Batch),
+        (count(1), vec![2], Delivery::Batch),
+        (Op::Sink { sink: SinkId(1) }, vec![], Delivery::Batch),
     ];
     let mut rig = Rig::new(nodes, vec![], true);
     for at in [1, 5] {

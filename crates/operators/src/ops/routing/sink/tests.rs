@@ -5,11 +5,11 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use stoatflow_core::{Calling, Datum, Handler, Header, Opaque, Result, SinkId};
-use stoatflow_plan::{Fork, Function, Op};
+use stoatflow_plan::{Delivery, Function, Op};
 
 fn rig(sink: u16) -> Rig {
     Rig::new(
-        vec![(Op::Sink { sink: SinkId(sink) }, vec![], Fork::Batch)],
+        vec![(Op::Sink { sink: SinkId(sink) }, vec![], Delivery::Batch)],
         vec![],
         false,
     )
@@ -69,7 +69,7 @@ fn an_unknown_serde_or_callable_is_refused_when_built() {
         stage: stoatflow_core::StageId(1),
         key: serde("avro"),
     };
-    let error = Rig::build(vec![(unknown, vec![], Fork::Batch)], vec![], false)
+    let error = Rig::build(vec![(unknown, vec![], Delivery::Batch)], vec![], false)
         .err()
         .unwrap();
     assert_eq!(error.kind(), stoatflow_core::ErrorKind::Topology);
@@ -80,7 +80,7 @@ fn an_unknown_serde_or_callable_is_refused_when_built() {
     let missing = Op::Peek {
         function: stoatflow_plan::Function::Udf(3),
     };
-    assert!(Rig::build(vec![(missing, vec![], Fork::Batch)], vec![], false).is_err());
+    assert!(Rig::build(vec![(missing, vec![], Delivery::Batch)], vec![], false).is_err());
 }
 
 /// A sink whose topic (callable 0) or partitions (callable 1) are chosen.
@@ -90,7 +90,7 @@ fn choosing(
     udfs: Vec<Arc<dyn crate::Udf>>,
 ) -> Rig {
     Rig::changed(
-        vec![(Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch)],
+        vec![(Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch)],
         udfs,
         |plan| {
             let sink = &mut plan.sinks[0];
@@ -252,7 +252,7 @@ fn handlers_decide_outside_of_the_runtime_of_a_record() {
             assert!(!inside.load(Relaxed), "its runtime is kept from others");
             Ok(text("log_and_continue"))
         });
-        let step = (Op::Sink { sink: SinkId(2) }, vec![], Fork::Batch);
+        let step = (Op::Sink { sink: SinkId(2) }, vec![], Delivery::Batch);
         let udfs: Vec<Arc<dyn crate::Udf>> = vec![decides, closure(|_| Ok(Datum::Int(1)))];
         let mut rig = Rig::changed(vec![step], udfs, |plan| {
             let call = Calling {
@@ -285,7 +285,7 @@ fn the_header_of_a_schema_ends_where_another_is_written() {
         value: Some("\u{1}".into()),
     };
     for (as_read, left) in [(true, 2), (false, 1)] {
-        let sink = vec![(Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch)];
+        let sink = vec![(Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch)];
         let mut rig = Rig::changed(sink, vec![], |plan| {
             plan.sinks[0].value_as_read = as_read;
         })
@@ -306,7 +306,7 @@ fn all_windows_of_a_key_go_to_one_partition() {
         size_ms: 10,
     };
     let mut rig = Rig::changed(
-        vec![(Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch)],
+        vec![(Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch)],
         vec![],
         |plan| plan.sinks[0].key = windowed.clone(),
     )

@@ -4,7 +4,7 @@ use crate::testing::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoatflow_core::{Datum, SinkId};
-use stoatflow_plan::{Fork, Function, Op};
+use stoatflow_plan::{Delivery, Function, Op};
 
 fn contains(letter: char) -> Arc<Closure> {
     closure(move |args| {
@@ -15,20 +15,20 @@ fn contains(letter: char) -> Arc<Closure> {
 }
 
 /// Two branches and a default, each with its own sink, or all with the same one.
-fn nodes(default: bool, fork: Fork) -> Vec<(Op, Vec<u32>, Fork)> {
+fn nodes(default: bool, fork: Delivery) -> Vec<(Op, Vec<u32>, Delivery)> {
     let split = Op::Split {
         functions: vec![Function::Udf(0), Function::Udf(1)],
     };
     let children = if default { vec![1, 2, 3] } else { vec![1, 2] };
-    let sink = |sink| (Op::Sink { sink: SinkId(sink) }, vec![], Fork::Batch);
+    let sink = |sink| (Op::Sink { sink: SinkId(sink) }, vec![], Delivery::Batch);
     match fork {
-        Fork::Batch => vec![(split, children, fork), sink(0), sink(0), sink(0)],
+        Delivery::Batch => vec![(split, children, fork), sink(0), sink(0), sink(0)],
         // All branches merge into one sink, where their order is visible.
-        Fork::Record => vec![
+        Delivery::Record => vec![
             (split, children, fork),
-            (Op::Merge, vec![4], Fork::Batch),
-            (Op::Merge, vec![4], Fork::Batch),
-            (Op::Merge, vec![4], Fork::Batch),
+            (Op::Merge, vec![4], Delivery::Batch),
+            (Op::Merge, vec![4], Delivery::Batch),
+            (Op::Merge, vec![4], Delivery::Batch),
             sink(0),
         ],
     }
@@ -46,7 +46,11 @@ fn lines() -> Vec<stoatflow_core::Record> {
 #[test]
 fn the_first_branch_that_takes_a_record_gets_it() {
     let (a, b) = (contains('a'), contains('b'));
-    let mut rig = Rig::new(nodes(true, Fork::Batch), vec![a.clone(), b.clone()], false);
+    let mut rig = Rig::new(
+        nodes(true, Delivery::Batch),
+        vec![a.clone(), b.clone()],
+        false,
+    );
     rig.push(lines()).unwrap();
     assert_eq!(
         rig.outputs(),
@@ -64,7 +68,7 @@ fn the_first_branch_that_takes_a_record_gets_it() {
 fn where_branches_meet_again_the_order_of_records_stays() {
     for size in [1, 3, 4] {
         let udfs: Vec<Arc<dyn crate::Udf>> = vec![contains('a'), contains('b')];
-        let mut rig = Rig::new(nodes(true, Fork::Record), udfs, false);
+        let mut rig = Rig::new(nodes(true, Delivery::Record), udfs, false);
         for chunk in lines().chunks(size) {
             rig.push(chunk.to_vec()).unwrap();
         }
@@ -78,7 +82,7 @@ fn where_branches_meet_again_the_order_of_records_stays() {
 
 #[test]
 fn without_a_default_the_rest_ends_here() {
-    for fork in [Fork::Batch, Fork::Record] {
+    for fork in [Delivery::Batch, Delivery::Record] {
         let mut rig = Rig::new(
             nodes(false, fork),
             vec![contains('a'), contains('z')],
@@ -96,7 +100,11 @@ fn a_predicate_that_raises_names_its_record() {
         Datum::Null => Err(raised()),
         _ => Ok(Datum::Bool(false)),
     });
-    let mut rig = Rig::new(nodes(true, Fork::Batch), vec![contains('a'), broken], false);
+    let mut rig = Rig::new(
+        nodes(true, Delivery::Batch),
+        vec![contains('a'), broken],
+        false,
+    );
     let error = rig.push(lines()).unwrap_err();
     assert_eq!(error.coordinates().offset.map(|o| o.0), Some(3));
     assert_eq!(error.coordinates().node.as_deref(), Some("split-0"));

@@ -4,7 +4,7 @@ use crate::testing::{Rig, plan, record, serde};
 use crate::{LaneClocks, LaneStore, RunCoordinator};
 use std::sync::Arc;
 use stoatflow_core::{ClockId, Datum, Record, SinkId, StoreId, Task, Timestamp};
-use stoatflow_plan::{Expiry, ExpiryClock, Fork, Op, StoreKind, Ttl};
+use stoatflow_plan::{Delivery, Expiry, ExpiryClock, Op, StoreKind, Ttl};
 use stoatflow_state::{KeyRange, Stored, split_timer};
 
 const FORWARDED: Expiry = Expiry {
@@ -28,10 +28,10 @@ fn fresh(expiry: Expiry, eager: bool) -> Rig {
         time: None,
     };
     let mut shape = plan(vec![
-        (table, vec![1], Fork::Batch),
-        (expire, vec![2], Fork::Batch),
-        (Op::ToStream, vec![3], Fork::Batch),
-        (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch),
+        (table, vec![1], Delivery::Batch),
+        (expire, vec![2], Delivery::Batch),
+        (Op::ToStream, vec![3], Delivery::Batch),
+        (Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch),
     ]);
     shape.stores[1].kind = StoreKind::Timers;
     shape.stores[1].value = serde("bytes");

@@ -3,9 +3,9 @@
 use crate::testing::recorded::{Wiring, kept, registered, replay};
 use crate::testing::*;
 use stoatflow_core::{SinkId, StoreId};
-use stoatflow_plan::{Fold, Fork, Function, Op};
+use stoatflow_plan::{Delivery, Fold, Function, Op};
 
-type Nodes = Vec<(Op, Vec<u32>, Fork)>;
+type Nodes = Vec<(Op, Vec<u32>, Delivery)>;
 
 fn source(store: u16) -> Op {
     Op::TableSource {
@@ -36,9 +36,9 @@ fn aggregate(store: u16, fold: Fold, subtractor: Option<u32>) -> Op {
 fn chain(ops: impl IntoIterator<Item = Op>) -> Nodes {
     let mut nodes: Nodes = (1..)
         .zip(ops)
-        .map(|(next, op)| (op, vec![next], Fork::Batch))
+        .map(|(next, op)| (op, vec![next], Delivery::Batch))
         .collect();
-    nodes.push((Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch));
+    nodes.push((Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch));
     nodes
 }
 

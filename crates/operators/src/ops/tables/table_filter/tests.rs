@@ -3,7 +3,7 @@
 use crate::testing::recorded::{Wiring, kept, registered, replay};
 use crate::testing::*;
 use stoatflow_core::{SinkId, StoreId};
-use stoatflow_plan::{Fork, Function, Op};
+use stoatflow_plan::{Delivery, Function, Op};
 
 fn source(store: u16, old: bool) -> Op {
     Op::TableSource {
@@ -23,17 +23,17 @@ fn filter(function: u32, not: bool, store: Option<u16>, old: bool) -> Op {
     }
 }
 
-fn sink(id: u16) -> (Op, Vec<u32>, Fork) {
-    (Op::Sink { sink: SinkId(id) }, vec![], Fork::Batch)
+fn sink(id: u16) -> (Op, Vec<u32>, Delivery) {
+    (Op::Sink { sink: SinkId(id) }, vec![], Delivery::Batch)
 }
 
 #[test]
 fn over_nothing_kept_every_value_that_does_not_fit_is_a_tombstone() {
     let nodes = [
-        (source(0, false), vec![1, 3], Fork::Batch),
-        (filter(0, false, None, false), vec![2], Fork::Batch),
+        (source(0, false), vec![1, 3], Delivery::Batch),
+        (filter(0, false, None, false), vec![2], Delivery::Batch),
         sink(0),
-        (filter(0, true, None, false), vec![4], Fork::Batch),
+        (filter(0, true, None, false), vec![4], Delivery::Batch),
         sink(1),
     ];
     replay(
@@ -51,10 +51,10 @@ fn over_nothing_kept_every_value_that_does_not_fit_is_a_tombstone() {
 #[test]
 fn with_a_store_a_tombstone_ends_only_what_was() {
     let nodes = [
-        (source(0, true), vec![1, 3], Fork::Batch),
-        (filter(0, false, Some(1), true), vec![2], Fork::Batch),
+        (source(0, true), vec![1, 3], Delivery::Batch),
+        (filter(0, false, Some(1), true), vec![2], Delivery::Batch),
         sink(0),
-        (filter(0, true, Some(2), true), vec![4], Fork::Batch),
+        (filter(0, true, Some(2), true), vec![4], Delivery::Batch),
         sink(1),
     ];
     replay(
@@ -83,9 +83,9 @@ fn old_values_of_the_parent_do_as_well() {
         old: false,
     };
     let nodes = [
-        (source(0, true), vec![1], Fork::Batch),
-        (filter(0, false, None, true), vec![2], Fork::Batch),
-        (upper, vec![3], Fork::Batch),
+        (source(0, true), vec![1], Delivery::Batch),
+        (filter(0, false, None, true), vec![2], Delivery::Batch),
+        (upper, vec![3], Delivery::Batch),
         sink(0),
     ];
     replay(
@@ -110,10 +110,10 @@ fn a_chain_of_filters_knows_through_all_of_them() {
         old: true,
     };
     let nodes = [
-        (source(0, true), vec![1], Fork::Batch),
-        (filter(0, false, None, true), vec![2], Fork::Batch),
-        (upper, vec![3], Fork::Batch),
-        (filter(2, true, Some(1), true), vec![4], Fork::Batch),
+        (source(0, true), vec![1], Delivery::Batch),
+        (filter(0, false, None, true), vec![2], Delivery::Batch),
+        (upper, vec![3], Delivery::Batch),
+        (filter(2, true, Some(1), true), vec![4], Delivery::Batch),
         sink(0),
     ];
     replay(
@@ -136,10 +136,10 @@ fn behind_an_aggregation_it_knows_too() {
         old: true,
     };
     let nodes = [
-        (count, vec![1, 3], Fork::Batch),
-        (filter(0, false, None, true), vec![2], Fork::Batch),
+        (count, vec![1, 3], Delivery::Batch),
+        (filter(0, false, None, true), vec![2], Delivery::Batch),
         sink(0),
-        (filter(1, false, Some(1), true), vec![4], Fork::Batch),
+        (filter(1, false, Some(1), true), vec![4], Delivery::Batch),
         sink(1),
     ];
     replay(
@@ -158,8 +158,8 @@ fn behind_an_aggregation_it_knows_too() {
 fn the_predicate_is_called_once_for_a_batch_and_never_with_null() {
     let long = registered("len_gt_3");
     let nodes = vec![
-        (source(0, true), vec![1], Fork::Batch),
-        (filter(0, false, None, true), vec![2], Fork::Batch),
+        (source(0, true), vec![1], Delivery::Batch),
+        (filter(0, false, None, true), vec![2], Delivery::Batch),
         sink(0),
     ];
     let mut rig = Rig::new(to_streams(nodes), vec![long.clone()], false);
@@ -177,8 +177,8 @@ fn the_predicate_is_called_once_for_a_batch_and_never_with_null() {
 #[test]
 fn a_cached_result_is_one_update_per_epoch() {
     let nodes = vec![
-        (source(0, true), vec![1], Fork::Batch),
-        (filter(0, false, Some(2), true), vec![2], Fork::Batch),
+        (source(0, true), vec![1], Delivery::Batch),
+        (filter(0, false, Some(2), true), vec![2], Delivery::Batch),
         sink(0),
     ];
     let mut rig = Rig::new(to_streams(nodes), vec![registered("len_gt_3")], true);

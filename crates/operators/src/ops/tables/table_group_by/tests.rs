@@ -3,7 +3,7 @@
 use crate::testing::recorded::registered;
 use crate::testing::*;
 use stoatflow_core::{Datum, Record, SinkId, StoreId, Timestamp};
-use stoatflow_plan::{Fork, Function, Op};
+use stoatflow_plan::{Delivery, Function, Op};
 
 /// A group-by with an aggregation that records its calls.
 fn rig() -> Rig {
@@ -14,7 +14,7 @@ fn rig() -> Rig {
                 key: serde("string"),
             },
             vec![1],
-            Fork::Batch,
+            Delivery::Batch,
         ),
         (
             Op::TableAggregate {
@@ -29,9 +29,9 @@ fn rig() -> Rig {
                 old: false,
             },
             vec![2],
-            Fork::Batch,
+            Delivery::Batch,
         ),
-        (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch),
+        (Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch),
     ];
     let udfs = ["by_first_char", "empty_text", "append_plus", "append_minus"];
     let udfs = udfs.map(|name| registered(name) as _).to_vec();

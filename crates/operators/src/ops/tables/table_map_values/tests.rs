@@ -3,7 +3,7 @@
 use crate::testing::recorded::{Wiring, kept, registered, replay};
 use crate::testing::*;
 use stoatflow_core::{SinkId, StoreId};
-use stoatflow_plan::{Fork, Function, Op};
+use stoatflow_plan::{Delivery, Function, Op};
 
 fn map_values(function: u32, store: Option<u16>, old: bool) -> Op {
     Op::TableMapValues {
@@ -23,11 +23,11 @@ fn null_is_passed_on_without_a_call_and_a_null_result_deletes() {
         old: false,
     };
     let nodes = [
-        (source, vec![1, 3], Fork::Batch),
-        (map_values(0, None, false), vec![2], Fork::Batch),
-        (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch),
-        (map_values(1, Some(1), false), vec![4], Fork::Batch),
-        (Op::Sink { sink: SinkId(1) }, vec![], Fork::Batch),
+        (source, vec![1, 3], Delivery::Batch),
+        (map_values(0, None, false), vec![2], Delivery::Batch),
+        (Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch),
+        (map_values(1, Some(1), false), vec![4], Delivery::Batch),
+        (Op::Sink { sink: SinkId(1) }, vec![], Delivery::Batch),
     ];
     replay(
         "tombstones__table_map_values",
@@ -50,8 +50,8 @@ fn old_values_are_mapped_too_or_read_from_the_store() {
             old: true,
         };
         let nodes = vec![
-            (source, vec![1], Fork::Batch),
-            (map_values(0, store, true), vec![2], Fork::Batch),
+            (source, vec![1], Delivery::Batch),
+            (map_values(0, store, true), vec![2], Delivery::Batch),
             // A filter that rejects everything makes visible which old values it received.
             (
                 Op::TableFilter {
@@ -62,9 +62,9 @@ fn old_values_are_mapped_too_or_read_from_the_store() {
                     old: true,
                 },
                 vec![3],
-                Fork::Batch,
+                Delivery::Batch,
             ),
-            (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch),
+            (Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch),
         ];
         let has_b = closure(|a| Ok(stoatflow_core::Datum::Bool(word(a[1]).contains('B'))));
         let mut rig = Rig::new(to_streams(nodes), vec![registered("upper"), has_b], false);

@@ -6,7 +6,7 @@ use crate::{Failed, Foreign, Processor, ProcessorHost, ProcessorSupplier, Role};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use stoatflow_core::{Datum, ProcessorId, Record, Result, SinkId, StoreId};
-use stoatflow_plan::{Fork, Function, JoinKind, Op, View};
+use stoatflow_plan::{Delivery, Function, JoinKind, Op, View};
 use stoatflow_state::Stored;
 
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ fn transform(store: Option<u16>, old: bool) -> Op {
     }
 }
 
-fn rig(nodes: Vec<(Op, Vec<u32>, Fork)>, supplier: &Arc<Supplier>) -> Rig {
+fn rig(nodes: Vec<(Op, Vec<u32>, Delivery)>, supplier: &Arc<Supplier>) -> Rig {
     let foreign = Foreign {
         udfs: vec![registered("pair_text")],
         serdes: vec![],
@@ -90,11 +90,11 @@ fn rig(nodes: Vec<(Op, Vec<u32>, Fork)>, supplier: &Arc<Supplier>) -> Rig {
     Rig::of_foreign(&plan(to_streams(nodes)), &foreign, false).unwrap()
 }
 
-fn into(op: Op, old: bool) -> Vec<(Op, Vec<u32>, Fork)> {
+fn into(op: Op, old: bool) -> Vec<(Op, Vec<u32>, Delivery)> {
     vec![
-        (source(old), vec![1], Fork::Batch),
-        (op, vec![2], Fork::Batch),
-        (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch),
+        (source(old), vec![1], Delivery::Batch),
+        (op, vec![2], Delivery::Batch),
+        (Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch),
     ]
 }
 
@@ -146,9 +146,9 @@ fn a_join_reads_through_it() {
         value: serde("string"),
     };
     let nodes = vec![
-        (source(false), vec![], Fork::Batch),
-        (look, vec![2], Fork::Batch),
-        (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch),
+        (source(false), vec![], Delivery::Batch),
+        (look, vec![2], Delivery::Batch),
+        (Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch),
     ];
     let mut rig = rig(nodes, &Arc::default());
     rig.push(vec![record("a", "1", 1), record("b", "x", 1)])

@@ -4,7 +4,7 @@ use crate::testing::manual_async_udf::{self, ManualAsyncUdf};
 use crate::testing::*;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Handler, SinkId, StoreId};
-use stoatflow_plan::{Awaiting, Fork, Function, JoinKind, Op, View};
+use stoatflow_plan::{Awaiting, Delivery, Function, JoinKind, Op, View};
 
 fn store(store: u16) -> View {
     View::Store {
@@ -13,13 +13,13 @@ fn store(store: u16) -> View {
     }
 }
 
-fn source(store: u16) -> (Op, Vec<u32>, Fork) {
+fn source(store: u16) -> (Op, Vec<u32>, Delivery) {
     let op = Op::TableSource {
         store: StoreId(store),
         key: serde("string"),
         old: false,
     };
-    (op, vec![], Fork::Batch)
+    (op, vec![], Delivery::Batch)
 }
 
 /// Tables 0 (entry 0) and 2 (entry 1), and a stream (entry 2) that outputs what it reads from the view.
@@ -39,8 +39,8 @@ fn steps(view: View) -> Vec<Step> {
         key: serde("string"),
         value: serde("string"),
     };
-    let sink = (Op::Sink { sink: SinkId(0) }, vec![], Fork::Batch);
-    vec![source(0), source(2), (look, vec![3], Fork::Batch), sink]
+    let sink = (Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch);
+    vec![source(0), source(2), (look, vec![3], Delivery::Batch), sink]
 }
 
 #[test]

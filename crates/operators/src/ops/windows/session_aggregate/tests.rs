@@ -3,7 +3,7 @@
 use crate::testing::windows::{check, check_lanes, check_restarted};
 use crate::testing::{Rig, record, serde};
 use stoatflow_core::{ClockId, StoreId};
-use stoatflow_plan::{Emit, Fold, Fork, Op, StoreKind};
+use stoatflow_plan::{Delivery, Emit, Fold, Op, StoreKind};
 
 #[test]
 fn sessions() {
@@ -64,7 +64,7 @@ fn a_hot_key_writes_its_session_once_per_batch() {
         clock: ClockId(0),
         old: false,
     };
-    let nodes = vec![(op, vec![], Fork::Batch)];
+    let nodes = vec![(op, vec![], Delivery::Batch)];
     let mut rig = Rig::changed(nodes, vec![], |plan| {
         let mut kept = plan.stores[0].clone();
         (kept.id, kept.value) = (StoreId(3), serde("int64"));

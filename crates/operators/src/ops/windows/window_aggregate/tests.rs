@@ -3,7 +3,7 @@
 use crate::testing::windows::{check, check_lanes, check_restarted};
 use crate::testing::{Dice, Rig, closure, plan, raised, record, serde, text, word};
 use stoatflow_core::{ClockId, Datum, Handler, Record, SinkId, StoreId};
-use stoatflow_plan::{Emit, Fold, Fork, Function, Op, SerdeSpec, StoreKind, Window};
+use stoatflow_plan::{Delivery, Emit, Fold, Function, Op, SerdeSpec, StoreKind, Window};
 
 #[test]
 fn tumbling_windows() {
@@ -89,7 +89,7 @@ fn in_batches(records: &[Record], size: usize) -> Vec<String> {
     };
     let sink = Op::Sink { sink: SinkId(0) };
     let steps = [(op, vec![1]), (shown, vec![2]), (sink, vec![])];
-    let mut plan = plan(steps.map(|(op, next)| (op, next, Fork::Batch)).into());
+    let mut plan = plan(steps.map(|(op, next)| (op, next, Delivery::Batch)).into());
     plan.nodes[0].on_error = Some(Handler::Continue);
     plan.sinks[0].key = SerdeSpec::TimeWindowed {
         time_windowed: Box::new(key),

@@ -71,29 +71,29 @@ fn came(slots: &mut FetchStates, at: usize, count: u8) {
 }
 
 fn asked(slots: &mut FetchStates) -> (Vec<i32>, Duration) {
-    let FetchWish { wanted, patience } = slots.wish(1, PORTION, NOW);
+    let FetchPlan { wanted, max_wait } = slots.plan_fetch(1, PORTION, NOW);
     let mut parts: Vec<_> = wanted.iter().map(|w| w.partition).collect();
     parts.sort_unstable();
-    (parts, patience)
+    (parts, max_wait)
 }
 
 #[test]
 fn a_partition_is_asked_for_when_little_of_it_is_left() {
     let mut slots = slots(3);
-    assert_eq!(asked(&mut slots), (vec![0, 1, 2], PATIENCE));
+    assert_eq!(asked(&mut slots), (vec![0, 1, 2], MAX_WAIT));
     came(&mut slots, 0, 8);
     assert_eq!(asked(&mut slots), (vec![1, 2], FULL));
     assert!(!slots.all[0].has_caught_up(), "it is not given yet");
     let (given, unreadable) = slots.give(4, |_, _| Ok(()));
     assert_eq!((given, unreadable), (4, None));
-    assert_eq!(asked(&mut slots), (vec![0, 1, 2], PATIENCE));
+    assert_eq!(asked(&mut slots), (vec![0, 1, 2], MAX_WAIT));
     slots.all[1].paused = true;
     assert_eq!(asked(&mut slots), (vec![0, 2], PAUSED), "it may go on soon");
     slots.all[0].paused = true;
     slots.all[1].paused = false;
     assert_eq!(
         asked(&mut slots),
-        (vec![1, 2], PATIENCE),
+        (vec![1, 2], MAX_WAIT),
         "it has enough for a start"
     );
     slots.all[0].paused = false;
@@ -105,7 +105,7 @@ fn a_partition_is_asked_for_when_little_of_it_is_left() {
 #[test]
 fn another_one_is_first_each_time() {
     let mut slots = slots(3);
-    let first = |slots: &mut FetchStates| slots.wish(1, PORTION, NOW).wanted[0].partition;
+    let first = |slots: &mut FetchStates| slots.plan_fetch(1, PORTION, NOW).wanted[0].partition;
     assert_eq!([(); 4].map(|()| first(&mut slots)), [0, 1, 2, 0]);
 }
 
@@ -131,7 +131,7 @@ fn many_partitions_take_no_more_memory_than_few() {
 }
 
 #[test]
-fn what_cannot_be_read_is_asked_for_again() {
+fn an_unreadable_batch_is_fetched_again() {
     let mut slots = slots(1);
     came(&mut slots, 0, 3);
     let mut damaged = records(3, 3).to_vec();
@@ -166,18 +166,18 @@ fn a_topic_that_was_made_anew_is_another_one() {
 }
 
 #[test]
-fn who_gets_nothing_though_there_is_something_waits_longer() {
+fn a_starved_partition_gets_a_longer_max_wait() {
     let mut slots = slots(1);
     slots.all[0].came(9, Bytes::new(), Vec::new(), NOW).unwrap();
-    assert_eq!(slots.wish(1, PORTION, NOW).patience, PATIENCE);
+    assert_eq!(slots.plan_fetch(1, PORTION, NOW).max_wait, MAX_WAIT);
     let later = NOW + STARVED * 2;
-    assert_eq!(slots.wish(1, PORTION, later).patience, FAR);
+    assert_eq!(slots.plan_fetch(1, PORTION, later).max_wait, FAR);
     came(&mut slots, 0, 1);
-    assert_eq!(slots.wish(1, PORTION, later).patience, PATIENCE);
+    assert_eq!(slots.plan_fetch(1, PORTION, later).max_wait, MAX_WAIT);
 }
 
 #[test]
-fn what_stays_lets_go_of_the_answer_it_came_with() {
+fn retained_records_release_their_response() {
     let mut slots = slots(1);
     let answer = records(0, 9);
     let slot = &mut slots.all[0];

@@ -3,7 +3,7 @@
 //! Takes a decoded answer, passes records to the state of their partitions, and notes errors that end
 //! the run: a refusal, lost records, a topic that has been gone for too long.
 
-use super::{GONE, LOST_FOR_WORDS, NativeConsumer};
+use super::{GONE, NativeConsumer, UNKNOWN_ERROR_TIMEOUT};
 use crate::kafka::native::consumer::fetch::{FetchOutcome, said};
 use crate::kafka::native::error_class::{
     ErrorClass, OUT_OF_RANGE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION, classify, named,
@@ -105,7 +105,7 @@ impl NativeConsumer {
     pub(super) fn miss(&mut self, index: usize, code: i16) {
         let (most, what) = if code == UNKNOWN_SERVER_ERROR {
             (
-                LOST_FOR_WORDS,
+                UNKNOWN_ERROR_TIMEOUT,
                 "the broker can't read it, and does not say why",
             )
         } else {

@@ -5,7 +5,7 @@
 
 use super::{ASIDE, Flight, LONGEST_REST, NativeConsumer};
 use crate::kafka::native::consumer::fetch::{FETCH, FetchTarget, request};
-use crate::kafka::native::consumer::fetch_state::FetchWish;
+use crate::kafka::native::consumer::fetch_state::FetchPlan;
 use crate::kafka::native::net::cluster::{Node, version_for};
 use crate::kafka::native::net::connection_error::ConnectionError;
 use bytes::Bytes;
@@ -54,11 +54,11 @@ impl NativeConsumer {
             Err(why) => return self.lose(node, &why),
         }
         let now = self.clock.elapsed();
-        let FetchWish { wanted, patience } = self.slots.wish(node, self.fetch_limits, now);
+        let FetchPlan { wanted, max_wait } = self.slots.plan_fetch(node, self.fetch_limits, now);
         if wanted.is_empty() {
             return;
         }
-        match self.send(node, &wanted, patience) {
+        match self.send(node, &wanted, max_wait) {
             Ok(version) => {
                 let since = self.clock.elapsed();
                 let received = 0;
@@ -80,7 +80,7 @@ impl NativeConsumer {
         &mut self,
         node: Node,
         wanted: &[FetchTarget],
-        patience: Duration,
+        max_wait: Duration,
     ) -> Result<i16, ConnectionError> {
         let last = self.answers.remove(&node);
         if last.as_ref().is_some_and(|answer| !answer.is_unique()) {
@@ -91,7 +91,7 @@ impl NativeConsumer {
         let version = version_for::<FetchRequest>(link, FETCH)?;
         let mut frame = link.open::<FetchRequest>(version)?;
         let to = (version, link.rack());
-        let request = request(wanted, self.fetch_limits, patience, to);
+        let request = request(wanted, self.fetch_limits, max_wait, to);
         let written = request.encode(&mut frame, version);
         written.map_err(|e| ConnectionError::lost(format!("broker {node}: {e}")))?;
         let size = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);

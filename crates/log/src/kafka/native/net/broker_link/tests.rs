@@ -87,7 +87,7 @@ fn connect(link: &mut BrokerLink, to: &BrokerAddress, by: &Arc<ClientContext>) {
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
-fn who_is_silent_is_not_waited_for() {
+fn a_silent_broker_is_not_waited_for() {
     let (hole, broker) = (BlackHole::new(), FaultyBroker::start(1, 0, true));
     let by = context(resolve);
     let (to, clock) = (at("127.0.0.1", hole.port), by.stopwatch());

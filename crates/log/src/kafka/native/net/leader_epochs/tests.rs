@@ -44,7 +44,7 @@ fn a_topic_that_was_made_anew_counts_from_0_and_old_brokers_tell_no_epochs() {
 }
 
 #[test]
-fn who_was_behind_is_known_until_it_has_caught_up() {
+fn a_stale_broker_is_known_until_it_has_caught_up() {
     let known = LeaderEpochs::default();
     assert_eq!(known.learn(&answer(1, &[3]), Some(7)), Ok(()));
     assert_eq!(

@@ -44,12 +44,12 @@ impl Accumulator {
     }
 
     /// Handles an answer; returns what failed.
-    pub(in crate::kafka::native) fn landed(
+    pub(in crate::kafka::native) fn complete(
         &mut self,
         flight: Flight,
         answer: &ProduceResponse,
     ) -> Vec<PartitionError> {
-        let mut setbacks = Vec::new();
+        let mut partition_errors = Vec::new();
         for (place, mut batch) in flight.batches {
             let name = &self.topics[place.topic].name;
             let said = (answer.responses.iter())
@@ -84,18 +84,18 @@ impl Accumulator {
                 self.divide(place, &batch, halves);
                 continue;
             }
-            if !self.transactional && is_of_number(code) {
+            if !self.transactional && is_producer_state_error(code) {
                 batch.unseal();
             }
             let said = said.and_then(|s| s.error_message.as_ref());
-            setbacks.push(PartitionError {
+            partition_errors.push(PartitionError {
                 place,
                 code,
                 said: said.map_or_else(String::new, ToString::to_string),
             });
             self.again(place, batch);
         }
-        setbacks
+        partition_errors
     }
 
     /// Splits a batch that was too large; later batches are no larger than its halves.
@@ -120,6 +120,6 @@ impl Accumulator {
 }
 
 /// Whether the code concerns only the producer id, epoch or sequence number of a batch.
-pub(in crate::kafka::native) const fn is_of_number(code: i16) -> bool {
+pub(in crate::kafka::native) const fn is_producer_state_error(code: i16) -> bool {
     matches!(classify(code), ErrorClass::Outdated | ErrorClass::Lost)
 }

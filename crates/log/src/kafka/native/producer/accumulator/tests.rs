@@ -119,7 +119,7 @@ fn a_request_is_what_others_would_write() {
 }
 
 #[test]
-fn what_comes_back_goes_again_as_it_was_and_first() {
+fn failed_batches_are_resent_unchanged_and_first() {
     let (mut accumulator, a, _) = accumulator();
     put(&mut accumulator, &record(&a, 0, "first"));
     put(&mut accumulator, &record(&a, 2, "other"));
@@ -140,23 +140,30 @@ fn what_comes_back_goes_again_as_it_was_and_first() {
         "one at a time for a partition"
     );
     // One of two batches is acknowledged.
-    let setbacks = accumulator.landed(flight, &answer(&[("a", 0, 6, -1), ("a", 2, 0, 41)]));
-    assert_eq!(setbacks.len(), 1);
-    assert_eq!((setbacks[0].place.part, setbacks[0].code), (0, 6));
+    let partition_errors =
+        accumulator.complete(flight, &answer(&[("a", 0, 6, -1), ("a", 2, 0, 41)]));
+    assert_eq!(partition_errors.len(), 1);
+    assert_eq!(
+        (partition_errors[0].place.part, partition_errors[0].code),
+        (0, 6)
+    );
     let again = accumulator.gather(1, OWNER, 12).unwrap();
     assert_eq!(again.places().count(), 1);
     assert_eq!(again.batches[0].1.bytes(), sent[0], "to the last byte");
-    accumulator.depart(1, again, Duration::ZERO);
+    accumulator.mark_in_flight(1, again, Duration::ZERO);
     assert!(accumulator.idle_leaders().is_empty());
     let again = accumulator.take_flight(1).unwrap();
     accumulator.requeue(again);
     let again = accumulator.gather(1, OWNER, 12).unwrap();
     assert_eq!(again.batches[0].1.bytes(), sent[0]);
-    assert_eq!(accumulator.landed(again, &answer(&[("a", 0, 46, -1)])), []);
+    assert_eq!(
+        accumulator.complete(again, &answer(&[("a", 0, 46, -1)])),
+        []
+    );
     let next = accumulator.gather(1, OWNER, 12).unwrap();
     let sequence = &next.batches[0].1.bytes()[53..57];
     assert_eq!(sequence, 1_i32.to_be_bytes(), "behind the first record");
-    assert_eq!(accumulator.landed(next, &answer(&[("a", 0, 0, 10)])), []);
+    assert_eq!(accumulator.complete(next, &answer(&[("a", 0, 0, 10)])), []);
     assert_eq!(accumulator.unacknowledged(), 0);
     assert_eq!(
         accumulator.acknowledged("a"),
@@ -166,11 +173,11 @@ fn what_comes_back_goes_again_as_it_was_and_first() {
 }
 
 #[test]
-fn what_an_answer_leaves_out_goes_again() {
+fn partitions_missing_in_a_response_are_resent() {
     let (mut accumulator, a, _) = accumulator();
     put(&mut accumulator, &record(&a, 0, "x"));
     let flight = accumulator.gather(1, OWNER, 12).unwrap();
-    assert_eq!(accumulator.landed(flight, &answer(&[])).len(), 1);
+    assert_eq!(accumulator.complete(flight, &answer(&[])).len(), 1);
     assert!(accumulator.gather(1, OWNER, 12).is_some());
 }
 
@@ -186,7 +193,7 @@ fn a_batch_has_its_measure() {
     let mut counts = Vec::new();
     while let Some(flight) = accumulator.gather(1, OWNER, 12) {
         counts.push(flight.batches[0].1.count());
-        accumulator.landed(flight, &answer(&[("a", 0, 0, 1)]));
+        accumulator.complete(flight, &answer(&[("a", 0, 0, 1)]));
     }
     assert_eq!(counts, [3, 2]);
 }
@@ -227,7 +234,7 @@ fn another_transaction_knows_no_partition() {
     accumulator.added(&flight);
     assert!(!accumulator.is_fresh());
     assert_eq!(accumulator.unknown(&flight), []);
-    accumulator.landed(flight, &answer(&[("a", 0, 0, 1), ("b", 2, 0, 1)]));
+    accumulator.complete(flight, &answer(&[("a", 0, 0, 1), ("b", 2, 0, 1)]));
     put(&mut accumulator, &record(&a, 0, "x"));
     assert!(!accumulator.is_fresh());
     accumulator.forget_added();

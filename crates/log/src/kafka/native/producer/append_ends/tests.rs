@@ -22,7 +22,7 @@ fn a_partition_that_goes_on_before_its_end_has_lost_records() {
 }
 
 #[test]
-fn what_another_producer_wrote_counts_and_other_topics_do_not() {
+fn only_ends_of_remembered_topics_are_checked() {
     let mut ends = AppendEnds::default();
     ends.remember(&["counts".into()]);
     ends.note("counts", Partition(0), Offset(20));

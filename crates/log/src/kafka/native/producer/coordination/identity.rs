@@ -13,7 +13,7 @@ use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Result};
 
 /// A producer that is taking the id over, and was asked to retry, has done so after this time.
-const NEWCOMER: Duration = Duration::from_millis(600);
+const TAKEOVER_RETRY_WINDOW: Duration = Duration::from_millis(600);
 
 impl Coordination {
     /// Takes over the id, or requests its next epoch if there is an identity already.
@@ -30,8 +30,8 @@ impl Coordination {
             )
             .with_producer_id(ProducerId(own.id))
             .with_producer_epoch(own.epoch);
-        let seat = (CoordinatorType::Transaction, id.as_str());
-        match self.ask(seat, 5, &request, |a| a.error_code, timeout) {
+        let coordinator = (CoordinatorType::Transaction, id.as_str());
+        match self.ask(coordinator, 5, &request, |a| a.error_code, timeout) {
             CoordinatorAnswer::Done(answer) => {
                 self.identity = Identity {
                     id: answer.producer_id.0,
@@ -100,7 +100,7 @@ impl Coordination {
     pub(in crate::kafka::native) fn prove_again(&mut self, timeout: Duration) -> Result<()> {
         let clock = self.cluster.stopwatch();
         loop {
-            let left = NEWCOMER.saturating_sub(clock.elapsed());
+            let left = TAKEOVER_RETRY_WINDOW.saturating_sub(clock.elapsed());
             if left.is_zero() {
                 return self.init_producer_id(self.identity, timeout);
             }

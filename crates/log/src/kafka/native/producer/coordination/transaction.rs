@@ -88,8 +88,8 @@ impl Coordination {
                 .with_producer_epoch(self.identity.epoch)
                 .with_group_id(group_id());
             let id = self.id.clone();
-            let seat = (CoordinatorType::Transaction, id.as_str());
-            let added = self.ask(seat, 3, &request, |a| a.error_code, timeout);
+            let coordinator = (CoordinatorType::Transaction, id.as_str());
+            let added = self.ask(coordinator, 3, &request, |a| a.error_code, timeout);
             if !matches!(added, CoordinatorAnswer::Done(_)) {
                 return added.map(|_| TxnOffsetCommitResponse::default());
             }
@@ -153,7 +153,7 @@ impl Coordination {
             .with_committed(committed);
         let most = if self.transactions_v2 { END_V2 } else { END };
         let id = self.id.clone();
-        let seat = (CoordinatorType::Transaction, id.as_str());
-        self.ask(seat, most, &request, |a| a.error_code, timeout)
+        let coordinator = (CoordinatorType::Transaction, id.as_str());
+        self.ask(coordinator, most, &request, |a| a.error_code, timeout)
     }
 }

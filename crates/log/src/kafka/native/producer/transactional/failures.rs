@@ -24,7 +24,7 @@ impl TransactionalProducer {
     }
 
     /// Handles an error code; returns the error.
-    pub(super) fn spoil(
+    pub(super) fn fail_transaction(
         &mut self,
         code: i16,
         said: &str,
@@ -40,7 +40,7 @@ impl TransactionalProducer {
                     // The broker has ended it, so there is nothing left to end. The next transaction
                     // requests an epoch again, because the answer with the new one may have been lost.
                     self.drop_all();
-                    self.coordination.touched = false;
+                    self.coordination.may_be_open_at_coordinator = false;
                     self.give_up();
                 }
                 error
@@ -69,7 +69,7 @@ impl TransactionalProducer {
                 said,
                 what,
                 topic,
-            } => self.spoil(code, &said, what, topic.as_deref()),
+            } => self.fail_transaction(code, &said, what, topic.as_deref()),
             SendError::Fatal(error) | SendError::LostRecords(error) => {
                 self.give_up();
                 error

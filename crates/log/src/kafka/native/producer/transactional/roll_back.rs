@@ -12,17 +12,17 @@ use std::time::Duration;
 use stoatflow_core::Result;
 
 /// How long an abort waits for requests in flight, so that they arrive before it.
-const SWAN_SONG: Duration = Duration::from_secs(2);
+const ABORT_DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl TransactionalProducer {
     /// Waits until requests in flight have arrived, before the transaction is ended. With an epoch for
     /// each transaction, late requests are refused. Without, a broker before 3.6 could add them to the
     /// next one, so the transaction is not ended as long as they may arrive.
-    fn see_off(&mut self, timeout: Duration) -> Result<()> {
+    fn await_in_flight(&mut self, timeout: Duration) -> Result<()> {
         let clock = self.stopwatch();
         let transactions_v2 = self.coordination.transactions_v2;
         let most = if transactions_v2 {
-            SWAN_SONG.min(timeout / 2)
+            ABORT_DRAIN_TIMEOUT.min(timeout / 2)
         } else {
             timeout / 4 * 3
         };
@@ -30,7 +30,7 @@ impl TransactionalProducer {
         self.sender.accumulator.drop_certain();
         let waits = |accumulator: &Accumulator| {
             if transactions_v2 {
-                accumulator.is_flying()
+                accumulator.has_in_flight()
             } else {
                 accumulator.is_in_doubt()
             }
@@ -62,11 +62,11 @@ impl TransactionalProducer {
     pub(super) fn roll_back(&mut self, timeout: Duration) -> Result<()> {
         let clock = self.stopwatch();
         let left = || timeout.saturating_sub(clock.elapsed());
-        self.see_off(timeout)?;
+        self.await_in_flight(timeout)?;
         if self.state == State::Fenced {
             return Err(self.fenced("aborting"));
         }
-        if self.coordination.touched {
+        if self.coordination.may_be_open_at_coordinator {
             match self.coordination.end(false, left()) {
                 CoordinatorAnswer::Done(answer) => self.ended(&answer),
                 // The broker has ended it already, or knows of none: a new epoch ends whatever there is.

@@ -78,7 +78,7 @@ fn numbered(offsets: std::ops::Range<i64>, first: i64) -> Vec<(i64, ProducerReco
 }
 
 #[test]
-fn what_was_written_is_read_from_any_offset_on() {
+fn a_batch_is_read_from_any_offset_on() {
     let bytes = batch(100, 1, 0..40).freeze();
     for from in [0, 100, 101, 139, 140] {
         let (seen, position) = read(bytes.clone(), &[], from).unwrap();

@@ -68,7 +68,7 @@ fn every_codec_is_read_back() {
 }
 
 #[test]
-fn what_does_not_shrink_stays_as_it_is() {
+fn incompressible_data_stays_uncompressed() {
     let mut batch = BatchWriter::new(
         Vec::new(),
         Compression {

@@ -9,7 +9,7 @@ use crate::testing::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use stoatflow_core::{Order, Record, StageId, Task};
-use stoatflow_plan::{Fork, JoinKind, Op};
+use stoatflow_plan::{Delivery, JoinKind, Op};
 
 const LEFT: u32 = 0;
 const RIGHT: u32 = 1;
@@ -46,7 +46,7 @@ impl Lanes {
             nodes[from].1 = vec![via];
         }
         for keep_null in [false, true, false] {
-            nodes.push((exchange(keep_null), vec![], Fork::Batch));
+            nodes.push((exchange(keep_null), vec![], Delivery::Batch));
         }
         let mut plan = plan(nodes);
         subscriptions_and_result(&mut plan);

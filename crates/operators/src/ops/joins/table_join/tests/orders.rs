@@ -11,7 +11,7 @@ use crate::testing::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use stoatflow_core::{Record, StageId, StoreId};
-use stoatflow_plan::{Fold, Fork, JoinKind, Op};
+use stoatflow_plan::{Delivery, Fold, JoinKind, Op};
 
 const LEFT: u32 = 0;
 const RIGHT: u32 = 1;
@@ -60,23 +60,23 @@ impl Case {
         };
         let next = if apart { 6 } else { LEFT_SIDE };
         vec![
-            (source(0, true), vec![next], Fork::Batch),
-            (source(1, true), vec![3], Fork::Batch),
+            (source(0, true), vec![next], Delivery::Batch),
+            (source(1, true), vec![3], Delivery::Batch),
             (
                 late(side(true, kind, store(1), 0, true)),
                 vec![4],
-                Fork::Batch,
+                Delivery::Batch,
             ),
             (
                 late(side(false, kind, store(0), 0, true)),
                 vec![4],
-                Fork::Batch,
+                Delivery::Batch,
             ),
-            (merge, vec![5, 7], Fork::Record),
-            (sink(0), vec![], Fork::Batch),
-            (exchange, vec![], Fork::Batch),
-            (group_by, vec![8], Fork::Batch),
-            (count, vec![], Fork::Batch),
+            (merge, vec![5, 7], Delivery::Record),
+            (sink(0), vec![], Delivery::Batch),
+            (exchange, vec![], Delivery::Batch),
+            (group_by, vec![8], Delivery::Batch),
+            (count, vec![], Delivery::Batch),
         ]
     }
 

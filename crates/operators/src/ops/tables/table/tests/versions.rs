@@ -3,9 +3,9 @@
 use crate::testing::recorded::{Wiring, kept, registered, replay};
 use crate::testing::*;
 use stoatflow_core::{ClockId, SinkId, StoreId};
-use stoatflow_plan::{Fold, Fork, Function, JoinKind, Op, StoreKind, View};
+use stoatflow_plan::{Delivery, Fold, Function, JoinKind, Op, StoreKind, View};
 
-type Nodes = Vec<(Op, Vec<u32>, Fork)>;
+type Nodes = Vec<(Op, Vec<u32>, Delivery)>;
 
 fn source(store: u16, old: bool) -> Op {
     Op::TableSource {
@@ -26,8 +26,8 @@ fn versioned<'a>(name: &'a str, history_ms: i64, value: &'a str) -> (&'a str, St
     (name, StoreKind::Versioned { history_ms }, value)
 }
 
-fn sink(id: u16) -> (Op, Vec<u32>, Fork) {
-    (Op::Sink { sink: SinkId(id) }, vec![], Fork::Batch)
+fn sink(id: u16) -> (Op, Vec<u32>, Delivery) {
+    (Op::Sink { sink: SinkId(id) }, vec![], Delivery::Batch)
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn late_versions_go_on_and_too_old_ones_do_not() {
     ] {
         replay(
             topology,
-            &[(source(0, false), vec![1], Fork::Batch), sink(0)],
+            &[(source(0, false), vec![1], Delivery::Batch), sink(0)],
             &[],
             &Wiring {
                 entries: &[("in", &[0])],
@@ -81,13 +81,13 @@ fn filters_never_leave_tombstones_out_and_groups_leave_late_versions_out() {
         old: false,
     };
     let nodes = [
-        (source(0, true), vec![1, 3, 5], Fork::Batch),
-        (filter, vec![2], Fork::Batch),
+        (source(0, true), vec![1, 3, 5], Delivery::Batch),
+        (filter, vec![2], Delivery::Batch),
         sink(0),
-        (upper, vec![4], Fork::Batch),
+        (upper, vec![4], Delivery::Batch),
         sink(1),
-        (group_by, vec![6], Fork::Batch),
-        (aggregate, vec![7], Fork::Batch),
+        (group_by, vec![6], Delivery::Batch),
+        (aggregate, vec![7], Delivery::Batch),
         sink(2),
     ];
     replay(
@@ -127,11 +127,11 @@ fn join(kind: JoinKind) -> Nodes {
         old: false,
     };
     vec![
-        (source(0, true), vec![2], Fork::Batch),
-        (source(1, kind == JoinKind::Outer), vec![3], Fork::Batch),
-        (side(true, 1), vec![4], Fork::Batch),
-        (side(false, 0), vec![4], Fork::Batch),
-        (merge, vec![5], Fork::Batch),
+        (source(0, true), vec![2], Delivery::Batch),
+        (source(1, kind == JoinKind::Outer), vec![3], Delivery::Batch),
+        (side(true, 1), vec![4], Delivery::Batch),
+        (side(false, 0), vec![4], Delivery::Batch),
+        (merge, vec![5], Delivery::Batch),
         sink(0),
     ]
 }
@@ -189,8 +189,8 @@ fn a_stream_meets_what_held_at_its_time() {
         replay(
             &format!("versioned__{topology}"),
             &[
-                (source(0, false), vec![], Fork::Batch),
-                (join, vec![2], Fork::Batch),
+                (source(0, false), vec![], Delivery::Batch),
+                (join, vec![2], Delivery::Batch),
                 sink(0),
             ],
             &[registered("pair_text")],
@@ -220,9 +220,9 @@ fn aggregations_may_keep_versions_of_their_results() {
         old: false,
     };
     let nodes = [
-        (count, vec![1], Fork::Batch),
+        (count, vec![1], Delivery::Batch),
         sink(0),
-        (reduce, vec![3], Fork::Batch),
+        (reduce, vec![3], Delivery::Batch),
         sink(1),
     ];
     replay(

@@ -99,7 +99,7 @@ fn a_failure_is_said_and_tried_again() {
 }
 
 #[test]
-fn what_is_no_token_is_final() {
+fn a_malformed_token_is_a_final_error() {
     let (_, keeper) = numbered(-1.0, Vec::new());
     assert!(keeper.token().unwrap_err().is_final());
 }

@@ -1,4 +1,4 @@
-//! Tables and processors that lift each other: a stage is found, or the plan is refused.
+//! Tables and processors that raise each other: a stage is found, or the plan is refused.
 
 use super::sound;
 use crate::Op;

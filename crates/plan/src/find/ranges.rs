@@ -9,7 +9,7 @@ use stoatflow_core::{Datum, ordered};
 
 /// A range of bytes; the end is excluded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Piece {
+pub struct AccessRange {
     /// The start.
     pub from: Vec<u8>,
     /// The end, excluded; `None`: to the end.
@@ -18,7 +18,7 @@ pub struct Piece {
     pub point: bool,
 }
 
-impl Piece {
+impl AccessRange {
     fn new(from: Vec<u8>, to: Option<Vec<u8>>) -> Self {
         Self {
             from,
@@ -61,7 +61,7 @@ struct Bound {
 }
 
 impl Domain {
-    fn point(self, value: &Literal) -> Option<Vec<Piece>> {
+    fn point(self, value: &Literal) -> Option<Vec<AccessRange>> {
         let (from, to) = match (self, value) {
             (Self::Field | Self::Elements, value) => {
                 let from = ordered::bytes(&datum(value));
@@ -75,14 +75,14 @@ impl Domain {
             },
             _ => return None,
         };
-        Some(vec![Piece {
+        Some(vec![AccessRange {
             from,
             to,
             point: true,
         }])
     }
 
-    fn bound(self, value: &Literal, bound: Bound) -> Option<Vec<Piece>> {
+    fn bound(self, value: &Literal, bound: Bound) -> Option<Vec<AccessRange>> {
         match (self, value) {
             // A comparison with null matches no row.
             (Self::Elements, _) | (_, Literal::Null) => None,
@@ -95,18 +95,18 @@ impl Domain {
                     behind(&at)?
                 };
                 Some(vec![if bound.up {
-                    Piece::new(edge, Some(vec![tag + 1]))
+                    AccessRange::new(edge, Some(vec![tag + 1]))
                 } else {
-                    Piece::new(vec![tag], Some(edge))
+                    AccessRange::new(vec![tag], Some(edge))
                 }])
             }
             (Self::Key(KeyOrder::Text), Literal::Str(text)) => {
                 let (at, after) = key(text.as_bytes());
                 let edge = if bound.up == bound.with { at } else { after? };
                 Some(vec![if bound.up {
-                    Piece::new(edge, None)
+                    AccessRange::new(edge, None)
                 } else {
-                    Piece::new(Vec::new(), Some(edge))
+                    AccessRange::new(Vec::new(), Some(edge))
                 }])
             }
             (Self::Key(KeyOrder::Whole(size)), Literal::Int(n)) => Some(wholes(*n, size, bound)),
@@ -114,18 +114,18 @@ impl Domain {
         }
     }
 
-    fn begins(self, text: &str) -> Option<Vec<Piece>> {
+    fn begins(self, text: &str) -> Option<Vec<AccessRange>> {
         let from = match self {
             Self::Field => ordered::text_prefix(text),
             Self::Key(KeyOrder::Text) => text.as_bytes().to_vec(),
             _ => return None,
         };
         let to = behind(&from);
-        Some(vec![Piece::new(from, to)])
+        Some(vec![AccessRange::new(from, to)])
     }
 
-    fn not_null(self) -> Option<Vec<Piece>> {
-        matches!(self, Self::Field).then(|| vec![Piece::new(vec![ordered::NULL + 1], None)])
+    fn not_null(self) -> Option<Vec<AccessRange>> {
+        matches!(self, Self::Field).then(|| vec![AccessRange::new(vec![ordered::NULL + 1], None)])
     }
 }
 
@@ -141,7 +141,7 @@ fn whole(n: i64, size: usize) -> Option<Vec<u8>> {
 }
 
 /// In the order of the bytes, negative numbers come after the others.
-fn wholes(n: i64, size: usize, bound: Bound) -> Vec<Piece> {
+fn wholes(n: i64, size: usize, bound: Bound) -> Vec<AccessRange> {
     let (least, most) = match size {
         4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
         _ => (i64::MIN, i64::MAX),
@@ -161,7 +161,7 @@ fn wholes(n: i64, size: usize, bound: Bound) -> Vec<Piece> {
     };
     let part = |from: i64, to: i64| {
         let (from_bytes, last) = (whole(from, size)?, whole(to, size)?);
-        (from <= to).then(|| Piece::new(from_bytes, Some([last.as_slice(), &[0]].concat())))
+        (from <= to).then(|| AccessRange::new(from_bytes, Some([last.as_slice(), &[0]].concat())))
     };
     let parts = [part(from.max(0), to), part(from, to.min(-1))];
     parts.into_iter().flatten().collect()
@@ -181,8 +181,8 @@ pub fn datum(value: &Literal) -> Datum {
 
 /// The ranges of `of` that a condition leaves; `None` if it doesn't restrict `of`.
 #[must_use]
-pub fn pieces(condition: &E, of: &E, domain: Domain) -> Option<Vec<Piece>> {
-    let again = |condition| pieces(condition, of, domain);
+pub fn ranges(condition: &E, of: &E, domain: Domain) -> Option<Vec<AccessRange>> {
+    let again = |condition| ranges(condition, of, domain);
     match condition {
         E::And { args } => match (again(&args[0]), again(&args[1])) {
             // The two conditions may be met by different elements, so only one of them restricts the
@@ -212,7 +212,7 @@ pub fn pieces(condition: &E, of: &E, domain: Domain) -> Option<Vec<Piece>> {
     }
 }
 
-fn called(function: Scalar, args: &[E], of: &E, domain: Domain) -> Option<Vec<Piece>> {
+fn called(function: Scalar, args: &[E], of: &E, domain: Domain) -> Option<Vec<AccessRange>> {
     let (first, rest) = args.split_first()?;
     if first != of {
         return None;
@@ -246,36 +246,42 @@ fn against<'e>(sides: &'e [E; 2], of: &E) -> Option<(&'e Literal, bool)> {
     }
 }
 
-fn compared(sides: &[E; 2], of: &E, domain: Domain, up: bool, with: bool) -> Option<Vec<Piece>> {
+fn compared(
+    sides: &[E; 2],
+    of: &E,
+    domain: Domain,
+    up: bool,
+    with: bool,
+) -> Option<Vec<AccessRange>> {
     let (value, turned) = against(sides, of)?;
     let up = up != turned;
     domain.bound(value, Bound { up, with })
 }
 
 /// The union: sorted, with touching ranges merged.
-pub(super) fn either(mut all: Vec<Piece>) -> Vec<Piece> {
-    all.retain(|piece| !piece.is_empty());
+pub(super) fn either(mut all: Vec<AccessRange>) -> Vec<AccessRange> {
+    all.retain(|range| !range.is_empty());
     all.sort();
-    let mut merged: Vec<Piece> = Vec::with_capacity(all.len());
-    for piece in all {
+    let mut merged: Vec<AccessRange> = Vec::with_capacity(all.len());
+    for range in all {
         match merged.last_mut() {
-            Some(last) if last.from == piece.from && last.to == piece.to => {
-                last.point |= piece.point;
+            Some(last) if last.from == range.from && last.to == range.to => {
+                last.point |= range.point;
             }
-            Some(last) if last.to.as_ref().is_none_or(|to| *to > piece.from) => {
-                if last.to.is_some() && (piece.to.is_none() || piece.to > last.to) {
-                    last.to = piece.to;
+            Some(last) if last.to.as_ref().is_none_or(|to| *to > range.from) => {
+                if last.to.is_some() && (range.to.is_none() || range.to > last.to) {
+                    last.to = range.to;
                 }
                 last.point = false;
             }
-            _ => merged.push(piece),
+            _ => merged.push(range),
         }
     }
     merged
 }
 
 /// The intersection.
-pub(super) fn both(one: &[Piece], other: &[Piece]) -> Vec<Piece> {
+pub(super) fn both(one: &[AccessRange], other: &[AccessRange]) -> Vec<AccessRange> {
     let mut found = Vec::new();
     for a in one {
         for b in other {
@@ -285,7 +291,7 @@ pub(super) fn both(one: &[Piece], other: &[Piece]) -> Vec<Piece> {
             };
             // A point lies completely inside another range or outside of it.
             let point = a.point || b.point;
-            found.push(Piece {
+            found.push(AccessRange {
                 from: a.from.clone().max(b.from.clone()),
                 to,
                 point,

@@ -9,7 +9,7 @@ use crate::{Expression, TimestampExtractor};
 
 /// What an expression can read in its position.
 #[derive(Clone, Copy)]
-enum Sees {
+enum ExpressionScope {
     /// Key, value and timestamp.
     Record,
     /// `(key, left, right)`.
@@ -20,7 +20,7 @@ enum Sees {
     Step,
 }
 
-impl Sees {
+impl ExpressionScope {
     const fn has(self, leaf: &Expression) -> bool {
         use Expression as E;
         match self {
@@ -46,7 +46,7 @@ impl Sees {
 }
 
 /// The functions of a call, with what each can read.
-fn places(call: &Call) -> Vec<(&Function, Sees)> {
+fn places(call: &Call) -> Vec<(&Function, ExpressionScope)> {
     match call {
         Call::Reduce {
             function,
@@ -55,7 +55,7 @@ fn places(call: &Call) -> Vec<(&Function, Sees)> {
         } => [Some(function), subtractor.as_ref()]
             .into_iter()
             .flatten()
-            .map(|function| (function, Sees::Reduction))
+            .map(|function| (function, ExpressionScope::Reduction))
             .collect(),
         Call::Aggregate {
             function,
@@ -63,32 +63,35 @@ fn places(call: &Call) -> Vec<(&Function, Sees)> {
             merger,
             ..
         } => [
-            (function, Sees::Step),
-            (subtractor, Sees::Step),
-            (merger, Sees::Sides),
+            (function, ExpressionScope::Step),
+            (subtractor, ExpressionScope::Step),
+            (merger, ExpressionScope::Sides),
         ]
         .into_iter()
-        .filter_map(|(function, sees)| Some((function.as_ref()?, sees)))
+        .filter_map(|(function, scope)| Some((function.as_ref()?, scope)))
         .collect(),
-        Call::Cogroup { function, .. } => vec![(function, Sees::Step)],
+        Call::Cogroup { function, .. } => vec![(function, ExpressionScope::Step)],
         Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
             let records = j.key_function.iter().chain(&j.foreign_key);
-            let mut all: Vec<(&Function, Sees)> = records.map(|f| (f, Sees::Record)).collect();
-            all.push((&j.function, Sees::Sides));
+            let mut all: Vec<(&Function, ExpressionScope)> =
+                records.map(|f| (f, ExpressionScope::Record)).collect();
+            all.push((&j.function, ExpressionScope::Sides));
             all
         }
         Call::Offload(o) => {
             let instead = o.instead_of_timeout.iter().chain(&o.instead_of_error);
-            let sides = instead.chain([&o.function]).map(|f| (f, Sees::Sides));
+            let sides = instead
+                .chain([&o.function])
+                .map(|f| (f, ExpressionScope::Sides));
             o.request
                 .iter()
-                .map(|f| (f, Sees::Record))
+                .map(|f| (f, ExpressionScope::Record))
                 .chain(sides)
                 .collect()
         }
         other => {
             let functions = other.functions().into_iter();
-            functions.map(|f| (f, Sees::Record)).collect()
+            functions.map(|f| (f, ExpressionScope::Record)).collect()
         }
     }
 }
@@ -97,12 +100,12 @@ fn places(call: &Call) -> Vec<(&Function, Sees)> {
 pub(super) fn problems(call: &Call) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(TimestampExtractor::Expr(e)) = call.timestamp() {
-        found.extend(unseen(e, Sees::Record));
+        found.extend(unseen(e, ExpressionScope::Record));
     }
-    for (function, sees) in places(call) {
+    for (function, scope) in places(call) {
         match function {
             Function::Udf(_) | Function::Async(_) => {}
-            Function::Expr(e) => found.extend(unseen(e, sees)),
+            Function::Expr(e) => found.extend(unseen(e, scope)),
             Function::Aggregation(aggregation) => {
                 if !matches!(call, Call::Aggregate { .. } | Call::Cogroup { .. }) {
                     found.push(format!(
@@ -110,15 +113,15 @@ pub(super) fn problems(call: &Call) -> Vec<String> {
                     ));
                 }
                 let expressions = aggregation.expressions().into_iter();
-                found.extend(expressions.filter_map(|e| unseen(e, Sees::Record)));
+                found.extend(expressions.filter_map(|e| unseen(e, ExpressionScope::Record)));
             }
         }
     }
     found
 }
 
-fn unseen(e: &Expression, sees: Sees) -> Option<String> {
-    let leaf = first(e, sees)?;
+fn unseen(e: &Expression, scope: ExpressionScope) -> Option<String> {
+    let leaf = first(e, scope)?;
     let name = match leaf {
         Expression::Key => "sf.key",
         Expression::Value => "sf.value",
@@ -128,14 +131,17 @@ fn unseen(e: &Expression, sees: Sees) -> Option<String> {
         Expression::Old => "sf.old",
         _ => "sf.new",
     };
-    Some(format!("reads {name}, which isn't there: {}", sees.words()))
+    Some(format!(
+        "reads {name}, which isn't there: {}",
+        scope.words()
+    ))
 }
 
-fn first(e: &Expression, sees: Sees) -> Option<&Expression> {
-    if !sees.has(e) {
+fn first(e: &Expression, scope: ExpressionScope) -> Option<&Expression> {
+    if !scope.has(e) {
         return Some(e);
     }
-    e.args().iter().find_map(|arg| first(arg, sees))
+    e.args().iter().find_map(|arg| first(arg, scope))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use stoatflow_core::{Clock, ErrorKind, SystemClock};
 
 const ROUNDS: i64 = 25;
 
-fn open_plainly(broker: &FaultyBroker, id: &str) -> native::IdempotentProducer {
+fn open_idempotent(broker: &FaultyBroker, id: &str) -> native::IdempotentProducer {
     let bootstrap = format!("127.0.0.1:{}", broker.port);
     let config = NativeConfig::plaintext(&bootstrap);
     let guard = open(broker, id);
@@ -27,7 +27,7 @@ fn run(seed: u64, transactions_v2: bool, forgetful: bool) {
     let broker = FaultyBroker::start(seed, 6, transactions_v2);
     broker.kept.lock().forgetful = forgetful;
     let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let mut writer = open_plainly(&broker, "app");
+    let mut writer = open_idempotent(&broker, "app");
     let topics: [Arc<str>; 2] = ["left".into(), "right".into()];
     let mut expected: BTreeMap<(usize, i32), Vec<Bytes>> = BTreeMap::new();
     let check = |expected: &BTreeMap<(usize, i32), Vec<Bytes>>| {
@@ -57,7 +57,7 @@ fn run(seed: u64, transactions_v2: bool, forgetful: bool) {
                 of_part.push(value);
             }
             writer.send(&mut records).unwrap();
-            writer.pursue().unwrap();
+            writer.send_pending().unwrap();
         }
         // An abort takes back no record.
         if dice.roll(5) == 0 {
@@ -98,13 +98,13 @@ fn nothing_is_lost_by_a_broker_that_forgets() {
 fn a_record_is_there_soon_and_many_need_few_requests() {
     let broker = FaultyBroker::start(1, 0, true);
     let topic: Arc<str> = "left".into();
-    let mut writer = open_plainly(&broker, "app");
+    let mut writer = open_idempotent(&broker, "app");
     writer.begin().unwrap();
     sent(&mut writer, &topic, "first").unwrap();
     let clock = SystemClock::new();
     while broker.committed("left", 0).is_empty() {
         // The connection is opened meanwhile.
-        writer.pursue().unwrap();
+        writer.send_pending().unwrap();
         assert!(clock.monotonic() < WAIT, "it was not sent");
     }
     let clock = SystemClock::new();
@@ -113,7 +113,7 @@ fn a_record_is_there_soon_and_many_need_few_requests() {
         // The broker has answered long before the next record.
         native::net::wait(&mut [], Duration::from_micros(500));
     }
-    while writer.pursue().unwrap() > 0 {
+    while writer.send_pending().unwrap() > 0 {
         assert!(clock.monotonic() < WAIT, "they are not sent");
         native::net::wait(&mut [], Duration::from_millis(1));
     }
@@ -131,7 +131,7 @@ fn after_a_record_that_is_not_taken_nothing_is_committed() {
     for how in ["nowhere", "too large"] {
         let broker = FaultyBroker::start(1, 0, true);
         let topic: Arc<str> = "left".into();
-        let mut writer = open_plainly(&broker, "app");
+        let mut writer = open_idempotent(&broker, "app");
         writer.begin().unwrap();
         written(&mut writer, &topic, "good").unwrap();
         let (bad, kind) = match how {
@@ -160,10 +160,10 @@ fn after_a_record_that_is_not_taken_nothing_is_committed() {
 fn a_newer_instance_fences_the_commits() {
     let broker = FaultyBroker::start(1, 0, true);
     let topic: Arc<str> = "left".into();
-    let mut old = open_plainly(&broker, "app");
+    let mut old = open_idempotent(&broker, "app");
     old.begin().unwrap();
     written(&mut old, &topic, "old").unwrap();
-    let _new = open_plainly(&broker, "app");
+    let _new = open_idempotent(&broker, "app");
     written(&mut old, &topic, "nobody can stop that").unwrap();
     let told = (old.offsets("group", &cut(&topic, 1), WAIT))
         .and_then(|()| old.commit(WAIT).map(drop))

@@ -19,7 +19,11 @@ impl Kept {
     }
 
     /// The records are visible at once.
-    pub(super) fn append_plainly(&mut self, part: &Part, mut records: Bytes) -> Result<i64, Fault> {
+    pub(super) fn append_idempotent(
+        &mut self,
+        part: &Part,
+        mut records: Bytes,
+    ) -> Result<i64, Fault> {
         if records.len() > self.most {
             return Err(Fault::MessageTooLarge);
         }

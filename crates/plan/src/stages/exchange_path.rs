@@ -27,17 +27,17 @@ struct Known {
 pub(super) struct Exchanges(Vec<Known>);
 
 impl Exchanges {
-    fn find(&self, walk: &Walk<'_>, stage: u16) -> Option<NodeId> {
+    fn find(&self, path: &ExchangePath<'_>, stage: u16) -> Option<NodeId> {
         let same = |k: &&Known| {
-            (k.of, k.stage, k.keep_null, k.ahead) == (walk.of, stage, walk.keep_null, walk.ahead)
-                && (k.alone, &k.key) == (walk.alone, walk.key)
+            (k.of, k.stage, k.keep_null, k.ahead) == (path.of, stage, path.keep_null, path.ahead)
+                && (k.alone, &k.key) == (path.alone, path.key)
         };
         self.0.iter().find(same).map(|k| k.node)
     }
 }
 
 /// The exchange of records from one call to a higher stage.
-pub(super) struct Walk<'w> {
+pub(super) struct ExchangePath<'w> {
     /// The call whose records are exchanged.
     pub(super) of: usize,
     /// Its nodes.
@@ -57,11 +57,11 @@ pub(super) struct Walk<'w> {
 impl StageBuilder<'_> {
     /// Creates the exchanges from every stage below `stage` up to it; returns the last one. They must be
     /// created before the node that they lead to, see [`StageBuilder::arrive`].
-    pub(super) fn exchange(&mut self, walk: &Walk<'_>, stage: u16) -> Option<NodeId> {
-        let lowest = walk.parents.keys().next().copied()?;
+    pub(super) fn exchange(&mut self, path: &ExchangePath<'_>, stage: u16) -> Option<NodeId> {
+        let lowest = path.parents.keys().next().copied()?;
         let mut before: Option<NodeId> = None;
         for at in lowest..stage {
-            let known = self.exchanges.find(walk, at);
+            let known = self.exchanges.find(path, at);
             if known.is_some() {
                 before = known;
                 continue;
@@ -69,21 +69,21 @@ impl StageBuilder<'_> {
             let op = Op::Exchange {
                 to: vec![],
                 stage: StageId(at + 1),
-                key: walk.key.clone(),
-                keep_null: walk.keep_null,
-                ahead: walk.ahead,
+                key: path.key.clone(),
+                keep_null: path.keep_null,
+                ahead: path.ahead,
             };
-            let own = self.add(walk.of, walk.name, at, &op);
+            let own = self.add(path.of, path.name, at, &op);
             self.exchanges.0.push(Known {
-                of: walk.of,
+                of: path.of,
                 stage: at,
-                keep_null: walk.keep_null,
-                ahead: walk.ahead,
-                alone: walk.alone,
-                key: walk.key.clone(),
+                keep_null: path.keep_null,
+                ahead: path.ahead,
+                alone: path.alone,
+                key: path.key.clone(),
                 node: own,
             });
-            if let Some(&parent) = walk.parents.get(&at) {
+            if let Some(&parent) = path.parents.get(&at) {
                 self.child(parent, own);
             }
             if let Some(before) = before {
@@ -130,11 +130,11 @@ fn takes_null(plan: &LogicalPlan, shape: &Shape, i: usize) -> bool {
 
 /// For each node: whether a join below it accepts records without a key. (Kafka Streams'
 /// `NodesWithRelaxedNullKeyJoinDownstream`; the table of a stream-table join doesn't count as above it.)
-pub(super) fn relaxed(plan: &LogicalPlan, shape: &Shape) -> Vec<bool> {
-    let mut relaxed: Vec<bool> = vec![false; plan.nodes.len()];
+pub(super) fn keeps_null_keys(plan: &LogicalPlan, shape: &Shape) -> Vec<bool> {
+    let mut keeps_null_keys: Vec<bool> = vec![false; plan.nodes.len()];
     for i in (0..plan.nodes.len()).rev() {
-        relaxed[i] |= takes_null(plan, shape, i);
-        if !relaxed[i] {
+        keeps_null_keys[i] |= takes_null(plan, shape, i);
+        if !keeps_null_keys[i] {
             continue;
         }
         let call = &plan.nodes[i].call;
@@ -148,9 +148,9 @@ pub(super) fn relaxed(plan: &LogicalPlan, shape: &Shape) -> Vec<bool> {
         };
         for from in above {
             if from < i {
-                relaxed[from] = true;
+                keeps_null_keys[from] = true;
             }
         }
     }
-    relaxed
+    keeps_null_keys
 }
