@@ -16,7 +16,7 @@ HANDLED = re.compile(r'\(Self::(\w+), (true|false)\) => "(\w+)"')
 FAMILY = re.compile(r'\.(counter|gauge|durations|encode_descriptor)\(\s*"(\w+)",\s*"([^"]+)"')
 TYPES = {"durations": "histogram", "encode_descriptor": "info"}
 ENDINGS = {"counter": "_total", "info": "_info"}
-SAME = re.compile(r'same\(\s*"(\w+)",\s*(\w+),\s*"([^"]+)",\s*"([^"]+)",?\s*\)')
+METRIC = re.compile(r'metric\(\s*"(\w+)",\s*(\w+),\s*"([^"]+)",\s*"([^"]+)",?\s*\)')
 CONTINUED = re.compile(r"\\\n\s*")
 
 
@@ -45,7 +45,7 @@ def metrics() -> list[tuple[str, str, str]]:
 def kafka_streams() -> list[tuple[str, str, str, str]]:
     """Return Kafka Streams' metrics that `/metrics` has: with type, our metrics, and their meaning here."""
     source = (ADMIN / "metrics" / "kafka_streams" / "names.rs").read_text("utf-8")
-    return [(name, kind.lower(), ours, CONTINUED.sub("", text)) for name, kind, ours, text in SAME.findall(source)]
+    return [(name, kind.lower(), ours, CONTINUED.sub("", text)) for name, kind, ours, text in METRIC.findall(source)]
 
 
 def no_counterpart() -> list[tuple[str, list[str]]]:

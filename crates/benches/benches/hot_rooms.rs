@@ -4,7 +4,7 @@
 mod rooms;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use rooms::{Floor, KEYS, ORDERS, Overlay, RECORDS, WORDS, WORDS_PER_LINE};
+use rooms::{BenchEngine, KEYS, ORDERS, Overlay, RECORDS, WORDS, WORDS_PER_LINE};
 use std::time::Duration;
 
 fn floors(c: &mut Criterion) {
@@ -14,32 +14,32 @@ fn floors(c: &mut Criterion) {
         .measurement_time(Duration::from_secs(3))
         .sample_size(20);
     let words = RECORDS * WORDS_PER_LINE;
-    type Make = fn() -> Floor;
-    type Work = fn(&mut Floor);
+    type Make = fn() -> BenchEngine;
+    type Work = fn(&mut BenchEngine);
     let floors: [(&str, usize, Make, Work); 4] = [
         (
             "dispatch",
             RECORDS,
-            || Floor::read(&ORDERS, 4),
-            Floor::dispatch,
+            || BenchEngine::read(&ORDERS, 4),
+            BenchEngine::dispatch,
         ),
         (
             "lane_json",
             RECORDS,
-            || Floor::admitted(&ORDERS, 1),
-            Floor::walk_lanes,
+            || BenchEngine::admitted(&ORDERS, 1),
+            BenchEngine::run_lanes,
         ),
         (
             "lane_words_exchange_count",
             words,
-            || Floor::admitted(&WORDS, 4),
-            Floor::walk_lanes,
+            || BenchEngine::admitted(&WORDS, 4),
+            BenchEngine::run_lanes,
         ),
         (
             "commit_outputs_and_changelog",
             RECORDS,
-            || Floor::sealed(&WORDS, 4),
-            Floor::commit,
+            || BenchEngine::sealed(&WORDS, 4),
+            BenchEngine::commit,
         ),
     ];
     for (name, elements, make, work) in floors {

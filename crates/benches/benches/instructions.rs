@@ -16,7 +16,7 @@ mod rooms;
 use gungraun::{
     Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
 };
-use rooms::{Floor, ORDERS, Overlay, WORDS};
+use rooms::{BenchEngine, ORDERS, Overlay, WORDS};
 
 fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
     let mut callgrind = Callgrind::with_args(["--cache-sim=no"]);
@@ -28,34 +28,34 @@ fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
 
 // Includes numbering each record, and checking whether its times must be recorded (ADR 0018).
 #[library_benchmark(config = at_most(3_920_000))]
-#[bench::four_lanes(args = (&ORDERS, 4), setup = Floor::read)]
-fn dispatch(mut floor: Floor) -> Floor {
-    floor.dispatch();
-    floor
+#[bench::four_lanes(args = (&ORDERS, 4), setup = BenchEngine::read)]
+fn dispatch(mut engine: BenchEngine) -> BenchEngine {
+    engine.dispatch();
+    engine
 }
 
 // A fifth of it is the scan of each 1 KB value for invalid JSON and duplicate members.
 #[library_benchmark(config = at_most(60_300_000))]
-#[bench::one_lane(args = (&ORDERS, 1), setup = Floor::admitted)]
-fn lane_json(mut floor: Floor) -> Floor {
-    floor.walk_lanes();
-    floor
+#[bench::one_lane(args = (&ORDERS, 1), setup = BenchEngine::admitted)]
+fn lane_json(mut engine: BenchEngine) -> BenchEngine {
+    engine.run_lanes();
+    engine
 }
 
 // Records that pass an exchange get a place in the input order, and are merged by it (ADR 0018).
 #[library_benchmark(config = at_most(58_000_000))]
-#[bench::four_lanes(args = (&WORDS, 4), setup = Floor::admitted)]
-fn lane_words_exchange_count(mut floor: Floor) -> Floor {
-    floor.walk_lanes();
-    floor
+#[bench::four_lanes(args = (&WORDS, 4), setup = BenchEngine::admitted)]
+fn lane_words_exchange_count(mut engine: BenchEngine) -> BenchEngine {
+    engine.run_lanes();
+    engine
 }
 
 // Includes applying an epoch under the lock that snapshots for queries take (ADR 0023).
 #[library_benchmark(config = at_most(4_060_000))]
-#[bench::four_lanes(args = (&WORDS, 4), setup = Floor::sealed)]
-fn commit_outputs_and_changelog(mut floor: Floor) -> Floor {
-    floor.commit();
-    floor
+#[bench::four_lanes(args = (&WORDS, 4), setup = BenchEngine::sealed)]
+fn commit_outputs_and_changelog(mut engine: BenchEngine) -> BenchEngine {
+    engine.commit();
+    engine
 }
 
 #[library_benchmark(config = at_most(10_100_000))]

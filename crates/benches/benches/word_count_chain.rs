@@ -11,7 +11,8 @@ use stoatflow_core::{
     Datum, Epoch, NodeId, Origin, Record, Serde, SinkId, StageId, StoreId, Timestamp,
 };
 use stoatflow_operators::{
-    Chain, ChainOptions, Context, Effects, Foreign, LaneClocks, LaneStore, RunCoordinator, Share,
+    Chain, ChainOptions, Context, Effects, Foreign, KeyAssignment, LaneClocks, LaneStore,
+    RunCoordinator,
 };
 use stoatflow_plan::{PhysicalPlan, StoreKind};
 use stoatflow_state::{Dirty, KeyValueStore, Layout};
@@ -94,7 +95,7 @@ impl Rig {
             stores: &mut self.stores,
             effects: &mut self.effects,
             clocks: &mut self.clocks,
-            share: Share::new(0, 1),
+            assignment: KeyAssignment::new(0, 1),
             run: &self.run,
         };
         self.chains[stage]

@@ -150,7 +150,7 @@ const CONNECTIONS: usize = 128;
 
 /// How long connections may take to end when the port closes; longer than the limit for their last
 /// answers.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often expired cursors are dropped.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -285,11 +285,11 @@ pub fn serve(
 /// Closes the port. Answers in progress have a moment to complete.
 pub fn close(runtime: Runtime, stop: &watch::Sender<bool>) {
     stop.send_replace(true);
-    let all_ended = async { tokio::time::timeout(FAREWELL, stop.closed()).await };
+    let all_ended = async { tokio::time::timeout(CLOSE_TIMEOUT, stop.closed()).await };
     if runtime.block_on(all_ended).is_err() {
         tracing::debug!("connections to the admin port are cut");
     }
-    runtime.shutdown_timeout(FAREWELL);
+    runtime.shutdown_timeout(CLOSE_TIMEOUT);
 }
 
 async fn take_samples(shared: Arc<Shared>) {

@@ -37,12 +37,12 @@ use stoatflow_state::Sealed;
 const PENDING_POLL: Duration = Duration::from_millis(1);
 
 /// True if a row of the store of stream times says that something waits in a task from now on.
-fn waits_now(write: &Sealed) -> bool {
+fn marks_waiting_task(write: &Sealed) -> bool {
     !stream_time::is_time(&write.key) && write.value.is_some()
 }
 
 /// See the module.
-pub struct CommitRoom {
+pub struct Committer {
     parts: CommitParts,
     machine: CommitMachine,
     /// The epoch of the open transaction.
@@ -65,7 +65,7 @@ pub struct CommitRoom {
     rollovers: u64,
 }
 
-impl CommitRoom {
+impl Committer {
     /// Starts with epoch 1.
     #[must_use]
     pub fn new(mut parts: CommitParts) -> Self {
@@ -329,7 +329,7 @@ impl CommitRoom {
     }
 
     fn execute(&mut self, step: Step, cut: &Cut, sealed: &Writes) -> Result<()> {
-        self.parts.shared.failpoints.reach(place_before(step))?;
+        self.parts.shared.failpoints.reach(failpoint_before(step))?;
         match step {
             Step::Changelog => {
                 self.send_changelog(&sealed.stores)?;
@@ -401,7 +401,7 @@ impl CommitRoom {
     }
 }
 
-const fn place_before(step: Step) -> Failpoint {
+const fn failpoint_before(step: Step) -> Failpoint {
     match step {
         Step::Changelog => Failpoint::CommitBeforeChangelog,
         Step::Flush => Failpoint::CommitBeforeFlush,

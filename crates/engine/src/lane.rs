@@ -30,7 +30,7 @@ use crate::intake::source_partitions::SourcePartitions;
 use crate::lane::queue::{Barrier, LaneItem};
 use crate::lane::stream_time::Timing;
 use crate::runtime::shared::Shared;
-use effects::Siblings;
+use effects::ChildNumbering;
 use hot_keys::Sampler;
 pub use parts::{LaneParts, OutputLimits};
 use stages::{Exchange, StageState, exchanges, stage_states};
@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{End, Lane, Record, Result, StageId, StoreId};
 use stoatflow_operators::{
-    Chain, Effects, FaultInjection, LaneClocks, LaneStore, Share, Steps, Times,
+    Chain, Effects, FaultInjection, KeyAssignment, LaneClocks, LaneStore, Steps, Times,
 };
 use stoatflow_plan::{Op, PhysicalPlan};
 use stoatflow_protocol::Rendezvous;
@@ -63,7 +63,7 @@ enum Opened {
 }
 
 /// See the module.
-pub struct LaneRoom {
+pub struct LaneWorker {
     id: Lane,
     shared: Arc<Shared>,
     plan: Arc<PhysicalPlan>,
@@ -87,7 +87,7 @@ pub struct LaneRoom {
     /// The clocks of each stage, since stages may be in different epochs. A single lane whose time is
     /// moved by records (or a plan without clocks) has one view for all stages.
     views: Vec<LaneClocks>,
-    share: Share,
+    assignment: KeyAssignment,
     /// Lane 0: which lanes have arrived at which stage.
     meeting: Rendezvous<Times>,
     /// Lane 0: the times of all lanes at the end of the last epoch, and those that are in the store.
@@ -116,14 +116,14 @@ pub struct LaneRoom {
     exchange_at: Vec<usize>,
     /// By stage: a counter for exchanges that are sent ahead, and one for the others; and by exchange,
     /// the index of its counter.
-    siblings: Vec<Siblings>,
-    counted_by: Vec<usize>,
+    numberings: Vec<ChildNumbering>,
+    numbering_of_exchange: Vec<usize>,
     /// By stage: how records sent into it in this tick move its time.
     steps: Vec<Steps>,
     /// The barrier that a stage has reached, with its tick.
     ending: Option<(u64, Barrier)>,
     /// While an epoch ends: its end, and the part of it that runs.
-    moment: Option<(End, u64)>,
+    epoch_end_part: Option<(End, u64)>,
     to_seal: Vec<(StoreId, Dirty)>,
     fault: FaultInjection,
     /// Per node: records already added to the status.
@@ -132,7 +132,7 @@ pub struct LaneRoom {
     sampler: Sampler,
 }
 
-impl LaneRoom {
+impl LaneWorker {
     /// Builds a lane that starts with epoch 1.
     #[must_use]
     pub fn new(parts: LaneParts) -> Self {
@@ -207,24 +207,24 @@ impl LaneRoom {
                 .iter()
                 .map(|_| (0..lanes).map(|_| (Vec::new(), 0)).collect())
                 .collect(),
-            siblings: (plan.stages.iter())
-                .flat_map(|_| [Siblings::new(0), Siblings::new(1)])
+            numberings: (plan.stages.iter())
+                .flat_map(|_| [ChildNumbering::new(0), ChildNumbering::new(1)])
                 .collect(),
-            counted_by: (exchanges.iter())
-                .map(|e| 2 * usize::from(e.stage.0) + usize::from(!e.ahead))
+            numbering_of_exchange: (exchanges.iter())
+                .map(|e| 2 * usize::from(e.stage.0) + usize::from(!e.without_topic))
                 .collect(),
             steps: (timing.groups.count.iter())
                 .map(|groups| Steps::new(*groups))
                 .collect(),
             timing,
             ending: None,
-            moment: None,
+            epoch_end_part: None,
             exchanges,
             exchange_at,
             ready: VecDeque::new(),
             inbox: VecDeque::new(),
             effects: Effects::default(),
-            share: Share::new(id.0, lane_count),
+            assignment: KeyAssignment::new(id.0, lane_count),
             to_seal: Vec::new(),
             reported: vec![0; plan.nodes.len()],
             sampler: Sampler::new(id.0),

@@ -26,7 +26,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, StoreId, TopicPartition};
 use stoatflow_operators::offload::{Listing, Parked};
-use stoatflow_operators::{Foreign, OpenSnapshot, StoreBatches, StoreQuery, away_row};
+use stoatflow_operators::{Foreign, OpenSnapshot, StoreBatches, StoreQuery, other_task_marker_key};
 use stoatflow_plan::{Column, PhysicalPlan, Store};
 use stoatflow_state::{Backend, KeyRange};
 
@@ -87,7 +87,7 @@ fn observed(plan: &PhysicalPlan, store: &Store, open: &OpenSnapshot) -> Result<V
             return Ok(Vec::new());
         };
         let observed = stream_time::stream_times(&row)?;
-        if snapshot.get(times, &away_row(name))?.is_none() {
+        if snapshot.get(times, &other_task_marker_key(name))?.is_none() {
             return Ok(observed);
         }
         // A row's task isn't known, so a row is hidden only if every task would hide it.
@@ -282,10 +282,10 @@ impl StoreReaders {
         let shared = inner.shared.clone().ok_or_else(not_running)?;
         drop(inner);
         let stores = with_times(plan, store);
-        let ((open, place), cut) = shared.snapshot_lock.take(|| {
+        let ((open, handle), cut) = shared.snapshot_lock.take(|| {
             let open = self.0.lock().open(&stores, run)?;
-            let place = (shared.followers).join(store.id, keys.clone(), spec.buffer_bytes);
-            Ok((open, place))
+            let handle = (shared.followers).join(store.id, keys.clone(), spec.buffer_bytes);
+            Ok((open, handle))
         })?;
         let snapshot = CommittedSnapshot {
             open,
@@ -294,7 +294,7 @@ impl StoreReaders {
             is_shared: false,
         };
         let reader = snapshot.reader_as(plan, foreign, store)?;
-        Follower::new(reader, snapshot, place, (spec, keys))
+        Follower::new(reader, snapshot, handle, (spec, keys))
     }
 
     /// The committed epoch that reads see, after waiting for one that is being applied; `None` if

@@ -211,8 +211,8 @@ impl Restore<'_> {
             {
                 let records = own.iter().map(|task| task.end.0 - task.from.0).sum();
                 let cold = wipe.is_some() || stored.is_empty();
-                let told = indexes.restoring(backend, records, cold)?;
-                own.iter_mut().for_each(|task| task.indexed = told);
+                let indexed = indexes.restoring(backend, records, cold)?;
+                own.iter_mut().for_each(|task| task.indexed = indexed);
             }
         }
         Ok((tasks, wiped))

@@ -13,7 +13,7 @@ mod handlers;
 mod missing_changelogs;
 mod orphans;
 mod partition_counts;
-mod repartition_rest;
+mod repartition_leftovers;
 mod sources;
 pub mod spec;
 mod split_backend;
@@ -29,7 +29,7 @@ pub(crate) use orphans::left_over;
 pub use spec::{EngineParts, EngineSpec, StartupContext};
 
 use crate::commit::guard::InstanceGuard;
-use crate::commit::{CommitParts, CommitRoom, LoggedStore};
+use crate::commit::{CommitParts, Committer, LoggedStore};
 use crate::index::build::{self, Unbuilt};
 use crate::index::{entry_store, index_stores};
 use crate::intake::Intake;
@@ -37,7 +37,7 @@ use crate::intake::dispatch::{AdmissionLimits, Dispatch};
 use crate::intake::source_partitions::SourcePartitions;
 use crate::intake::timestamps::TimestampAssigner;
 use crate::lane::stream_time::Timing;
-use crate::lane::{LaneParts, LaneRoom};
+use crate::lane::{LaneParts, LaneWorker};
 use crate::restore::{Parallelism, Restore};
 use crate::runtime::shared::Shared;
 use std::collections::BTreeMap;
@@ -233,7 +233,7 @@ impl EngineSpec {
         Ok(EngineParts {
             lanes: lanes.collect::<Result<_>>()?,
             intake: Intake::new(Arc::clone(shared), consumer, dispatch, timestamps),
-            commit: CommitRoom::new(CommitParts {
+            commit: Committer::new(CommitParts {
                 shared: Arc::clone(shared),
                 guard: (!taken.producer.sends_are_fenced())
                     .then(|| InstanceGuard::new(self.components.lease, &start(&slots))),
@@ -292,7 +292,7 @@ impl EngineSpec {
         let all = all.map(|index| Arc::clone(&index.status));
         shared.status.set_indexes(all.collect());
         for of in with {
-            let Some(mut unbuilt) = build::look(backend, of)? else {
+            let Some(mut unbuilt) = build::find_unbuilt(backend, of)? else {
                 continue;
             };
             if beside && !unbuilt.is_urgent(backend) {
@@ -325,7 +325,7 @@ impl EngineSpec {
             in_flight: i64::try_from(self.settings.in_flight_max_bytes).unwrap_or(i64::MAX),
             batch: self.settings.batch_max_records,
             idle: self.settings.max_task_idle,
-            unseen: self.settings.guarantee == Guarantee::ExactlyOnceV2
+            hidden_until_commit: self.settings.guarantee == Guarantee::ExactlyOnceV2
                 && !self.plan.has_side_effects(),
         }
     }
@@ -338,14 +338,14 @@ impl EngineSpec {
         stores: &[LoggedStore],
         timing: &Arc<Timing>,
         options: &ChainOptions,
-    ) -> Result<LaneRoom> {
+    ) -> Result<LaneWorker> {
         let options = options.for_lane();
         let chains = self
             .plan
             .stages
             .iter()
             .map(|s| Chain::build(&self.plan, s.id, &self.foreign, options.clone()));
-        Ok(LaneRoom::new(LaneParts {
+        Ok(LaneWorker::new(LaneParts {
             id,
             shared: Arc::clone(shared),
             plan: Arc::clone(&self.plan),

@@ -355,7 +355,7 @@ impl Node {
             }]
             .eval(record)?,
             Self::Object(members) => {
-                let values = members.iter().map(|(_, node)| node.as_it_came(record));
+                let values = members.iter().map(|(_, node)| node.eval_raw(record));
                 let values = values.collect::<Result<Vec<_>>>()?;
                 if values.iter().any(json::has_no_text) {
                     return fields(members, values);
@@ -372,7 +372,7 @@ impl Node {
     }
 
     /// Like `eval`, for callers that only copy the value: JSON keeps its original text.
-    fn as_it_came(&self, record: &Record) -> Result<Datum> {
+    fn eval_raw(&self, record: &Record) -> Result<Datum> {
         let copied = match self {
             Self::Path(of, path) => match **of {
                 Self::Key => json::raw(&record.key, path),
@@ -388,9 +388,11 @@ impl Node {
     /// Like `operand`, without looking into JSON: a path is walked over the whole value.
     fn whole(&self, record: &Record) -> Result<Datum> {
         match self {
-            Self::Key => json::plain_whole(record.key.clone()),
-            Self::Value | Self::New => json::plain_whole(table_update::new(&record.value).clone()),
-            Self::Old => json::plain_whole(table_update::old(&record.value).clone()),
+            Self::Key => json::foreign_to_json(record.key.clone()),
+            Self::Value | Self::New => {
+                json::foreign_to_json(table_update::new(&record.value).clone())
+            }
+            Self::Old => json::foreign_to_json(table_update::old(&record.value).clone()),
             other => json::kept(other.eval(record)?),
         }
     }

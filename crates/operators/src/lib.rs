@@ -17,11 +17,11 @@ mod support;
 mod testing;
 
 pub use api::clocks::{
-    ClockRule, GroupSteps, LaneClocks, Step, Steps, Time, Times, TimesAt, merge_times,
+    ClockRule, GroupSteps, LaneClocks, RecordTimes, Step, Steps, Time, Times, merge_times,
 };
+pub use api::key_assignment::KeyAssignment;
 pub use api::operator::*;
 pub use api::run_coordinator::RunCoordinator;
-pub use api::share::Share;
 pub use exec::chain::{Chain, ChainOptions};
 pub use ops::async_ops::{CallCounts, CallQueue, CallsInFlight, OldestCall, Tally};
 pub use ops::batches::store_batches::{OpenSnapshot, StoreBatches, StoreQuery};
@@ -42,4 +42,4 @@ pub use support::function::{check_partitions, check_topic};
 pub use support::lane_hash::{jump_hash, key_hash};
 pub use support::late::{self, LatePolicy};
 pub use support::record_size::size_on_wire;
-pub use support::waiting::away_row;
+pub use support::waiting::other_task_marker_key;

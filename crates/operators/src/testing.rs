@@ -12,7 +12,7 @@ use stoatflow_plan::{
 use stoatflow_state::{Dirty, KeyValueStore, Layout};
 
 mod closure;
-pub(crate) mod hand;
+pub(crate) mod manual_async_udf;
 pub(crate) mod recorded;
 pub(crate) mod windows;
 
@@ -85,7 +85,7 @@ pub(crate) struct Rig {
     pub effects: Effects,
     pub clocks: LaneClocks,
     pub epoch: Epoch,
-    pub share: crate::Share,
+    pub assignment: crate::KeyAssignment,
     pub run: Arc<crate::RunCoordinator>,
 }
 
@@ -255,7 +255,7 @@ impl Rig {
             effects: Effects::default(),
             clocks: as_in_kafka_streams(LaneClocks::new(plan.clocks.len(), true)),
             epoch: Epoch(1),
-            share: crate::Share::new(0, 1),
+            assignment: crate::KeyAssignment::new(0, 1),
             run: Arc::default(),
         })
     }
@@ -270,7 +270,7 @@ impl Rig {
             stores: &mut self.stores,
             effects: &mut self.effects,
             clocks: &mut self.clocks,
-            share: self.share,
+            assignment: self.assignment,
             run: &self.run,
         };
         self.chain.push(NodeId(entry), &mut records, &mut context)?;
@@ -304,7 +304,7 @@ impl Rig {
             stores: &mut self.stores,
             effects: &mut self.effects,
             clocks: &mut self.clocks,
-            share: self.share,
+            assignment: self.assignment,
             run: &self.run,
         };
         turn(&mut self.chain, &mut context).expect("a pass over the chain");
@@ -316,7 +316,7 @@ impl Rig {
             stores: &mut self.stores,
             effects: &mut self.effects,
             clocks: &mut self.clocks,
-            share: self.share,
+            assignment: self.assignment,
             run: &self.run,
         };
         self.chain.barrier(&mut context).expect("a barrier");

@@ -110,7 +110,7 @@ impl Engine {
 
     /// Whether the engine has ended while one of its threads still runs.
     fn has_left_behind(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.engine.has_left_behind())
+        py.detach(|| self.engine.has_abandoned_threads())
     }
 
     /// Stops without a last commit; returns immediately.

@@ -126,7 +126,7 @@ fn answers() -> bool {
 fn watch_end(engine: &Engines, closed: &Closed) {
     // The Python thread that waits for the engine raises its error.
     let _ended = engine.wait(None);
-    if engine.has_left_behind() && !closed.wait(PYTHONS_TURN) {
+    if engine.has_abandoned_threads() && !closed.wait(PYTHONS_TURN) {
         tracing::error!("a function keeps the interpreter; the process ends without it");
         exit(STALLED);
     }

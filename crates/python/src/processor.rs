@@ -27,7 +27,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
-use stoatflow_operators::current_call::{address, forget_record, hold, note_record, within};
+use stoatflow_operators::current_call::{
+    address, forget_record, note_record, note_record_or_abort, within,
+};
 use stoatflow_operators::{
     Cost, Failed, Processor, ProcessorHost, ProcessorSupplier, Punctuator, Role, Timer,
 };
@@ -160,7 +162,7 @@ impl Processor for PyProcessor {
                 .map_err(|e| at_first(raised(py, &self.name, "the record", e)))?;
             let open = self.scope.open(host, Moment::none(0));
             for (at, record) in batch.iter().enumerate() {
-                hold(at, &record.origin)?;
+                note_record_or_abort(at, &record.origin)?;
                 let called = makes.record(py, record).and_then(|given| {
                     let object = given.object.clone();
                     self.scope.set(Moment::of(record, given));

@@ -140,7 +140,7 @@ fn shown_orphans(found: &orphans::Orphans) -> String {
         "application": found.application,
         "address": found.address,
         "changelogs": shown_changelogs(&found.changelogs),
-        "unsure": found.unsure,
+        "unsure": found.unconfirmed,
         "stores": found.stores,
         "state": found.state,
     })

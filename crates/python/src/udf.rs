@@ -20,7 +20,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Handler, Late, Origin, Record, Result, Serde, SourceId};
-use stoatflow_operators::current_call::{address, forget_record, hold, note_record, within};
+use stoatflow_operators::current_call::{
+    address, forget_record, note_record, note_record_or_abort, within,
+};
 use stoatflow_operators::error_policy::Failure;
 use stoatflow_operators::{
     Args, Cost, Failed, FailedBatch, Partitions, Udf, check_partitions, check_results,
@@ -114,7 +116,7 @@ impl PyUdf {
     ) -> Result<(), Failed> {
         let callable = self.callable.bind(py);
         for (at, record) in batch.iter().enumerate() {
-            hold(at, &record.origin)?;
+            note_record_or_abort(at, &record.origin)?;
             let called = || -> PyResult<Bound<'py, PyAny>> {
                 let value = to_py(py, &record.value)?;
                 match args {
@@ -330,7 +332,7 @@ impl Udf for PyUdf {
                 let callable = self.callable.bind(py);
                 let calls = arguments.chunks_exact(arity).zip(origins);
                 for (at, (given, origin)) in calls.enumerate() {
-                    hold(at, origin)?;
+                    note_record_or_abort(at, origin)?;
                     let called = || -> PyResult<Bound<'_, PyAny>> {
                         match given {
                             [a, b] => call(callable, [to_py(py, a)?, to_py(py, b)?]),
@@ -368,7 +370,7 @@ impl Udf for PyUdf {
             // Adjacent records nearly always have the same topic, so its Python string is reused.
             let mut read: Option<(SourceId, u16, Bound<'_, PyAny>)> = None;
             for (at, record) in batch.iter().enumerate() {
-                hold(at, &record.origin)?;
+                note_record_or_abort(at, &record.origin)?;
                 let mut called = || -> PyResult<Bound<'_, PyAny>> {
                     let origin = &record.origin;
                     let topic = match &read {
@@ -404,7 +406,7 @@ impl Udf for PyUdf {
         self.profile.batch(address(self), batch.len(), |py| {
             let callable = self.callable.bind(py);
             for (at, (record, sized)) in batch.iter().zip(to).enumerate() {
-                hold(at, &record.origin)?;
+                note_record_or_abort(at, &record.origin)?;
                 let (topic, count) = sized;
                 let called = || -> PyResult<Bound<'_, PyAny>> {
                     let key = to_py(py, &record.key)?;
@@ -431,7 +433,7 @@ impl Udf for PyUdf {
             let callable = self.callable.bind(py);
             let topic = PyString::new(py, topic);
             for (at, record) in batch.iter().enumerate() {
-                hold(at, &record.origin)?;
+                note_record_or_abort(at, &record.origin)?;
                 let called = || -> PyResult<Bound<'_, PyAny>> {
                     callable.call1((consumed(record, &topic)?, partition_time))
                 };
@@ -457,7 +459,7 @@ impl Udf for PyUdf {
             let callable = self.callable.bind(py);
             let topic = PyString::new(py, topic);
             for (at, record) in batch.iter().enumerate() {
-                hold(at, &record.origin)?;
+                note_record_or_abort(at, &record.origin)?;
                 let called = || -> PyResult<Bound<'_, PyAny>> {
                     callable.call1((consumed(record, &topic)?, current))
                 };
@@ -483,7 +485,7 @@ impl Udf for PyUdf {
             let callable = self.callable.bind(py);
             let topic = PyString::new(py, topic);
             for (at, record) in batch.iter().enumerate() {
-                hold(at, &record.origin)?;
+                note_record_or_abort(at, &record.origin)?;
                 let called = || callable.call1((consumed(record, &topic)?, watermark));
                 let said = called().map_err(|e| self.raised(py, e));
                 let late = said.and_then(|said| self.said_late(&said));

@@ -123,7 +123,7 @@ impl Process {
         let world = Arc::clone(&self.instance.world);
         if let Some(caller) = &self.caller {
             let run = &self.engine.parts().shared.run;
-            caller.hurry(run.is_hurried() || run.has_ended());
+            caller.hurry(run.is_barrier_late() || run.has_ended());
             caller.answer_due();
         }
         match self.engine.take(turn) {

@@ -1,4 +1,4 @@
-//! The jobs that a `Floor` runs: a plan, and the values of its records.
+//! The jobs that a `BenchEngine` runs: a plan, and the values of its records.
 
 use super::RECORDS;
 use bytes::Bytes;

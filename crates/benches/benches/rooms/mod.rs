@@ -1,8 +1,8 @@
 //! The rooms on the hot path (intake, lanes, commit), each with its work queued.
 //!
-//! A [`Floor`] is a whole engine on an in-memory broker and disk, of which one room runs at a time. Two
-//! benches use it: one measures time (`hot_rooms`), one counts instructions (`instructions`). The work
-//! is the same in every run.
+//! A [`BenchEngine`] is a whole engine on an in-memory broker and disk, of which one room runs at a
+//! time. Two benches use it: one measures time (`hot_rooms`), one counts instructions (`instructions`).
+//! The work is the same in every run.
 
 #![allow(dead_code, unused_imports, reason = "each bench takes what it needs")]
 
@@ -31,12 +31,12 @@ pub const RECORDS: usize = 4_096;
 const PARTITIONS: u32 = 8;
 
 /// See the module.
-pub struct Floor {
+pub struct BenchEngine {
     engine: Inline,
     batch: Vec<ConsumerRecord>,
 }
 
-impl Floor {
+impl BenchEngine {
     /// A job of [`jobs`] whose records are fetched, but not admitted yet.
     pub fn read(job: &jobs::Job, lanes: u32) -> Self {
         let broker = SimBroker::new();
@@ -65,16 +65,16 @@ impl Floor {
         };
         let batch = job.values().enumerate().map(fetched).collect();
         let engine = Inline::start(&spec).expect("an engine on a fresh broker");
-        let mut floor = Self { engine, batch };
-        floor.warm_up();
-        floor
+        let mut bench = Self { engine, batch };
+        bench.warm_up();
+        bench
     }
 
     /// The in-flight budget begins small: it grows with every barrier, since none takes any time here.
     fn warm_up(&mut self) {
         for _ in 0..30 {
             self.engine.parts().intake.dispatch().barrier();
-            self.walk_lanes();
+            self.run_lanes();
             self.commit();
             self.engine.parts().intake.dispatch().admit();
         }
@@ -82,18 +82,18 @@ impl Floor {
 
     /// The same, with the records queued for the lanes.
     pub fn admitted(job: &jobs::Job, lanes: u32) -> Self {
-        let mut floor = Self::read(job, lanes);
-        floor.dispatch();
-        floor
+        let mut bench = Self::read(job, lanes);
+        bench.dispatch();
+        bench
     }
 
     /// The same, after the lanes: the epoch is sealed, nothing of it is on the broker.
     pub fn sealed(job: &jobs::Job, lanes: u32) -> Self {
-        let mut floor = Self::admitted(job, lanes);
-        floor.walk_lanes();
-        floor.engine.parts().intake.dispatch().barrier();
-        floor.walk_lanes();
-        floor
+        let mut bench = Self::admitted(job, lanes);
+        bench.run_lanes();
+        bench.engine.parts().intake.dispatch().barrier();
+        bench.run_lanes();
+        bench
     }
 
     /// Dispatches all fetched records to the lanes.
@@ -107,7 +107,7 @@ impl Floor {
     }
 
     /// Runs the lanes in turns until none has anything to do.
-    pub fn walk_lanes(&mut self) {
+    pub fn run_lanes(&mut self) {
         let lanes = self.engine.parts().lanes.len();
         loop {
             let mut moved = false;

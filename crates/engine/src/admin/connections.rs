@@ -47,7 +47,7 @@ pub(super) async fn accept(
     most: usize,
     mut stop: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(most));
+    let permits = Arc::new(Semaphore::new(most));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -62,14 +62,14 @@ pub(super) async fn accept(
                 continue;
             }
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
             refuse(socket, tls.is_some());
             continue;
         };
         let (tls, router, stop) = (tls.clone(), router.clone(), stop.clone());
         tokio::spawn(async move {
-            converse(socket, tls, router, stop).await;
-            drop(place);
+            serve_socket(socket, tls, router, stop).await;
+            drop(permit);
         });
     }
 }
@@ -82,11 +82,11 @@ fn refuse(socket: TcpStream, encrypted: bool) {
                 Connection: close\r\nContent-Length: {}\r\n\r\n{FULL}",
             FULL.len()
         );
-        let _unheard = socket.try_write(text.as_bytes());
+        let _unsent = socket.try_write(text.as_bytes());
     }
 }
 
-async fn converse(
+async fn serve_socket(
     socket: TcpStream,
     tls: Option<TlsAcceptor>,
     router: Router,
@@ -96,9 +96,10 @@ async fn converse(
     let _unset = socket.set_nodelay(true);
     let Some(tls) = tls else {
         let peer = Peer { certified: false };
-        return serve(Unstalled::new(socket), peer, router, stop).await;
+        return serve(WriteTimeoutStream::new(socket), peer, router, stop).await;
     };
-    let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(Unstalled::new(socket))).await else {
+    let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(WriteTimeoutStream::new(socket))).await
+    else {
         return;
     };
     let certified = stream.get_ref().1.peer_certificates().is_some();
@@ -138,13 +139,13 @@ fn said(ended: hyper::Result<()>) {
 }
 
 /// A stream whose writes fail if the other end reads nothing for [`STALLED`].
-struct Unstalled<S> {
+struct WriteTimeoutStream<S> {
     stream: S,
     /// The deadline of a pending write.
     until: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Unstalled<S> {
+impl<S> WriteTimeoutStream<S> {
     const fn new(stream: S) -> Self {
         Self {
             stream,
@@ -152,7 +153,7 @@ impl<S> Unstalled<S> {
         }
     }
 
-    fn judge<T>(
+    fn check_stalled<T>(
         &mut self,
         polled: Poll<io::Result<T>>,
         cx: &mut Context<'_>,
@@ -169,7 +170,7 @@ impl<S> Unstalled<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Unstalled<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeoutStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -179,14 +180,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Unstalled<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Unstalled<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.judge(polled, cx)
+        self.check_stalled(polled, cx)
     }
 
     fn poll_write_vectored(
@@ -195,7 +196,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Unstalled<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.judge(polled, cx)
+        self.check_stalled(polled, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -204,11 +205,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Unstalled<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_flush(cx);
-        self.judge(polled, cx)
+        self.check_stalled(polled, cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.judge(polled, cx)
+        self.check_stalled(polled, cx)
     }
 }

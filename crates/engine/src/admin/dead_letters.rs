@@ -107,7 +107,7 @@ impl DeadLetterLog {
 /// The query parameters.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+pub(super) struct QueryParams {
     limit: Option<usize>,
     before: Option<u64>,
 }
@@ -115,15 +115,15 @@ pub(super) struct Wanted {
 /// The endpoint.
 pub(super) async fn dead_letters(
     State(shared): State<Arc<Shared>>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    params: Result<Query<QueryParams>, QueryRejection>,
 ) -> Result<Response, Problem> {
-    let Query(wanted) = wanted.map_err(|why| wrong(why.body_text()))?;
-    let limit = wanted.limit.unwrap_or(PAGE);
+    let Query(params) = params.map_err(|why| wrong(why.body_text()))?;
+    let limit = params.limit.unwrap_or(PAGE);
     if !(1..=KEPT).contains(&limit) {
         return Err(wrong(format!("limit={limit} is not between 1 and {KEPT}")));
     }
     let status = &shared.status;
-    let (count, letters, next) = status.dead_letters.page(wanted.before, limit);
+    let (count, letters, next) = status.dead_letters.page(params.before, limit);
     let body = json!({
         "application_id": status.application_id,
         "at_ms": shared.clock.now().0,

@@ -37,13 +37,13 @@ struct State {
 struct Cause {
     node: String,
     reason: &'static str,
-    told_at: Option<Duration>,
-    untold: u64,
+    logged_at: Option<Duration>,
+    unlogged: u64,
 }
 
 /// Dropped records that no line has reported yet.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Untold {
+pub struct UnloggedDrops {
     /// The node.
     pub node: String,
     /// The reason.
@@ -54,20 +54,20 @@ pub struct Untold {
 
 impl State {
     /// Counts a line, if the limit for all causes permits one.
-    fn takes_line(&mut self, now: Duration) -> bool {
+    fn has_line_budget(&mut self, now: Duration) -> bool {
         if now.saturating_sub(self.since) >= EVERY {
             (self.since, self.lines) = (now, 0);
         }
-        let takes = self.lines < LINES;
-        self.lines += u32::from(takes);
-        takes
+        let has_budget = self.lines < LINES;
+        self.lines += u32::from(has_budget);
+        has_budget
     }
 }
 
 impl Cause {
     fn is_due(&self, now: Duration) -> bool {
-        self.told_at
-            .is_none_or(|told| now.saturating_sub(told) >= EVERY)
+        self.logged_at
+            .is_none_or(|logged| now.saturating_sub(logged) >= EVERY)
     }
 }
 
@@ -85,7 +85,7 @@ impl DropLog {
             if state.causes.len() >= CAUSES {
                 state
                     .causes
-                    .retain(|_, cause| cause.untold > 0 || !cause.is_due(now));
+                    .retain(|_, cause| cause.unlogged > 0 || !cause.is_due(now));
             }
             // Too many causes to tell apart: the causes of a node and reason become one.
             let name = match state.causes.len() >= CAUSES {
@@ -95,8 +95,8 @@ impl DropLog {
             state.causes.entry(name).or_insert_with(|| Cause {
                 node: node.to_owned(),
                 reason,
-                told_at: None,
-                untold: 0,
+                logged_at: None,
+                unlogged: 0,
             });
         }
         let together = format!("{node}|{reason}");
@@ -105,31 +105,31 @@ impl DropLog {
             false => &together,
         };
         let entry = state.causes.get_mut(known)?;
-        entry.untold += records;
-        if !entry.is_due(now) || !state.takes_line(now) {
+        entry.unlogged += records;
+        if !entry.is_due(now) || !state.has_line_budget(now) {
             return None;
         }
         let entry = state.causes.get_mut(known)?;
-        entry.told_at = Some(now);
-        Some(std::mem::take(&mut entry.untold))
+        entry.logged_at = Some(now);
+        Some(std::mem::take(&mut entry.unlogged))
     }
 
     /// Returns the counts that are due to be reported although no more records were dropped; at the end,
     /// all that are left.
-    pub fn untold(&self, now: Duration, is_end: bool) -> Vec<Untold> {
+    pub fn unlogged(&self, now: Duration, is_end: bool) -> Vec<UnloggedDrops> {
         let mut state = self.state.lock();
         let state = &mut *state;
         let mut found: HashMap<(&str, &'static str), u64> = HashMap::new();
         for cause in state.causes.values_mut() {
-            if cause.untold > 0 && (is_end || cause.is_due(now)) {
-                cause.told_at = Some(now);
-                let records = std::mem::take(&mut cause.untold);
+            if cause.unlogged > 0 && (is_end || cause.is_due(now)) {
+                cause.logged_at = Some(now);
+                let records = std::mem::take(&mut cause.unlogged);
                 *found.entry((&cause.node, cause.reason)).or_default() += records;
             }
         }
-        let mut found: Vec<Untold> = found
+        let mut found: Vec<UnloggedDrops> = found
             .into_iter()
-            .map(|((node, reason), records)| Untold {
+            .map(|((node, reason), records)| UnloggedDrops {
                 node: node.to_owned(),
                 reason,
                 records,

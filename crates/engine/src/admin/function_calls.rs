@@ -109,16 +109,16 @@ impl FunctionCalls {
     pub fn of(plan: &PhysicalPlan, foreign: &Foreign) -> Self {
         let mut calls = Self::default();
         for serde in &foreign.serdes {
-            calls.know(address(&**serde), serde.name(), None);
+            calls.register(address(&**serde), serde.name(), None);
         }
         let mut seen = BTreeSet::new();
         let mut add = |node: &str, op: &'static str, numbers: Vec<u32>| {
             for number in numbers {
                 if let Ok(udf) = foreign.udf(number) {
-                    calls.know(address(&*udf), udf.name(), Some(node));
+                    calls.register(address(&*udf), udf.name(), Some(node));
                 }
                 if let Some(awaited) = foreign.calls.get(&number) {
-                    calls.know(address(&**awaited), awaited.name(), Some(node));
+                    calls.register(address(&**awaited), awaited.name(), Some(node));
                 }
                 if let Ok(udf) = foreign.udf(number)
                     && seen.insert(number)
@@ -162,7 +162,7 @@ impl FunctionCalls {
             let Ok(supplier) = foreign.processor(*processor) else {
                 continue;
             };
-            calls.know(address(&*supplier), supplier.name(), Some(&node.name));
+            calls.register(address(&*supplier), supplier.name(), Some(&node.name));
             if seen.insert(*processor) {
                 calls.all.push(Call {
                     node: node.name.clone(),
@@ -174,7 +174,7 @@ impl FunctionCalls {
         calls
     }
 
-    fn know(&mut self, address: usize, function: &str, node: Option<&str>) {
+    fn register(&mut self, address: usize, function: &str, node: Option<&str>) {
         let (_, nodes) = self
             .known
             .entry(address)

@@ -100,7 +100,7 @@ pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePart
                 shared.restart_for_new_partitions();
             }
         }
-        shared.status.log_untold_drops(asked, false);
+        shared.status.log_unlogged_drops(asked, false);
         let home = &spec.settings.state_dir;
         shared.status.errors.save(home, asked, false);
         shared.wait_for_drain(OBSERVE_EVERY);
@@ -147,24 +147,24 @@ fn find_open_transactions(
     let mut held: Vec<Option<HeldBack>> = both
         .map(|(at, (range, high))| watch.update(at, (range.stable_end, high), now))
         .collect();
-    let news: Vec<usize> = (0..partitions.len())
-        .filter(|at| watch.is_news(*at, now.0))
+    let to_log: Vec<usize> = (0..partitions.len())
+        .filter(|at| watch.should_log(*at, now.0))
         .collect();
-    let whose: Vec<TopicPartition> = news.iter().map(|at| partitions[*at].clone()).collect();
+    let whose: Vec<TopicPartition> = to_log.iter().map(|at| partitions[*at].clone()).collect();
     // Best effort: without an answer the producer id is missing.
     let found = broker.open_transactions(&whose, ASK).unwrap_or_default();
     shared.status.with_partitions(|known| {
         for (at, (known, held)) in known.iter_mut().zip(&mut held).enumerate() {
             if let Some(held) = held {
                 let before = known.held_back.as_ref().and_then(|h| h.producer_id);
-                let asked = news.iter().position(|n| *n == at);
+                let asked = to_log.iter().position(|n| *n == at);
                 let open = asked.and_then(|asked| found.get(asked).copied().flatten());
                 held.producer_id = owner(held, open).or(before);
             }
             known.held_back.clone_from(held);
         }
     });
-    for at in news {
+    for at in to_log {
         let (partition, Some(held)) = (&partitions[at], &held[at]) else {
             continue;
         };

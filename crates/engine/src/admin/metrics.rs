@@ -3,7 +3,7 @@
 //! Read from [`Status`] at the time of the scrape. Dashboards and alerts depend on the names, so metrics
 //! are never renamed or removed.
 
-mod background;
+mod cached_probe;
 mod disk;
 mod families;
 mod kafka_streams;
@@ -77,7 +77,7 @@ impl Exposition {
 
     /// Free and total bytes of the file system that holds the state.
     pub(super) async fn state_disk(&self) -> Option<(u64, u64)> {
-        self.disk.look().await;
+        self.disk.refresh().await;
         self.disk.last().map(|disk| (disk.free, disk.size))
     }
 

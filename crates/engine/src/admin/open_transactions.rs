@@ -14,7 +14,7 @@ use stoatflow_log::OpenTransaction;
 mod tests;
 
 /// Logged after this time: transactions of a few seconds are normal.
-const TOLD_AFTER: Duration = Duration::from_secs(10);
+const LOG_AFTER: Duration = Duration::from_secs(10);
 
 /// The open transaction that holds a partition back, for `/state` and the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -46,7 +46,7 @@ impl HeldBack {
 struct Seen {
     stable_end: Option<Offset>,
     since: Option<(Duration, Timestamp)>,
-    told: bool,
+    logged: bool,
 }
 
 /// Watches all source partitions.
@@ -68,7 +68,7 @@ impl OpenTransactionWatch {
         let seen = &mut self.0[partition];
         let stands_still = seen.stable_end.replace(stable_end) == Some(stable_end);
         if high_watermark <= stable_end || !stands_still {
-            (seen.since, seen.told) = (None, false);
+            (seen.since, seen.logged) = (None, false);
             return None;
         }
         let (_, since) = *seen.since.get_or_insert(now);
@@ -81,14 +81,14 @@ impl OpenTransactionWatch {
     }
 
     /// Whether to log it now; true once for each transaction.
-    pub fn is_news(&mut self, partition: usize, now: Duration) -> bool {
+    pub fn should_log(&mut self, partition: usize, now: Duration) -> bool {
         let seen = &mut self.0[partition];
         let Some((since, _)) = seen.since else {
             return false;
         };
-        let news = !seen.told && now.saturating_sub(since) >= TOLD_AFTER;
-        seen.told |= news;
-        news
+        let due = !seen.logged && now.saturating_sub(since) >= LOG_AFTER;
+        seen.logged |= due;
+        due
     }
 }
 

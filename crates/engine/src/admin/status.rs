@@ -21,7 +21,7 @@ use crate::index::state::IndexStatus;
 use crate::lane::hot_keys::HotKeys;
 use commits::COMMITS_KEPT;
 pub use commits::{BarrierStatus, CommitStatus};
-pub(super) use drops::is_meant;
+pub(super) use drops::is_expected_drop;
 use parking_lot::Mutex;
 pub use partitions::PartitionStatus;
 pub(super) use readiness::REASONS;
@@ -53,7 +53,7 @@ pub struct LaneStatus {
     /// The stage of its current batch, plus one; 0 while idle.
     pub stage_plus_one: AtomicU64,
     /// The user function that it is running.
-    pub at_hand: Arc<CurrentCall>,
+    pub current_call: Arc<CurrentCall>,
     /// The most frequent keys of its records.
     pub(crate) hot_keys: Mutex<HotKeys>,
 }
@@ -257,13 +257,13 @@ impl Status {
 
     /// A run begins.
     pub fn watch(&self, run: &Arc<RunCoordinator>) {
-        self.at_hand().for_each(CurrentCall::begin);
+        self.current_calls().for_each(CurrentCall::begin);
         *self.run.lock() = Arc::downgrade(run);
     }
 
     /// The current calls of all threads that call user functions.
-    pub fn at_hand(&self) -> impl Iterator<Item = &CurrentCall> {
-        let lanes = self.lanes.iter().map(|lane| &*lane.at_hand);
+    pub fn current_calls(&self) -> impl Iterator<Item = &CurrentCall> {
+        let lanes = self.lanes.iter().map(|lane| &*lane.current_call);
         lanes.chain(std::iter::once(&*self.intake))
     }
 

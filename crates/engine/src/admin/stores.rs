@@ -4,10 +4,10 @@
 //! lanes nor other requests wait for the disk. Never runs user code, so values of a Python serde are
 //! shown as their bytes. Every answer contains the epoch and the input positions that it reflects.
 
-mod asked;
 mod changes;
 mod cursors;
-mod forms;
+mod formats;
+mod params;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -15,14 +15,14 @@ mod tests;
 use super::problem::Problem;
 use super::{Shared, secure};
 use crate::query::{CommittedCut, CommittedSnapshot, readable};
-use asked::{Asked, decoded};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 pub(super) use changes::{MOST as MOST_FOLLOWERS, follow};
 pub(super) use cursors::Cursors;
-use forms::{Forms, kind_name};
+use formats::{StoreFormats, kind_name};
+use params::{StoreParams, decoded};
 use read::{Reading, Rows};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -46,10 +46,10 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Response, 
             let mut row = json!({ "name": store.name, "kind": kind_name(store.kind) });
             match readable(store) {
                 Ok(_) => {
-                    let forms = Forms::of(store, &foreign);
+                    let formats = StoreFormats::of(store, &foreign);
                     row["readable"] = json!(true);
-                    row["key"] = forms.key.shown();
-                    row["value"] = forms.value.shown();
+                    row["key"] = formats.key.shown();
+                    row["value"] = formats.value.shown();
                 }
                 Err(error) => {
                     row["readable"] = json!(false);
@@ -78,15 +78,15 @@ pub(super) async fn read(
         None => (path, None),
     };
     let store = named_store(&shared, name)?;
-    let asked = Asked::parse(uri.query().unwrap_or_default(), store.kind, key.is_some())?;
-    wait(&shared, &asked).await?;
+    let params = StoreParams::parse(uri.query().unwrap_or_default(), store.kind, key.is_some())?;
+    wait(&shared, &params).await?;
 
     let known = headers.get(header::IF_NONE_MATCH).cloned();
     let job = Job {
         shared: Arc::clone(&shared),
         store: store.clone(),
         key,
-        asked,
+        params,
         known,
     };
     // Nothing is read for a client that has disconnected.
@@ -129,13 +129,13 @@ impl Drop for OnDrop {
 }
 
 /// Waits until the input that the request asks for is committed.
-async fn wait(shared: &Shared, asked: &Asked) -> Result<(), Problem> {
-    if asked.at_least.is_empty() {
+async fn wait(shared: &Shared, params: &StoreParams) -> Result<(), Problem> {
+    if params.at_least.is_empty() {
         return Ok(());
     }
-    let until = shared.clock.monotonic().saturating_add(asked.timeout);
+    let until = shared.clock.monotonic().saturating_add(params.timeout);
     loop {
-        match shared.target.is_committed(&asked.at_least) {
+        match shared.target.is_committed(&params.at_least) {
             Ok(true) => return Ok(()),
             Ok(false) => {}
             Err(error) if is_running(shared) => {
@@ -149,7 +149,7 @@ async fn wait(shared: &Shared, asked: &Asked) -> Result<(), Problem> {
                 "not_committed_in_time",
                 format!(
                     "what at_least asks for was not committed within {} ms",
-                    asked.timeout.as_millis()
+                    params.timeout.as_millis()
                 ),
                 "ask again, with a longer timeout_ms, or look at /offsets",
             )
@@ -188,7 +188,7 @@ struct Job {
     store: Store,
     /// As in the path, percent-decoded.
     key: Option<Vec<u8>>,
-    asked: Asked,
+    params: StoreParams,
     known: Option<HeaderValue>,
 }
 
@@ -199,9 +199,9 @@ impl Job {
             .target
             .foreign()
             .map_err(|e| unavailable(&shared, &e))?;
-        let forms = Forms::of(&self.store, &foreign);
+        let formats = StoreFormats::of(&self.store, &foreign);
         let cursors = &shared.cursors;
-        let (snapshot, held) = match &self.asked.cursor {
+        let (snapshot, held) = match &self.params.cursor {
             Some(token) => {
                 let held = cursors.find(token, &self.store.name, shared.clock.monotonic())?;
                 (held.snapshot.clone(), Some(held))
@@ -218,19 +218,19 @@ impl Job {
             return Ok(response);
         }
         let reader = snapshot
-            .reader_as(&shared.status.plan, &foreign, &forms.store)
+            .reader_as(&shared.status.plan, &foreign, &formats.store)
             .map_err(|e| unavailable(&shared, &e))?;
         let reading = Reading {
             reader: &reader,
-            forms: &forms,
-            asked: &self.asked,
+            formats: &formats,
+            params: &self.params,
         };
-        let (walk, last) = match &held {
-            Some(held) => (Some(held.walk.clone()), Some(held.last.clone())),
+        let (scan, last) = match &held {
+            Some(held) => (Some(held.scan.clone()), Some(held.last.clone())),
             None => (None, None),
         };
-        let rows = match (&self.key, walk) {
-            (_, Some(walk)) => reading.walk(walk, last.as_ref()),
+        let rows = match (&self.key, scan) {
+            (_, Some(scan)) => reading.scan(scan, last.as_ref()),
             (None, None) => reading.store(),
             (Some(key), None) => reading.key(key),
         };
@@ -239,13 +239,13 @@ impl Job {
             false => problem,
         })?;
         let cursor = match (&rows, held) {
-            (Rows::Page { walk, last, .. }, held) => {
+            (Rows::Page { scan, last, .. }, held) => {
                 let now = shared.clock.monotonic();
                 let held = held.map(|held| held.id);
                 match last {
                     Some(last) => {
                         let of = (&snapshot, self.store.name.as_str());
-                        Some(cursors.keep(held, of, walk, last, now)?)
+                        Some(cursors.keep(held, of, scan, last, now)?)
                     }
                     None => {
                         cursors.done(held);
@@ -255,13 +255,13 @@ impl Job {
             }
             _ => None,
         };
-        let body = self.body(&forms, snapshot.cut(), rows, cursor.as_deref())?;
+        let body = self.body(&formats, snapshot.cut(), rows, cursor.as_deref())?;
         let mut response = Response::new(Body::from(body));
         let headers = response.headers_mut();
         let kind = HeaderValue::from_static("application/json");
         headers.insert(header::CONTENT_TYPE, kind);
         secure(headers, "private, no-cache");
-        if self.asked.cursor.is_none() {
+        if self.params.cursor.is_none() {
             with_tag(headers, &tag);
         }
         Ok(response)
@@ -269,7 +269,7 @@ impl Job {
 
     fn body(
         &self,
-        forms: &Forms,
+        formats: &StoreFormats,
         cut: &CommittedCut,
         rows: Rows,
         cursor: Option<&str>,
@@ -279,10 +279,10 @@ impl Job {
             "kind": kind_name(self.store.kind),
             "epoch": cut.epoch.0,
             "positions": positions(cut),
-            "key_format": forms.key.format(),
-            "value_format": forms.value.format(),
+            "key_format": formats.key.format(),
+            "value_format": formats.value.format(),
         });
-        if let Some(note) = forms.note() {
+        if let Some(note) = formats.note() {
             head["note"] = json!(note);
         }
         let member = match rows {

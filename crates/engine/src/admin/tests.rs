@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Datum, Error, NodeId, Offset, Origin, Partition, RocksDbOptions, SourceId};
-use stoatflow_operators::current_call::{note_at, note_record, within};
+use stoatflow_operators::current_call::{note_record, watch_thread, within};
 use stoatflow_protocol::{Lifecycle, Step};
 
 #[test]
@@ -324,7 +324,7 @@ fn threads_show_a_lane_that_never_returns() {
 #[test]
 fn threads_show_the_record_that_a_function_has_got() {
     let port = Port::running();
-    let at = &port.status.lanes[1].at_hand;
+    let at = &port.status.lanes[1].current_call;
     at.begin();
     let origin = Origin {
         source: SourceId(0),
@@ -336,7 +336,7 @@ fn threads_show_the_record_that_a_function_has_got() {
     let call = |body: &Value, lane: usize| body["lanes"][lane]["call"].clone();
     let (inside, after) = std::thread::scope(|scope| {
         let asks = || {
-            note_at(Arc::clone(at), Arc::new(Still));
+            watch_thread(Arc::clone(at), Arc::new(Still));
             note_record(&origin);
             let inside = within(7, true, || port.get("/debug/threads").1);
             (inside, port.get("/debug/threads").1)

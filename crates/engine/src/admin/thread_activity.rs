@@ -107,7 +107,7 @@ impl Status {
     pub(crate) fn lane_activity(&self, lane: Lane, now_ms: u64) -> ThreadActivity {
         let status = self.lane(lane);
         let since = status.busy_since_ms.load(Relaxed);
-        let found = self.in_function(&lane_thread(lane), &status.at_hand, now_ms);
+        let found = self.in_function(&lane_thread(lane), &status.current_call, now_ms);
         ThreadActivity {
             lane: Some(lane.0),
             stage: status.stage_plus_one.load(Relaxed).checked_sub(1),
@@ -121,20 +121,20 @@ impl Status {
     /// The activity and the open epoch of the lane whose thread has this id in the interpreter.
     #[must_use]
     pub fn activity_of(&self, thread: u64, now_ms: u64) -> Option<(ThreadActivity, u64)> {
-        let is = |lane: &LaneStatus| lane.at_hand.thread() == Some(thread);
+        let is = |lane: &LaneStatus| lane.current_call.thread() == Some(thread);
         let lane = self.lanes.iter().position(is)?;
         let epoch = self.lanes[lane].epoch.load(Relaxed);
         let lane = Lane(u32::try_from(lane).ok()?);
         Some((self.lane_activity(lane, now_ms), epoch))
     }
 
-    fn in_function(&self, thread: &str, at_hand: &CurrentCall, now_ms: u64) -> ThreadActivity {
+    fn in_function(&self, thread: &str, current_call: &CurrentCall, now_ms: u64) -> ThreadActivity {
         let mut found = ThreadActivity {
             thread: thread.to_owned(),
-            id: at_hand.thread(),
+            id: current_call.thread(),
             ..ThreadActivity::default()
         };
-        let Some(running) = at_hand.running() else {
+        let Some(running) = current_call.running() else {
             return found;
         };
         let (function, nodes) = self.calls.at(running.callee).unwrap_or(("?", &[]));

@@ -27,21 +27,21 @@ const SECONDS: u64 = 60;
 
 /// The query parameters.
 #[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct QueryParams {
     seconds: Option<u64>,
     limit: Option<usize>,
 }
 
 pub(super) async fn top(
     State(shared): State<Arc<Shared>>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    params: Result<Query<QueryParams>, QueryRejection>,
 ) -> Response {
-    let wanted = match wanted {
-        Ok(Query(wanted)) => wanted,
+    let params = match params {
+        Ok(Query(params)) => params,
         Err(why) => return wrong(why.body_text()),
     };
-    let seconds = wanted.seconds.unwrap_or(SECONDS);
-    let limit = wanted.limit.unwrap_or(ROWS);
+    let seconds = params.seconds.unwrap_or(SECONDS);
+    let limit = params.limit.unwrap_or(ROWS);
     if seconds == 0 || limit == 0 {
         return wrong("0 is too small".to_owned());
     }

@@ -17,17 +17,17 @@ use stoatflow_plan::{Node, Op, PhysicalPlan, Store};
 
 /// The query parameters.
 #[derive(Debug, Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct QueryParams {
     format: Option<String>,
 }
 
 /// The graph; with `?format=text` only the text of `describe()`.
 pub(super) async fn topology(
     State(shared): State<Arc<Shared>>,
-    Query(wanted): Query<Wanted>,
+    Query(params): Query<QueryParams>,
 ) -> Response {
     let plan = &shared.status.plan;
-    match wanted.format.as_deref() {
+    match params.format.as_deref() {
         None | Some("json") => answer(StatusCode::OK, &graph(&shared)),
         Some("text") => {
             let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];

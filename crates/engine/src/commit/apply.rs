@@ -4,7 +4,7 @@
 //! notifies the stores and everything that waits for the commit. Never runs for an epoch whose
 //! transaction is not known to be committed.
 
-use super::{CommitRoom, Cut, SourceTopic, Writes};
+use super::{Committer, Cut, SourceTopic, Writes};
 use crate::admin::status::CommitStatus;
 use crate::runtime::failpoint::Failpoint;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +14,7 @@ use stoatflow_state::{EpochBatch, KeyValueStore};
 /// How often the local stores are marked as current.
 const NOTE_CURRENT_EVERY_MS: i64 = 60_000;
 
-impl CommitRoom {
+impl Committer {
     pub(super) fn apply(&mut self, sealed: &Writes, cut: &Cut) -> Result<()> {
         let mut batch = EpochBatch {
             epoch: self.open,

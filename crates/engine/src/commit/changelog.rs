@@ -2,7 +2,7 @@
 //!
 //! The order of records is chosen so that a crash in between loses nothing.
 
-use super::{CommitRoom, LoggedStore, waits_now};
+use super::{Committer, LoggedStore, marks_waiting_task};
 use crate::commit::offsets_topic::changelog_recreated;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,7 +10,7 @@ use stoatflow_core::{Error, ErrorKind, Guarantee, Result, StoreId, TopicPartitio
 use stoatflow_log::{CommitOutcome, CutEntry, ProducerRecord};
 use stoatflow_state::Sealed;
 
-impl CommitRoom {
+impl Committer {
     /// Sends the changelog records of an epoch. Under at-least-once no transaction keeps records
     /// together, and input is read again after a crash, so the order matters. Results are flushed first:
     /// the deletion of a row that waited says that its result was emitted. Times follow the offsets: see
@@ -26,12 +26,16 @@ impl CommitRoom {
         let stores = || sealed.iter().filter(|(id, _)| Some(*id) != times);
         // First the rows that say in which tasks something waits.
         let own = sealed.iter().filter(|(id, _)| Some(*id) == times);
-        self.send_writes(own, |_, write| waits_now(write))?;
-        self.send_writes(stores(), |store, write| !store.is_over(write))?;
+        self.send_writes(own, |_, write| marks_waiting_task(write))?;
+        self.send_writes(stores(), |store, write| !store.deletes_waiting_row(write))?;
         let store = |id: StoreId| &self.parts.stores[usize::from(id.0)];
-        if stores().any(|(id, writes)| writes.iter().any(|write| store(*id).is_over(write))) {
+        if stores().any(|(id, writes)| {
+            writes
+                .iter()
+                .any(|write| store(*id).deletes_waiting_row(write))
+        }) {
             self.flush()?;
-            self.send_writes(stores(), LoggedStore::is_over)?;
+            self.send_writes(stores(), LoggedStore::deletes_waiting_row)?;
         }
         Ok(())
     }
@@ -45,7 +49,7 @@ impl CommitRoom {
             return Ok(());
         }
         let own = sealed.iter().filter(|(id, _)| Some(*id) == times);
-        self.send_writes(own, |_, write| !waits_now(write))?;
+        self.send_writes(own, |_, write| !marks_waiting_task(write))?;
         self.flush()
     }
 

@@ -1,6 +1,6 @@
 //! How commits end: after an error, or with a clean shutdown.
 
-use super::{CommitRoom, Cut};
+use super::{Committer, Cut};
 use crate::commit::commit_failure::{CommitFailure, FailedStep};
 use crate::commit::deadline::Deadline;
 use crate::commit::guard::InstanceGuard;
@@ -11,7 +11,7 @@ use stoatflow_protocol::{Decision, Step, Verdict};
 /// Timeout for recording a clean end.
 const CLEAN_END_TIMEOUT: Duration = Duration::from_secs(5);
 
-impl CommitRoom {
+impl Committer {
     /// Aborts the transaction after an error outside of a commit.
     pub(super) fn give_up(&mut self, error: Error) -> Error {
         let (error, lost) = self.lost_records(error);

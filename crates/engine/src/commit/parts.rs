@@ -50,7 +50,7 @@ impl LoggedStore {
     }
 
     /// True if this write deletes a row that waited.
-    pub(super) fn is_over(&self, write: &Sealed) -> bool {
+    pub(super) fn deletes_waiting_row(&self, write: &Sealed) -> bool {
         self.waiting && write.changelog && write.value.is_none()
     }
 }

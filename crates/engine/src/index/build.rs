@@ -28,9 +28,9 @@ const SCAN: usize = 2_000;
 #[derive(Clone, Debug)]
 pub struct Unbuilt {
     /// All indexes of the store.
-    pub of: Arc<StoreIndexes>,
+    pub store_indexes: Arc<StoreIndexes>,
     /// The numbers of the indexes that lack rows.
-    pub which: Vec<usize>,
+    pub indexes_to_build: Vec<usize>,
     /// Their entries are complete up to this key.
     pub cursor: Option<Bytes>,
 }
@@ -38,7 +38,9 @@ pub struct Unbuilt {
 impl Unbuilt {
     /// Whether one of them is unique: then they are built before anything is written.
     fn is_unique(&self) -> bool {
-        self.which.iter().any(|at| self.of.indexes[*at].spec.unique)
+        self.indexes_to_build
+            .iter()
+            .any(|at| self.store_indexes.indexes[*at].spec.unique)
     }
 
     /// Whether they must be built before the application runs: unique ones, those of a store that was
@@ -46,12 +48,14 @@ impl Unbuilt {
     #[must_use]
     pub fn is_urgent(&self, backend: &dyn Backend) -> bool {
         self.is_unique()
-            || self.of.emptied.load(Relaxed)
-            || backend.approximate_len(self.of.store) < SMALL
+            || self.store_indexes.emptied.load(Relaxed)
+            || backend.approximate_len(self.store_indexes.store) < SMALL
     }
 
     fn indexes(&self) -> impl Iterator<Item = &Index> {
-        self.which.iter().map(|at| &self.of.indexes[*at])
+        self.indexes_to_build
+            .iter()
+            .map(|at| &self.store_indexes.indexes[*at])
     }
 
     fn wipe(&mut self, backend: &dyn Backend) -> Result<()> {
@@ -68,7 +72,7 @@ impl Unbuilt {
 ///
 /// # Errors
 /// Errors of the back end.
-pub fn look(backend: &dyn Backend, of: &Arc<StoreIndexes>) -> Result<Option<Unbuilt>> {
+pub fn find_unbuilt(backend: &dyn Backend, of: &Arc<StoreIndexes>) -> Result<Option<Unbuilt>> {
     let mut found = Vec::new();
     for (at, index) in of.indexes.iter().enumerate() {
         let mut state = IndexState::of(backend, index.id, index.fingerprint)?;
@@ -89,8 +93,8 @@ pub fn look(backend: &dyn Backend, of: &Arc<StoreIndexes>) -> Result<Option<Unbu
     };
     let alike = found.iter().all(|(_, cursor)| *cursor == first);
     let mut unbuilt = Unbuilt {
-        of: Arc::clone(of),
-        which: found.into_iter().map(|(at, _)| at).collect(),
+        store_indexes: Arc::clone(of),
+        indexes_to_build: found.into_iter().map(|(at, _)| at).collect(),
         cursor: first.clone().flatten(),
     };
     if first.is_none() || !alike {
@@ -114,7 +118,7 @@ pub fn build_now(
             return Ok(false);
         }
         let mut runs: Vec<RestoreRun> = unbuilt
-            .which
+            .indexes_to_build
             .iter()
             .map(|_| RestoreRun::default())
             .collect();
@@ -150,7 +154,7 @@ pub fn build_now(
 ///
 /// # Errors
 /// Errors of the back end.
-pub fn build_beside(
+pub fn build_concurrently(
     backend: &dyn Backend,
     lock: &SnapshotLock,
     unbuilt: &mut Unbuilt,
@@ -169,7 +173,11 @@ pub fn build_beside(
 }
 
 pub(super) fn chunk(backend: &dyn Backend, unbuilt: &mut Unbuilt, most: usize) -> Result<bool> {
-    let mut writes: Vec<Vec<Write>> = unbuilt.which.iter().map(|_| Vec::new()).collect();
+    let mut writes: Vec<Vec<Write>> = unbuilt
+        .indexes_to_build
+        .iter()
+        .map(|_| Vec::new())
+        .collect();
     let rows = read(backend, unbuilt, most, &mut |at, entry, time| {
         writes[at].push(Write {
             key: Bytes::copy_from_slice(entry),
@@ -196,7 +204,7 @@ pub(super) fn chunk(backend: &dyn Backend, unbuilt: &mut Unbuilt, most: usize) -
 }
 
 fn begin(backend: &dyn Backend, unbuilt: &Unbuilt) {
-    let total = backend.approximate_len(unbuilt.of.store);
+    let total = backend.approximate_len(unbuilt.store_indexes.store);
     for index in unbuilt.indexes() {
         index.status.enter(&IndexState::Building(None));
         index.status.done.store(0, Relaxed);
@@ -204,7 +212,8 @@ fn begin(backend: &dyn Backend, unbuilt: &Unbuilt) {
     }
 }
 
-/// Reads the next rows, and passes their entries to `take`, with the position of the index in `which`.
+/// Reads the next rows, and passes their entries to `take`, with the position of the index in
+/// `indexes_to_build`.
 fn read(
     backend: &dyn Backend,
     unbuilt: &mut Unbuilt,
@@ -215,11 +224,11 @@ fn read(
         from: unbuilt.cursor.as_ref().map(|key| after(key)),
         ..KeyRange::default()
     };
-    let rows = backend.scan(unbuilt.of.store, &range, most)?;
+    let rows = backend.scan(unbuilt.store_indexes.store, &range, most)?;
     for (key, stored) in &rows {
         let mut value = stored.clone();
         let time = Timestamp(value.try_get_i64().unwrap_or(-1));
-        let row = unbuilt.of.rows.record(key, value, time);
+        let row = unbuilt.store_indexes.rows.record(key, value, time);
         for (at, index) in unbuilt.indexes().enumerate() {
             for entry in index.entries(Some(&row), true) {
                 take(at, &entry_key(&entry, key), time);

@@ -1,4 +1,4 @@
-use super::build::{Unbuilt, build_now, chunk, look};
+use super::build::{Unbuilt, build_now, chunk, find_unbuilt};
 use super::state::{IndexState, IndexStatus, STATE_KEY};
 use super::{Index, StoreIndexes, UniqueGuard, entry_key};
 use bytes::Bytes;
@@ -199,7 +199,7 @@ fn begin(backend: &Arc<dyn Backend>, of: &Arc<StoreIndexes>) -> Run {
         open: Epoch(1),
         dirty: Default::default(),
         sealed: None,
-        unbuilt: look(backend.as_ref(), of).unwrap(),
+        unbuilt: find_unbuilt(backend.as_ref(), of).unwrap(),
     }
 }
 
@@ -293,7 +293,7 @@ proptest! {
 fn another_declaration_is_built_anew() {
     let backend = memory();
     let build = |of: &Arc<StoreIndexes>| {
-        let mut unbuilt = look(backend.as_ref(), of).unwrap().unwrap();
+        let mut unbuilt = find_unbuilt(backend.as_ref(), of).unwrap().unwrap();
         assert!(build_now(backend.as_ref(), &mut unbuilt, || false).unwrap());
     };
     let put = KeyValueStore::stored_bytes(&Sealed {
@@ -305,7 +305,7 @@ fn another_declaration_is_built_anew() {
     backend.restore(ROWS, vec![put], &[]).unwrap();
     let first = indexes(&[json!({"name": "by", "fields": [member("a")]})]);
     build(&first);
-    assert!(look(backend.as_ref(), &first).unwrap().is_none());
+    assert!(find_unbuilt(backend.as_ref(), &first).unwrap().is_none());
     let second = indexes(&[json!({"name": "by", "fields": [member("b")]})]);
     build(&second);
     compare(&backend, &second).unwrap();
@@ -400,7 +400,7 @@ fn rows_that_share_a_value_already_are_counted() {
         row("e", "null"),
     ];
     backend.restore(ROWS, rows, &[]).unwrap();
-    let mut unbuilt = look(backend.as_ref(), &of).unwrap().unwrap();
+    let mut unbuilt = find_unbuilt(backend.as_ref(), &of).unwrap().unwrap();
     assert!(build_now(backend.as_ref(), &mut unbuilt, || false).unwrap());
     let state = || {
         let index = &of.indexes[0];
@@ -421,6 +421,6 @@ fn rows_that_share_a_value_already_are_counted() {
     let mut all = of.changes(&run.store, run.open, &sealed).unwrap();
     all.push((ROWS, sealed));
     apply(&backend, run.open, &all);
-    assert!(look(backend.as_ref(), &of).unwrap().is_none());
+    assert!(find_unbuilt(backend.as_ref(), &of).unwrap().is_none());
     assert_eq!(state(), Some(IndexState::Readable));
 }

@@ -58,7 +58,7 @@ pub struct AdmissionLimits {
     /// end; `None` never waits.
     pub idle: Option<Duration>,
     /// True if no output is visible before its epoch is committed.
-    pub unseen: bool,
+    pub hidden_until_commit: bool,
 }
 
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ pub struct Dispatch {
     limits: AdmissionLimits,
     admission: Admission,
     /// The last epoch whose alignment time was passed to the admission.
-    heard: Epoch,
+    last_aligned_epoch: Epoch,
     buffers: Vec<Buffer>,
     heads: BinaryHeap<Reverse<(Timestamp, u32)>>,
     /// Holds other sources back until global tables are loaded.
@@ -138,7 +138,7 @@ impl Dispatch {
     ) -> Self {
         let now = shared.clock.monotonic();
         let dispatch = Self {
-            may_hold: slots.iter().any(|slot| !slot.parks_at.is_empty()),
+            may_hold: slots.iter().any(|slot| !slot.parking_offloads.is_empty()),
             times: EventTimes::new(&shared.status.plan, &slots, by_watermark, now),
             ticks: Ticks::new(&shared.status.plan, now),
             held: Vec::new(),
@@ -174,7 +174,7 @@ impl Dispatch {
             up_to_date: false,
             admission: Admission::new(limits.in_flight, schedule.max_interval)
                 .for_lanes(shared.queues.len()),
-            heard: Epoch(0),
+            last_aligned_epoch: Epoch(0),
             shared,
             slots,
             schedule,
@@ -222,7 +222,7 @@ impl Dispatch {
 
     fn has_credit(&mut self) -> bool {
         self.admission.has_room(self.shared.in_flight.load(Relaxed))
-            && !self.shared.run.is_crowded()
+            && !self.shared.run.has_too_many_calls()
             && (!self.is_committing() || self.epoch_size() < self.schedule.max_bytes * 2)
     }
 
@@ -257,8 +257,8 @@ impl Dispatch {
         let mut moved = 0u64;
         let now = self.shared.clock.monotonic();
         let committed = self.shared.committed();
-        if committed > self.heard {
-            self.heard = committed;
+        if committed > self.last_aligned_epoch {
+            self.last_aligned_epoch = committed;
             self.admission.barrier_took(Duration::from_micros(
                 self.shared.last_align_us.load(Relaxed),
             ));
@@ -343,7 +343,7 @@ impl Dispatch {
         let waits = (self.shared.clock.monotonic()).saturating_sub(self.last_barrier);
         let on_its_way = self.shared.sealed().0 + 1 < self.epoch.0;
         let late = on_its_way && waits >= LONGEST_WAIT_FOR_ROOM;
-        self.shared.run.hurry(late);
+        self.shared.run.set_barrier_late(late);
     }
 
     /// Sets whether the consumer is being polled. While it isn't, no partition becomes idle.

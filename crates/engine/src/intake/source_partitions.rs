@@ -26,7 +26,7 @@ pub struct SourceBinding {
     /// Serde of values.
     pub value: Serde,
     /// The policy for records that can't be decoded.
-    pub judge: Option<Arc<ErrorPolicy>>,
+    pub error_policy: Option<Arc<ErrorPolicy>>,
     /// The policy for records older than the watermark; without one all are processed.
     pub late: Option<Arc<LatePolicy>>,
 }
@@ -57,7 +57,7 @@ pub struct SourcePartition {
     /// True if its records are answers to an offload.
     pub is_answers: bool,
     /// The offloads that park its records: while one has no room, the partition is not read.
-    pub parks_at: Vec<NodeId>,
+    pub parking_offloads: Vec<NodeId>,
 }
 
 /// All partitions, by slot.
@@ -75,7 +75,7 @@ impl SourcePartition {
     /// True if each of its sources has a handler for undecodable records.
     #[must_use]
     pub fn asks(&self) -> bool {
-        !self.bindings.is_empty() && self.bindings.iter().all(|r| r.judge.is_some())
+        !self.bindings.is_empty() && self.bindings.iter().all(|r| r.error_policy.is_some())
     }
 
     /// The bytes of a key that decide the lane.

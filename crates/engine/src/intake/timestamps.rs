@@ -172,7 +172,7 @@ impl TimestampAssigner {
                 }
             }
         }
-        self.ahead.tell(&self.shared, &slot.partition);
+        self.ahead.log_if_due(&self.shared, &slot.partition);
         drop(said);
         self.results = results;
         self.highest[at] = highest;
@@ -286,7 +286,7 @@ impl TimestampAssigner {
                 if *time <= latest {
                     highest = highest.max(*time);
                 }
-                tell(&mut self.results, &mut unreadable, Ok(*time));
+                push_result(&mut self.results, &mut unreadable, Ok(*time));
             }
             if let Err(mut failed) = done {
                 failed.at = asked;
@@ -294,7 +294,7 @@ impl TimestampAssigner {
                 if !slot.asks() || !is_of_a_record(&error) {
                     return Err(error);
                 }
-                tell(&mut self.results, &mut unreadable, Err(error));
+                push_result(&mut self.results, &mut unreadable, Err(error));
                 asked += 1;
             }
         }
@@ -305,7 +305,7 @@ impl TimestampAssigner {
 }
 
 /// Adds a result, after the errors of undecodable records before it.
-fn tell(
+fn push_result(
     results: &mut Vec<Result<i64>>,
     unreadable: &mut std::iter::Peekable<std::vec::IntoIter<(usize, Error)>>,
     said: Result<i64>,

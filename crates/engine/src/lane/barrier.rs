@@ -15,7 +15,7 @@
 //! Later items of the stage wait meanwhile, because the stage is still in the old epoch.
 //! [`stoatflow_protocol::Rendezvous`] decides which lanes have arrived.
 
-use super::{LaneRoom, Opened};
+use super::{LaneWorker, Opened};
 use crate::commit::outbox::OutboxItem;
 use crate::lane::queue::{Barrier, LaneItem, TickEnd};
 use crate::lane::stream_time;
@@ -26,7 +26,7 @@ use stoatflow_core::{Epoch, Error, Lane, Result, StageId, StoreId, Timestamp};
 use stoatflow_operators::{Chain, FaultInjection, Times, merge_times};
 use stoatflow_state::KeyRange;
 
-impl LaneRoom {
+impl LaneWorker {
     /// Call when the stage's barrier has arrived and all records before it are processed.
     pub(super) fn barrier(
         &mut self,
@@ -46,7 +46,7 @@ impl LaneRoom {
         }
         self.run_at_end(stage, (barrier, 0), Chain::barrier)?;
         let view = self.view(stage);
-        if timing.timed && self.share.lanes > 1 {
+        if timing.timed && self.assignment.lanes > 1 {
             self.shared.queues[0].push(LaneItem::Report {
                 epoch,
                 stage,
@@ -133,7 +133,7 @@ impl LaneRoom {
         if let Some((_, barrier)) = self.ending {
             self.give_at_the_end(stage, barrier, true)?;
         }
-        if !self.timing.stages[usize::from(stage.0)].ends_together
+        if !self.timing.stages[usize::from(stage.0)].second_rendezvous
             || self.fault == FaultInjection::EndsApart
         {
             return self.pass(epoch, stage);
@@ -207,7 +207,7 @@ impl LaneRoom {
             self.request_watermark();
         }
         if timing.punctuates {
-            for store in self.shared.run.take_undivided() {
+            for store in self.shared.run.take_stores_without_tasks() {
                 tracing::warn!(
                     target: "stoatflow::schedules",
                     store,
@@ -302,7 +302,7 @@ impl LaneRoom {
         let (Lane(0), Some(id)) = (self.id, self.timing.store) else {
             return Ok(());
         };
-        if self.share.lanes > 1 && self.opened == Opened::All {
+        if self.assignment.lanes > 1 && self.opened == Opened::All {
             merge_times(&mut self.known, &self.shared.passed_times.lock());
             self.request_watermark();
         }

@@ -3,7 +3,7 @@
 //! Passes records of an entry or an exchange to the chain of the stage, with its stores, clocks and
 //! effects. Only `run` sends what operators produce.
 
-use super::LaneRoom;
+use super::LaneWorker;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{NodeId, Record, Result, StageId, StoreId, Timestamp};
@@ -11,7 +11,7 @@ use stoatflow_operators::{Chain, Context, LaneStore};
 use stoatflow_plan::{Delivery, Op};
 use stoatflow_state::Dirty;
 
-impl LaneRoom {
+impl LaneWorker {
     /// The index of a stage's view of time.
     pub(super) fn view(&self, stage: StageId) -> usize {
         if self.views.len() == 1 {
@@ -95,7 +95,7 @@ impl LaneRoom {
             stores: &mut self.stores,
             effects: &mut self.effects,
             clocks: &mut self.views[view],
-            share: self.share,
+            assignment: self.assignment,
             run: &self.shared.run,
         };
         let done = act(&mut self.chains[index], &mut context);

@@ -7,7 +7,7 @@
 //! [`crate::commit`] fetches it again.
 
 use super::streams_headers::streams_headers;
-use super::{LaneRoom, OUTPUT_OVERHEAD, length};
+use super::{LaneWorker, OUTPUT_OVERHEAD, length};
 use crate::admin::error_log::Noted;
 use crate::commit::outbox::{OutboxItem, PendingDeadLetter};
 use crate::intake::invalid_timestamps::InvalidTimestamp;
@@ -22,7 +22,7 @@ use stoatflow_log::{ConsumerRecord, ProducerRecord};
 use stoatflow_operators::error_policy::{DeadLetter, ErrorOrigin, Handled, Outcome, Raw};
 use stoatflow_operators::{NO_ORIGIN, Output, dropped, size_on_wire};
 
-impl LaneRoom {
+impl LaneWorker {
     /// Asks the policy about a record that can't be decoded: it may retry it or leave it out (`None`).
     #[cold]
     pub(super) fn unreadable(
@@ -84,7 +84,7 @@ impl LaneRoom {
         fetched: &ConsumerRecord,
         again: &mut dyn FnMut() -> Result<Option<Record>>,
     ) -> Result<Option<Record>> {
-        let Some(judge) = &reader.judge else {
+        let Some(error_policy) = &reader.error_policy else {
             return Err(error);
         };
         let bytes = |part: &Option<bytes::Bytes>| part.clone().map_or(Datum::Null, Datum::Bytes);
@@ -102,7 +102,7 @@ impl LaneRoom {
         let place = self.place(StageId(0));
         for attempt in 1.. {
             let handled = &mut self.effects.handled;
-            match judge.handle(error, &shown, Some(raw), attempt, place, handled)? {
+            match error_policy.handle(error, &shown, Some(raw), attempt, place, handled)? {
                 Outcome::Gone => break,
                 Outcome::Again => match again() {
                     Ok(found) => return Ok(found),
@@ -130,17 +130,18 @@ impl LaneRoom {
         if self.effects.outputs.iter().all(|o| size(o) <= largest) {
             return Ok(());
         }
-        let judges = Arc::clone(&self.limits.judges);
+        let error_policies = Arc::clone(&self.limits.error_policies);
         for output in std::mem::take(&mut self.effects.outputs) {
-            let judge = judges[usize::from(output.sink.0)].as_ref();
-            match judge.filter(|_| size(&output) > largest) {
+            let error_policy = error_policies[usize::from(output.sink.0)].as_ref();
+            match error_policy.filter(|_| size(&output) > largest) {
                 None => self.effects.outputs.push(output),
-                Some(judge) => {
+                Some(error_policy) => {
                     let shown = shown(&output);
                     for attempt in 1.. {
                         let error = self.too_large(&output, largest);
                         let handled = &mut self.effects.handled;
-                        let outcome = judge.handle(error, &shown, None, attempt, place, handled)?;
+                        let outcome =
+                            error_policy.handle(error, &shown, None, attempt, place, handled)?;
                         if outcome == Outcome::Gone {
                             break;
                         }
@@ -167,12 +168,12 @@ impl LaneRoom {
         })
     }
 
-    /// Counts and logs the records that policies left out, and sends their dead letters. `at_hand`: the
+    /// Counts and logs the records that policies left out, and sends their dead letters. `available`: the
     /// input batch of the stage.
     pub(super) fn send_handled(
         &mut self,
         stage: StageId,
-        at_hand: &[ConsumerRecord],
+        available: &[ConsumerRecord],
     ) -> Result<()> {
         self.check_output_sizes(stage)?;
         if self.effects.handled.is_empty() {
@@ -201,7 +202,7 @@ impl LaneRoom {
             let Some(letter) = letter else { continue };
             let origin = letter.origin;
             let bare = self.bare(letter);
-            let found = at_hand.iter().find(|f| self.is(&origin, f)).cloned();
+            let found = available.iter().find(|f| self.is(&origin, f)).cloned();
             let found = found.or_else(|| self.shared.kept_records.find(|f| self.is(&origin, f)));
             let missing = match &found {
                 Some(_) => None,

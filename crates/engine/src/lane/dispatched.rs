@@ -1,7 +1,7 @@
 //! Records on their way from dispatch to a lane.
 
 use stoatflow_log::ConsumerRecord;
-use stoatflow_operators::TimesAt;
+use stoatflow_operators::RecordTimes;
 
 /// Records of one epoch, in the order of admission.
 #[derive(Debug, Default)]
@@ -9,14 +9,14 @@ pub struct Dispatched {
     /// The records.
     pub records: Vec<ConsumerRecord>,
     /// The times at each record; empty if the first stage doesn't use them.
-    pub times: Vec<TimesAt>,
+    pub times: Vec<RecordTimes>,
     /// Their weight in the admission budget.
     pub bytes: i64,
 }
 
 impl Dispatched {
     /// Appends a record.
-    pub fn push(&mut self, record: ConsumerRecord, times: Option<TimesAt>, bytes: i64) {
+    pub fn push(&mut self, record: ConsumerRecord, times: Option<RecordTimes>, bytes: i64) {
         self.records.push(record);
         self.times.extend(times);
         self.bytes += bytes;

@@ -1,7 +1,7 @@
 //! Sends what operators produced: outputs to the outbox, re-keyed records to their lanes, dropped
 //! records to the counters.
 
-use super::{LaneRoom, OUTPUT_OVERHEAD, length};
+use super::{LaneWorker, OUTPUT_OVERHEAD, length};
 use crate::commit::outbox::OutboxItem;
 use crate::lane::queue::LaneItem;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use stoatflow_operators::jump_hash;
 
 /// Numbers the records that one record produces for one stage.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Siblings {
+pub(super) struct ChildNumbering {
     /// 0 for exchanges that are sent ahead, 1 for the others.
     rank: u64,
     parent: Option<(u64, u64)>,
     count: u64,
     /// The furthest parent in the order that this tick has seen.
-    furthest: Order,
+    max_parent: Order,
     /// True once this tick has seen a parent without a place in the order (read from a store, or made
     /// without a record). From then on records are numbered in the order in which they are made.
     as_they_come: bool,
@@ -31,13 +31,13 @@ pub(super) struct Siblings {
 /// ones.
 const MOST: u64 = 65_813;
 
-impl Siblings {
+impl ChildNumbering {
     pub const fn new(rank: u64) -> Self {
         Self {
             rank,
             parent: None,
             count: 0,
-            furthest: Order::START,
+            max_parent: Order::START,
             as_they_come: false,
             again: 0,
         }
@@ -46,30 +46,30 @@ impl Siblings {
     /// The place in the order of the next record made from the one at `parent`.
     fn next(&mut self, mut parent: Order, has_place: bool) -> Order {
         self.as_they_come |= !has_place;
-        if self.as_they_come && parent < self.furthest {
-            parent = self.furthest.in_task(parent.task());
+        if self.as_they_come && parent < self.max_parent {
+            parent = self.max_parent.in_task(parent.task());
         }
         let key = parent.key();
         if self.parent.replace(key) == Some(key) {
             self.count += 1;
-        } else if parent > self.furthest {
+        } else if parent > self.max_parent {
             self.count = 0;
         } else {
             self.count = MOST + self.again;
         }
-        self.furthest = self.furthest.max(parent);
+        self.max_parent = self.max_parent.max(parent);
         self.again += u64::from(self.count >= MOST);
         parent.child(self.rank).child(self.count)
     }
 
     /// Resets the numbering for a new tick.
     pub const fn begin(&mut self) {
-        (self.parent, self.furthest, self.again) = (None, Order::START, 0);
+        (self.parent, self.max_parent, self.again) = (None, Order::START, 0);
         self.as_they_come = false;
     }
 }
 
-impl LaneRoom {
+impl LaneWorker {
     /// Counts and logs the records that operators have dropped.
     #[cold]
     fn count_dropped(&mut self) {
@@ -136,15 +136,16 @@ impl LaneRoom {
                 let exchange = self.exchange_at[routed.via.0 as usize];
                 let order = &mut routed.record.origin.order;
                 let has_place = order.number() > 0;
-                if let Some((epoch, part)) = self.moment {
+                if let Some((epoch, part)) = self.epoch_end_part {
                     *order = order.at_end(epoch, part);
                 }
-                *order = self.siblings[self.counted_by[exchange]].next(*order, has_place);
+                *order =
+                    self.numberings[self.numbering_of_exchange[exchange]].next(*order, has_place);
                 if lanes > 1 {
                     let groups = &self.timing.groups;
                     let stage = usize::from(routed.stage.0);
-                    for (group, moves) in &groups.fed[routed.via.0 as usize] {
-                        if moves.does(&routed.record) {
+                    for (group, filter) in &groups.fed[routed.via.0 as usize] {
+                        if filter.accepts(&routed.record) {
                             let named = groups.named[stage][usize::from(*group)];
                             self.steps[stage].group(*group).add(&routed.record, named);
                         }

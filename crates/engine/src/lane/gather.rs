@@ -3,11 +3,11 @@
 //! If admission lets in few records at a time, there are many small batches. A joined batch has at most
 //! `batch.max.records` plus the records of the last item. Never joins across a tick or an epoch.
 
-use super::LaneRoom;
+use super::LaneWorker;
 use crate::lane::dispatched::Dispatched;
 use stoatflow_core::Epoch;
 
-impl LaneRoom {
+impl LaneWorker {
     /// Adds what dispatch has sent meanwhile: a lane that had to wait for the interpreter catches up
     /// with a larger batch. Returns the number of items added.
     pub(super) fn gather_input(&mut self, epoch: Epoch, batch: &mut Dispatched) -> i64 {

@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::LaneRoom;
+use super::LaneWorker;
 use std::time::Duration;
 use stoatflow_core::{Datum, NodeId, Record};
 
@@ -173,7 +173,7 @@ impl HotKeys {
     }
 }
 
-impl LaneRoom {
+impl LaneWorker {
     /// Counts the keys of the sampled records.
     pub(super) fn sample(&mut self, entry: NodeId, batch: &[Record]) {
         while let Some(at) = self.sampler.next_in(batch.len()) {

@@ -4,7 +4,7 @@
 //! it gets runs of adjacent records. Policies for late records and for records without a timestamp are
 //! applied first. Never blocks.
 
-use super::LaneRoom;
+use super::LaneWorker;
 use super::dispatched::Dispatched;
 use super::kept_records::Keep;
 use super::stream_time::groups::moves_time;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use stoatflow_core::{Epoch, Result, StageId};
 use stoatflow_log::ConsumerRecord;
 
-impl LaneRoom {
+impl LaneWorker {
     pub(super) fn input(&mut self, input: Dispatched) -> Result<()> {
         let Dispatched {
             mut records, times, ..
@@ -63,11 +63,14 @@ impl LaneRoom {
         }
         if self.may_park {
             let mut parked = BTreeMap::new();
-            for offload in batch.iter().flat_map(|f| &slots[f.slot as usize].parks_at) {
+            for offload in batch
+                .iter()
+                .flat_map(|f| &slots[f.slot as usize].parking_offloads)
+            {
                 *parked.entry(*offload).or_insert(0) += 1;
             }
             for (offload, records) in parked {
-                self.shared.run.came_to_park(offload, records);
+                self.shared.run.release_park_room(offload, records);
             }
         }
         self.send_handled(StageId(0), batch)?;

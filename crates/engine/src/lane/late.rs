@@ -5,7 +5,7 @@
 //! last barrier, the same in all lanes, so lateness doesn't depend on how records are distributed.
 //! Records are decoded only if a user function has to see them.
 
-use super::LaneRoom;
+use super::LaneWorker;
 use super::dead_letters::{weigh, with_body};
 use crate::commit::outbox::PendingDeadLetter;
 use crate::intake::invalid_timestamps::InvalidTimestamp;
@@ -18,30 +18,30 @@ use stoatflow_operators::dropped;
 use stoatflow_operators::late::{LatePolicy, LateRecord, Verdict};
 
 /// A record of a batch and one of its sources, by index.
-pub(super) type Spot = (usize, usize);
+pub(super) type RecordBinding = (usize, usize);
 
-impl LaneRoom {
+impl LaneWorker {
     /// The late records of a batch that are left out, in order. Records without a timestamp are
     /// never late.
     pub(super) fn late(
         &self,
         batch: &[ConsumerRecord],
         refused: &[(usize, InvalidTimestamp)],
-    ) -> Result<Vec<Spot>> {
+    ) -> Result<Vec<RecordBinding>> {
         let watermark = self.views[self.view(StageId(0))].watermark;
         if batch.iter().all(|f| f.timestamp.0 >= watermark) {
             return Ok(Vec::new());
         }
-        self.judge_late(batch, refused, watermark)
+        self.apply_late_policy(batch, refused, watermark)
     }
 
     #[cold]
-    fn judge_late(
+    fn apply_late_policy(
         &self,
         batch: &[ConsumerRecord],
         refused: &[(usize, InvalidTimestamp)],
         watermark: i64,
-    ) -> Result<Vec<Spot>> {
+    ) -> Result<Vec<RecordBinding>> {
         let slots = Arc::clone(&self.slots);
         // By partition, because a function gets the records of one partition at a time.
         let mut late: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -159,7 +159,7 @@ fn verdicts(
                 asked.0.push(*at);
                 asked.1.push(record);
             }
-            Err(_) if reader.judge.is_some() => {}
+            Err(_) if reader.error_policy.is_some() => {}
             Err(error) => return Err(error),
         }
     }

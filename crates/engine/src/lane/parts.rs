@@ -17,7 +17,7 @@ pub struct OutputLimits {
     /// The largest record that the producer accepts, if a policy decides about larger ones.
     pub largest: Option<usize>,
     /// The policy, by sink.
-    pub judges: Arc<[Option<Arc<ErrorPolicy>>]>,
+    pub error_policies: Arc<[Option<Arc<ErrorPolicy>>]>,
 }
 
 /// The parts that a lane is built from.

@@ -30,9 +30,9 @@ pub struct Barrier {
     pub at: End,
 }
 
-/// How many parts the end of an epoch has in each stage. A barrier takes PARTS × stages numbers, because
-/// the output of a part is ordered behind that of earlier parts and earlier stages.
-pub const PARTS: u64 = 4;
+/// How many parts the end of an epoch has in each stage. A barrier takes PARTS_PER_STAGE × stages
+/// numbers, because the output of a part is ordered behind that of earlier parts and earlier stages.
+pub const PARTS_PER_STAGE: u64 = 4;
 
 /// An item of the queue.
 #[derive(Debug)]

@@ -32,7 +32,7 @@ pub(super) struct Exchange {
     pub node: NodeId,
     pub stage: StageId,
     /// True if it is sent before the others.
-    pub ahead: bool,
+    pub without_topic: bool,
 }
 
 /// All exchanges, in the order in which they are sent.
@@ -42,7 +42,7 @@ pub(super) fn exchanges(plan: &PhysicalPlan) -> Vec<Exchange> {
             Op::Exchange { stage, ahead, .. } if *ahead == first => Some(Exchange {
                 node: n.id,
                 stage: *stage,
-                ahead: first,
+                without_topic: first,
             }),
             _ => None,
         })

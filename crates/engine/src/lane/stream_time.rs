@@ -39,7 +39,7 @@ pub struct StageTiming {
     pub punctuates: bool,
     /// True if it has processors with stores, and operators that may emit after lanes were released.
     /// Then lanes meet again before they continue.
-    pub ends_together: bool,
+    pub second_rendezvous: bool,
     /// True if it has operators that use the times that dispatch notes at each record.
     pub dispatched: bool,
 }
@@ -107,16 +107,17 @@ impl Timing {
                             | Op::Scheduled { .. }
                     )
                 });
-            let late = |n: &stoatflow_core::NodeId| acts_late(plan, &plan.nodes[n.0 as usize]);
+            let late =
+                |n: &stoatflow_core::NodeId| may_emit_after_report(plan, &plan.nodes[n.0 as usize]);
             StageTiming {
-                ends_together: ops().any(|op| shares_stores(plan, op))
+                second_rendezvous: ops().any(|op| shares_stores(plan, op))
                     && stage.nodes.iter().any(late),
                 timed: punctuates
                     || stage.id.0 == 0 && application.is_some()
                     || ops()
                         .any(|op| op.clock().is_some() || op.stores().into_iter().any(of_store)),
                 punctuates,
-                dispatched: groups::goes_by_noted_times(plan, stage.id),
+                dispatched: groups::uses_dispatch_times(plan, stage.id),
             }
         };
         let count = u16::try_from(plan.stores.len()).unwrap_or(u16::MAX);
@@ -272,7 +273,7 @@ fn shares_stores(plan: &PhysicalPlan, op: &Op) -> bool {
 
 /// True if a node may emit records after all lanes have reported, when some have already continued.
 /// Operators that can't are listed, so that a new operator is on the safe side.
-fn acts_late(plan: &PhysicalPlan, node: &stoatflow_plan::Node) -> bool {
+fn may_emit_after_report(plan: &PhysicalPlan, node: &stoatflow_plan::Node) -> bool {
     let quiet = match &node.op {
         Op::Process { stores, .. } => !stores.iter().any(|store| is_timers(plan, *store)),
         Op::Source { .. }

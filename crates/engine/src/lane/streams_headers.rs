@@ -11,7 +11,7 @@ use stoatflow_core::Header;
 const OURS: &str = "__stoatflow.errors.";
 
 /// Their header, and ours with the same meaning; the exception header is composed of several.
-const SAME: [(&str, &str); 5] = [
+const EQUIVALENT_HEADERS: [(&str, &str); 5] = [
     ("__streams.errors.message", "message"),
     ("__streams.errors.stacktrace", "traceback"),
     ("__streams.errors.topic", "topic"),
@@ -39,11 +39,13 @@ pub(super) fn streams_headers(ours: &[Header]) -> Vec<Header> {
         name: "__streams.errors.exception".into(),
         value: Some(exception.into()),
     });
-    let same = SAME.iter().filter_map(|(theirs, name)| {
-        Some(Header {
-            name: (*theirs).into(),
-            value: Some(value(name)?),
-        })
-    });
-    exception.into_iter().chain(same).collect()
+    let equivalent = EQUIVALENT_HEADERS
+        .iter()
+        .filter_map(|(streams_name, name)| {
+            Some(Header {
+                name: (*streams_name).into(),
+                value: Some(value(name)?),
+            })
+        });
+    exception.into_iter().chain(equivalent).collect()
 }

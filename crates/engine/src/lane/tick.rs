@@ -6,8 +6,8 @@
 //! in the same order. The last tick of an epoch is its barrier. Earlier stages continue with later ticks
 //! meanwhile. Never blocks.
 
-use super::LaneRoom;
-use crate::lane::queue::{Barrier, LaneItem, PARTS, TickEnd};
+use super::LaneWorker;
+use crate::lane::queue::{Barrier, LaneItem, PARTS_PER_STAGE, TickEnd};
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
@@ -164,7 +164,7 @@ fn runs(arrived: Vec<Arrived>) -> (Vec<Run>, i64) {
     (runs, bytes)
 }
 
-impl LaneRoom {
+impl LaneWorker {
     /// Call when a stage has reached the end of a tick: everything that belongs to it has arrived.
     pub(super) fn tick(
         &mut self,
@@ -261,7 +261,8 @@ impl LaneRoom {
 
     /// Keeps the Vec of a processed batch for records to be sent; one per lane is enough.
     fn keep_buffer(&mut self, mut batch: Vec<Record>) {
-        if self.buffers.len() < self.share.lanes as usize && batch.capacity() <= 2 * self.batch_max
+        if self.buffers.len() < self.assignment.lanes as usize
+            && batch.capacity() <= 2 * self.batch_max
         {
             batch.clear();
             self.buffers.push(batch);
@@ -317,9 +318,9 @@ impl LaneRoom {
         let is_last = usize::from(next.0) == self.stages.len();
         self.stages[usize::from(stage.0)].tick = mark.tick + 1;
         if !is_last {
-            let siblings = 2 * usize::from(next.0);
-            self.siblings[siblings].begin();
-            self.siblings[siblings + 1].begin();
+            let numberings = 2 * usize::from(next.0);
+            self.numberings[numberings].begin();
+            self.numberings[numberings + 1].begin();
             let groups = self.timing.groups.count[usize::from(next.0)];
             let steps = &mut self.steps[usize::from(next.0)];
             if !steps.is_empty() {
@@ -354,10 +355,10 @@ impl LaneRoom {
         (barrier, part): (Barrier, u64),
         act: impl FnOnce(&mut Chain, &mut Context<'_>) -> Result<()>,
     ) -> Result<()> {
-        let part = PARTS * u64::from(stage.0) + part;
-        self.moment = Some((barrier.at, part));
+        let part = PARTS_PER_STAGE * u64::from(stage.0) + part;
+        self.epoch_end_part = Some((barrier.at, part));
         let done = self.run(stage, act);
-        self.moment = None;
+        self.epoch_end_part = None;
         done
     }
 }

@@ -3,14 +3,14 @@
 //! Sees batches before the chains do. The effect of other lanes' records on time arrives with the steps
 //! of a tick, and with the times that dispatch notes at each record. Never reads the machine's clock.
 
-use super::LaneRoom;
+use super::LaneWorker;
 use std::sync::Arc;
 use stoatflow_core::{NodeId, Record, StageId};
-use stoatflow_operators::TimesAt;
+use stoatflow_operators::RecordTimes;
 
-impl LaneRoom {
+impl LaneWorker {
     /// Passes the times that dispatch has noted at the records of a batch to the first stage.
-    pub(super) fn begin_input(&mut self, times: Vec<TimesAt>) {
+    pub(super) fn begin_input(&mut self, times: Vec<RecordTimes>) {
         if self.timing.stages[0].dispatched {
             let view = self.view(StageId(0));
             self.views[view].begin_batch(times);
@@ -45,7 +45,7 @@ impl LaneRoom {
     pub(super) fn observe_tasks(&mut self, via: NodeId, stage: StageId, batch: &[Record]) {
         let timing = Arc::clone(&self.timing);
         let clocks = &timing.groups.processors[via.0 as usize];
-        if self.share.lanes > 1 || clocks.is_empty() {
+        if self.assignment.lanes > 1 || clocks.is_empty() {
             return;
         }
         let view = self.view(stage);
@@ -56,7 +56,7 @@ impl LaneRoom {
             for clock in clocks {
                 time = view.see(*clock, record.task(), record.timestamp.0);
             }
-            times.push(TimesAt {
+            times.push(RecordTimes {
                 place: record.origin.order.key(),
                 stream: time,
                 keyed_before: -1,

@@ -6,7 +6,7 @@
 
 use super::CommittedSnapshot;
 use super::committed::CommittedCut;
-use super::followers::{ChangesEnd, EpochChanges, FollowerPlace};
+use super::followers::{ChangesEnd, EpochChanges, FollowerHandle};
 use super::reader::{KeySpan, StoreReader, readable};
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -103,7 +103,7 @@ struct Reading {
 pub struct Follower {
     reader: StoreReader,
     snapshot: CommittedSnapshot,
-    place: FollowerPlace,
+    handle: FollowerHandle,
     /// Whether rows of the snapshot are returned. They are read for the condition in any case.
     gives_snapshot: bool,
     condition: Option<Compiled>,
@@ -114,7 +114,7 @@ impl Follower {
     pub(super) fn new(
         reader: StoreReader,
         snapshot: CommittedSnapshot,
-        place: FollowerPlace,
+        handle: FollowerHandle,
         (spec, keys): (&FollowSpec, KeyRange),
     ) -> Result<Self> {
         let condition = spec.condition.as_ref().map(Compiled::new).transpose()?;
@@ -132,7 +132,7 @@ impl Follower {
         Ok(Self {
             reader,
             snapshot,
-            place,
+            handle,
             gives_snapshot: spec.snapshot,
             condition,
             reading: Mutex::new(reading),
@@ -153,9 +153,9 @@ impl Follower {
     /// doesn't move the follower.
     pub fn next(&self, size: Page) -> Result<Option<ChangeBatch>> {
         let mut reading = self.reading.lock();
-        match self.place.end() {
+        match self.handle.end() {
             Some(ChangesEnd::Closed) => return Ok(None),
-            Some(end @ ChangesEnd::Behind) => return Err(self.lost(&reading, end)),
+            Some(end @ ChangesEnd::Overflow) => return Err(self.lost(&reading, end)),
             _ => {}
         }
         while let Some(rest) = reading.snapshot.clone() {
@@ -173,8 +173,8 @@ impl Follower {
                 return Ok(Some(batch));
             }
         }
-        match self.place.end() {
-            Some(end @ (ChangesEnd::Failed | ChangesEnd::Grown | ChangesEnd::Behind)) => {
+        match self.handle.end() {
+            Some(end @ (ChangesEnd::Failed | ChangesEnd::NewPartitions | ChangesEnd::Overflow)) => {
                 Err(self.lost(&reading, end))
             }
             _ => Ok(None),
@@ -184,7 +184,7 @@ impl Follower {
     /// Whether it has ended, without a loss.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        match self.place.end() {
+        match self.handle.end() {
             Some(ChangesEnd::Closed) => true,
             Some(ChangesEnd::Stopped) => self.reading.lock().snapshot.is_none(),
             _ => false,
@@ -193,31 +193,31 @@ impl Follower {
 
     /// Waits until `next` may return something, at most this long.
     pub fn wait(&self, at_most: Duration) {
-        self.place.wait(at_most);
+        self.handle.wait(at_most);
     }
 
     /// Wakes the waker once `next` may return something; false if it may already.
     pub fn wake(&self, waker: &Waker) -> bool {
-        self.place.wake(waker)
+        self.handle.wake(waker)
     }
 
     /// Ends it, and wakes whoever waits for it.
     pub fn close(&self) {
-        self.place.leave();
+        self.handle.leave();
         self.snapshot.close();
     }
 
     /// The run ended before the snapshot was read. The reason is known a moment later.
     fn without_snapshot(&self, reading: &Reading) -> Result<Option<ChangeBatch>> {
-        while self.place.next().is_some() {}
-        match self.place.end() {
+        while self.handle.next().is_some() {}
+        match self.handle.end() {
             None | Some(ChangesEnd::Closed) => Ok(None),
             Some(end) => Err(self.lost(reading, end)),
         }
     }
 
     fn begin(&self, reading: &mut Reading) -> bool {
-        reading.epoch = self.place.next().map(|changes| (changes, 0));
+        reading.epoch = self.handle.next().map(|changes| (changes, 0));
         reading.is_begun = false;
         reading.epoch.is_some()
     }
@@ -373,11 +373,13 @@ impl Follower {
 
     fn lost(&self, reading: &Reading, end: ChangesEnd) -> Error {
         let (why, more) = match end {
-            ChangesEnd::Behind => (
+            ChangesEnd::Overflow => (
                 "the reader fell behind, and left more unread than buffer_bytes",
                 "; do less for each batch, or raise buffer_bytes",
             ),
-            ChangesEnd::Grown => ("the application began again, to read new partitions", ""),
+            ChangesEnd::NewPartitions => {
+                ("the application began again, to read new partitions", "")
+            }
             ChangesEnd::Failed => (
                 "the application has failed, or began again from its last commit",
                 ", once its state is RUNNING",

@@ -32,11 +32,11 @@ pub enum ChangesEnd {
     /// The application was stopped; everything it committed can be read.
     Stopped,
     /// The reader left too many changes unread.
-    Behind,
+    Overflow,
     /// The application has failed, or restarts from its last commit.
     Failed,
     /// The application restarts to read new partitions.
-    Grown,
+    NewPartitions,
 }
 
 impl ChangesEnd {
@@ -85,8 +85,8 @@ impl Backlog {
             return;
         }
         let bytes = weight(&changes.writes);
-        let given_up = if !waiting.epochs.is_empty() && waiting.bytes + bytes > self.most {
-            waiting.end = Some(ChangesEnd::Behind);
+        let dropped = if !waiting.epochs.is_empty() && waiting.bytes + bytes > self.most {
+            waiting.end = Some(ChangesEnd::Overflow);
             waiting.bytes = 0;
             std::mem::take(&mut waiting.epochs)
         } else {
@@ -95,7 +95,7 @@ impl Backlog {
             VecDeque::new()
         };
         self.wake(waiting);
-        drop(given_up);
+        drop(dropped);
     }
 
     /// Ends it; the first reason is kept. Unread changes can still be read, unless the reader has closed
@@ -142,12 +142,12 @@ struct Known {
 }
 
 /// The followers and their rows of an epoch.
-type Gathered = Vec<(Arc<Backlog>, Arc<[Write]>)>;
+type PendingDeliveries = Vec<(Arc<Backlog>, Arc<[Write]>)>;
 
 impl Followers {
     /// Registers a follower. Must be called under the lock that snapshots are taken under.
     #[must_use]
-    pub fn join(self: &Arc<Self>, store: StoreId, keys: KeyRange, most: usize) -> FollowerPlace {
+    pub fn join(self: &Arc<Self>, store: StoreId, keys: KeyRange, most: usize) -> FollowerHandle {
         let mut known = self.known.lock();
         let waiting = Waiting {
             end: known.end,
@@ -163,7 +163,7 @@ impl Followers {
         known.all.push(Arc::clone(&backlog));
         self.count.store(known.all.len(), Relaxed);
         drop(known);
-        FollowerPlace {
+        FollowerHandle {
             followers: Arc::clone(self),
             backlog,
         }
@@ -180,36 +180,36 @@ impl Followers {
         reached: Vec<(TopicPartition, Offset)>,
         backend: &dyn Backend,
     ) -> Result<()> {
-        let mut gathered = Gathered::new();
+        let mut pending = PendingDeliveries::new();
         let cut = lock.apply(batch.epoch, reached, || {
             // Relaxed is enough: `join` runs under the same lock, which makes the count visible.
             if self.count.load(Relaxed) > 0 {
-                gathered = self.gather(&batch.writes);
+                pending = self.collect_changes(&batch.writes);
             }
             backend.apply(batch)
         })?;
-        for (backlog, writes) in gathered {
+        for (backlog, writes) in pending {
             let cut = Arc::clone(&cut);
             backlog.push(EpochChanges { cut, writes });
         }
         Ok(())
     }
 
-    fn gather(&self, written: &[(StoreId, Vec<Write>)]) -> Gathered {
+    fn collect_changes(&self, written: &[(StoreId, Vec<Write>)]) -> PendingDeliveries {
         let all = self.known.lock().all.clone();
-        let mut gathered = Gathered::new();
+        let mut pending = PendingDeliveries::new();
         for backlog in all {
             let same = |(other, _): &&(Arc<Backlog>, _)| {
                 (other.store, &other.keys) == (backlog.store, &backlog.keys)
             };
-            let rows = match gathered.iter().find(same) {
+            let rows = match pending.iter().find(same) {
                 Some((_, rows)) => Arc::clone(rows),
                 None => rows_of(&backlog, written),
             };
-            gathered.push((backlog, rows));
+            pending.push((backlog, rows));
         }
-        gathered.retain(|(_, rows)| !rows.is_empty());
-        gathered
+        pending.retain(|(_, rows)| !rows.is_empty());
+        pending
     }
 
     /// Ends all followers, present and future: no more changes follow.
@@ -237,12 +237,12 @@ fn rows_of(backlog: &Backlog, written: &[(StoreId, Vec<Write>)]) -> Arc<[Write]>
 
 /// The registration of a follower, which ends when this is dropped.
 #[derive(Debug)]
-pub struct FollowerPlace {
+pub struct FollowerHandle {
     followers: Arc<Followers>,
     backlog: Arc<Backlog>,
 }
 
-impl FollowerPlace {
+impl FollowerHandle {
     /// The changes of the next epoch, if there are any unread.
     pub(super) fn next(&self) -> Option<EpochChanges> {
         let mut waiting = self.backlog.waiting.lock();
@@ -289,7 +289,7 @@ impl FollowerPlace {
     }
 }
 
-impl Drop for FollowerPlace {
+impl Drop for FollowerHandle {
     fn drop(&mut self) {
         self.leave();
     }

@@ -26,7 +26,7 @@ use stoatflow_state::{
 const NOW: Epoch = Epoch(1);
 /// As stream time for views, so that they hide nothing; expired rows are filtered by the key's task
 /// afterwards.
-const UNSEEN: i64 = -1;
+const NO_STREAM_TIME: i64 = -1;
 
 /// A range of keys.
 #[derive(Clone, Debug)]
@@ -272,7 +272,7 @@ impl StoreReader {
         reverse: bool,
     ) -> Result<Vec<(Datum, i64, i64, Stored)>> {
         let (lo, hi) = self.ends(span)?;
-        let view = SessionView::new(&self.kept, NOW, UNSEEN)?;
+        let view = SessionView::new(&self.kept, NOW, NO_STREAM_TIME)?;
         let found = match (&lo, &hi) {
             (Some(key), Some(other)) if key == other => {
                 view.find_sessions(key, earliest_end, latest_start, reverse)?
@@ -317,7 +317,7 @@ impl StoreReader {
     }
 
     fn windows(&self) -> Result<WindowView<'_>> {
-        WindowView::new(&self.kept, NOW, UNSEEN)
+        WindowView::new(&self.kept, NOW, NO_STREAM_TIME)
     }
 
     fn versions(&self, key: &[u8]) -> Result<VersionedView<'_>> {

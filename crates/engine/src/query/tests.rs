@@ -96,7 +96,7 @@ fn a_shared_snapshot_is_read_while_the_next_epoch_is_applied() {
 }
 
 #[test]
-fn what_one_reader_closes_is_open_for_others() {
+fn a_shared_snapshot_stays_open_for_other_readers() {
     let run = on_disk();
     let (mine, other) = (run.of_a_store(), run.of_a_store());
     assert!(Arc::ptr_eq(&mine.open, &other.open));
@@ -116,7 +116,7 @@ fn a_store_in_memory_is_not_shared_since_the_next_epoch_would_copy_it() {
 }
 
 #[test]
-fn who_waits_for_an_epoch_holds_up_nobody() {
+fn waiting_for_an_epoch_blocks_nobody() {
     let run = on_disk();
     run.apply(1, || ());
     drop(run.of_a_store());

@@ -28,7 +28,7 @@ pub struct Orphans {
     /// Changelog topics with the number of their offsets (an upper bound for their records).
     pub changelogs: Vec<(String, u64)>,
     /// Topics named like changelogs of this application that may belong to another one: they stay.
-    pub unsure: Vec<String>,
+    pub unconfirmed: Vec<String>,
     /// Stores in the local state.
     pub stores: Vec<String>,
     /// The local state directory, if it has such stores.
@@ -100,17 +100,18 @@ impl Found {
         let names = broker.topic_names(spec.settings.broker_wait)?;
         let not_read = names.iter().map(AsRef::as_ref);
         let not_read = not_read.filter(|name: &&str| !facts.topics.contains_key(*name));
-        let named_alike = left_over(application, not_read, &own);
-        if let Some(unknown) = named.iter().find(|n| !named_alike.contains(&n.as_str())) {
+        let matching_names = left_over(application, not_read, &own);
+        if let Some(unknown) = named.iter().find(|n| !matching_names.contains(&n.as_str())) {
             return Err(Error::config(format!(
                 "the topic '{unknown}' is no changelog of '{application}' that the topology has no store for"
             ))
             .hint("see which there are: stoatflow reset --orphans --dry-run"));
         }
-        let (ours, unsure): (Vec<&str>, Vec<&str>) = named_alike.into_iter().partition(|topic| {
-            let is = |name: &String| name == topic;
-            known.iter().any(is) || named.iter().any(is) || of_disk(topic)
-        });
+        let (ours, unconfirmed): (Vec<&str>, Vec<&str>) =
+            matching_names.into_iter().partition(|topic| {
+                let is = |name: &String| name == topic;
+                known.iter().any(is) || named.iter().any(is) || of_disk(topic)
+            });
         for topic in &ours {
             if !known.iter().any(|known| known == topic) {
                 known.push((*topic).to_owned());
@@ -120,7 +121,7 @@ impl Found {
             application: application.clone(),
             address: broker.address(),
             changelogs: facts.sizes_of(&ours)?,
-            unsure: unsure.into_iter().map(str::to_owned).collect(),
+            unconfirmed: unconfirmed.into_iter().map(str::to_owned).collect(),
             state: (!stores.is_empty()).then(|| spec.state_directory()),
             stores,
         };

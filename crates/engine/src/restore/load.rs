@@ -90,7 +90,7 @@ impl Loader {
 /// The loaders of one restore.
 pub(super) struct Loaders {
     here: Loader,
-    ways: Vec<SyncSender<Job>>,
+    senders: Vec<SyncSender<Job>>,
     threads: Vec<JoinHandle<()>>,
     failure: Arc<Mutex<Option<Error>>>,
 }
@@ -99,8 +99,8 @@ impl Loaders {
     pub fn new(restore: &Restore<'_>, tasks: &Arc<[Task]>, progress: &Progress) -> Result<Self> {
         let ids = restore.stores.iter().map(|s| s.store.id());
         let indexes = restore.stores.iter().enumerate().map(|(at, store)| {
-            let told = tasks.iter().any(|task| task.store == at && task.indexed);
-            store.indexes.clone().filter(|_| told)
+            let indexed = tasks.iter().any(|task| task.store == at && task.indexed);
+            store.indexes.clone().filter(|_| indexed)
         });
         let mut loaders = Self {
             here: Loader {
@@ -111,7 +111,7 @@ impl Loaders {
                 tasks: Arc::clone(tasks),
                 progress: progress.clone(),
             },
-            ways: Vec::new(),
+            senders: Vec::new(),
             threads: Vec::new(),
             failure: Arc::default(),
         };
@@ -119,10 +119,10 @@ impl Loaders {
             let mut stores: Vec<usize> = tasks.iter().map(|t| t.store).collect();
             stores.dedup();
             for number in 0..count.clamp(1, stores.len().max(1)) {
-                let (way, jobs) = sync_channel(1);
+                let (sender, jobs) = sync_channel(1);
                 let (loader, failure) = (loaders.here.clone(), Arc::clone(&loaders.failure));
                 let body = Box::new(move || loader.work(&jobs, &failure));
-                loaders.ways.push(way);
+                loaders.senders.push(sender);
                 loaders
                     .threads
                     .push(spawn(&format!("stoatflow-load-{number}"), body)?);
@@ -133,24 +133,24 @@ impl Loaders {
 
     /// Maximum number of runs at a time, including the one being read.
     pub fn runs(&self) -> usize {
-        (1 + 2 * self.ways.len()).max(2)
+        (1 + 2 * self.senders.len()).max(2)
     }
 
     /// Hands a run to the loader of its store; blocks while that one is busy. `false` if the loader has
     /// ended: [`Self::finish`] returns the reason.
-    pub fn give(&self, job: Job) -> Result<bool> {
-        if self.ways.is_empty() {
+    pub fn submit(&self, job: Job) -> Result<bool> {
+        if self.senders.is_empty() {
             self.here.load(job)?;
             return Ok(true);
         }
         // One thread per store keeps its runs in order.
-        let way = &self.ways[job.store % self.ways.len()];
-        Ok(way.send(job).is_ok())
+        let sender = &self.senders[job.store % self.senders.len()];
+        Ok(sender.send(job).is_ok())
     }
 
     /// Whether a loader has failed.
     pub fn has_failed(&self) -> bool {
-        !self.ways.is_empty() && self.failure.lock().is_some()
+        !self.senders.is_empty() && self.failure.lock().is_some()
     }
 
     /// Waits until everything handed over is loaded.
@@ -158,7 +158,7 @@ impl Loaders {
     /// # Errors
     /// The first failure.
     pub fn finish(self) -> Result<()> {
-        drop(self.ways);
+        drop(self.senders);
         for thread in self.threads {
             let name = thread.thread().name().unwrap_or("?").to_owned();
             if thread.join().is_err() {

@@ -22,21 +22,21 @@ const LOG: &str = "stoatflow::restore";
 const LOG_EVERY: Duration = Duration::from_secs(5);
 
 /// The progress reported so far.
-struct Telling {
+struct ReportState {
     progress: Vec<RestoreProgress>,
     /// Records loaded, by task.
     records: Vec<u64>,
     /// Positions loaded, by task.
     reached: Vec<Offset>,
     logged_at: Duration,
-    listener: Told,
+    listener: ListenerCall,
 }
 
 /// How the listener is called.
-enum Told {
-    Nobody,
-    Here(RestoreListener),
-    There(Arc<Mailbox>, JoinHandle<()>),
+enum ListenerCall {
+    NoListener,
+    Inline(RestoreListener),
+    Thread(Arc<Mailbox>, JoinHandle<()>),
 }
 
 struct Inner {
@@ -44,7 +44,7 @@ struct Inner {
     tasks: Arc<[Task]>,
     names: Vec<String>,
     began: Duration,
-    telling: Mutex<Telling>,
+    state: Mutex<ReportState>,
 }
 
 /// Shared by reader and loaders.
@@ -81,8 +81,8 @@ impl Progress {
             }
         }
         let listener = match (listener.filter(|_| !tasks.is_empty()), parallelism) {
-            (None, _) => Told::Nobody,
-            (Some(listener), Parallelism::Sequential) => Told::Here(listener),
+            (None, _) => ListenerCall::NoListener,
+            (Some(listener), Parallelism::Sequential) => ListenerCall::Inline(listener),
             (Some(listener), Parallelism::Threads(spawn, _)) => {
                 let mailbox = Arc::new(Mailbox::new(tasks.len()));
                 let (events, stores) = (Arc::clone(&mailbox), names.clone());
@@ -92,7 +92,7 @@ impl Progress {
                         listener(&event(&stores, &tasks[task], step));
                     }
                 });
-                Told::There(mailbox, spawn("stoatflow-restore-listener", body)?)
+                ListenerCall::Thread(mailbox, spawn("stoatflow-restore-listener", body)?)
             }
         };
         let now = shared.clock.monotonic();
@@ -101,7 +101,7 @@ impl Progress {
             tasks: Arc::clone(tasks),
             names,
             began: now,
-            telling: Mutex::new(Telling {
+            state: Mutex::new(ReportState {
                 records: vec![0; tasks.len()],
                 reached: tasks.iter().map(|t| t.from).collect(),
                 progress,
@@ -110,8 +110,8 @@ impl Progress {
             }),
         }));
         if !tasks.is_empty() {
-            let telling = this.0.telling.lock();
-            let (_, total) = telling.sums();
+            let state = this.0.state.lock();
+            let (_, total) = state.sums();
             tracing::info!(
                 target: LOG,
                 partitions = tasks.len(),
@@ -123,7 +123,7 @@ impl Progress {
                     from: plan.from,
                     end: plan.end,
                 };
-                this.tell(&telling, task, step);
+                this.report(&state, task, step);
             }
         }
         Ok(this)
@@ -131,35 +131,35 @@ impl Progress {
 
     /// Reports that a run was written to its store.
     pub fn loaded(&self, store: usize, parts: &[Part], last: bool) {
-        let mut telling = self.0.telling.lock();
+        let mut state = self.0.state.lock();
         for part in parts {
-            telling.records[part.task] += part.records;
-            let moved = between(telling.reached[part.task], part.reached);
-            telling.reached[part.task] = part.reached;
-            telling.progress[store].done += moved;
+            state.records[part.task] += part.records;
+            let moved = between(state.reached[part.task], part.reached);
+            state.reached[part.task] = part.reached;
+            state.progress[store].done += moved;
             let step = RestoreStep::Batch {
                 reached: part.reached,
                 records: part.records,
             };
-            self.tell(&telling, part.task, step);
+            self.report(&state, part.task, step);
         }
         if last {
-            telling.progress[store].complete = true;
+            state.progress[store].complete = true;
             for task in 0..self.0.tasks.len() {
                 if self.0.tasks[task].store == store {
-                    let records = telling.records[task];
-                    self.tell(&telling, task, RestoreStep::Ended { records });
+                    let records = state.records[task];
+                    self.report(&state, task, RestoreStep::Ended { records });
                 }
             }
         }
         self.0
             .shared
             .status
-            .restoring(telling.progress[store].clone());
+            .restoring(state.progress[store].clone());
         let now = self.0.shared.clock.monotonic();
-        if now.saturating_sub(telling.logged_at) >= LOG_EVERY {
-            telling.logged_at = now;
-            let (done, total) = telling.sums();
+        if now.saturating_sub(state.logged_at) >= LOG_EVERY {
+            state.logged_at = now;
+            let (done, total) = state.sums();
             tracing::info!(
                 target: LOG,
                 records = done,
@@ -172,23 +172,23 @@ impl Progress {
 
     /// Whether every store has caught up.
     pub fn is_complete(&self) -> bool {
-        self.0.telling.lock().progress.iter().all(|p| p.complete)
+        self.0.state.lock().progress.iter().all(|p| p.complete)
     }
 
     /// Reports the end; returns once the listener has received everything.
     pub fn close(&self) {
         let whole = self.is_complete();
-        let mut telling = self.0.telling.lock();
+        let mut state = self.0.state.lock();
         for (task, plan) in self.0.tasks.iter().enumerate() {
-            if !telling.progress[plan.store].complete {
-                let records = telling.records[task];
-                self.tell(&telling, task, RestoreStep::Suspended { records });
+            if !state.progress[plan.store].complete {
+                let records = state.records[task];
+                self.report(&state, task, RestoreStep::Suspended { records });
             }
         }
-        let records: u64 = telling.records.iter().sum();
-        let listener = std::mem::replace(&mut telling.listener, Told::Nobody);
-        drop(telling);
-        if let Told::There(mailbox, thread) = listener {
+        let records: u64 = state.records.iter().sum();
+        let listener = std::mem::replace(&mut state.listener, ListenerCall::NoListener);
+        drop(state);
+        if let ListenerCall::Thread(mailbox, thread) = listener {
             mailbox.close();
             if thread.join().is_err() {
                 tracing::error!("a restore listener panicked");
@@ -214,11 +214,13 @@ impl Progress {
         }
     }
 
-    fn tell(&self, telling: &Telling, task: usize, step: RestoreStep) {
-        match &telling.listener {
-            Told::Nobody => {}
-            Told::Here(listener) => listener(&event(&self.0.names, &self.0.tasks[task], step)),
-            Told::There(mailbox, _) => mailbox.put(task, step),
+    fn report(&self, state: &ReportState, task: usize, step: RestoreStep) {
+        match &state.listener {
+            ListenerCall::NoListener => {}
+            ListenerCall::Inline(listener) => {
+                listener(&event(&self.0.names, &self.0.tasks[task], step))
+            }
+            ListenerCall::Thread(mailbox, _) => mailbox.put(task, step),
         }
     }
 }
@@ -231,7 +233,7 @@ fn event(stores: &[String], task: &Task, step: RestoreStep) -> RestoreEvent {
     }
 }
 
-impl Telling {
+impl ReportState {
     fn sums(&self) -> (u64, u64) {
         let done = self.progress.iter().map(|p| p.done).sum();
         (done, self.progress.iter().map(|p| p.total).sum())

@@ -162,7 +162,7 @@ impl Reader<'_> {
                 .iter()
                 .zip(&self.marks)
                 .filter(|(t, _)| t.store == store);
-            if of_store.all(|(_, m)| m.finished) && !self.give(store, positions, true, loaders)? {
+            if of_store.all(|(_, m)| m.finished) && !self.submit(store, positions, true, loaders)? {
                 return Ok(false);
             }
         }
@@ -174,7 +174,7 @@ impl Reader<'_> {
             let largest = (0..self.runs.len()).max_by_key(|s| self.runs[*s].weight());
             let largest = largest.expect("a sum of nothing is no weight");
             self.ramp = (self.ramp * 2).min(self.limit);
-            if !self.give(largest, positions, false, loaders)? {
+            if !self.submit(largest, positions, false, loaders)? {
                 return Ok(false);
             }
         }
@@ -191,7 +191,7 @@ impl Reader<'_> {
         half.max(self.limit / FRACTION).min(self.ramp)
     }
 
-    fn give(
+    fn submit(
         &mut self,
         store: usize,
         positions: &[Offset],
@@ -213,7 +213,7 @@ impl Reader<'_> {
         }
         let run = std::mem::take(&mut self.runs[store]);
         self.given += run.weight();
-        loaders.give(Job {
+        loaders.submit(Job {
             store,
             run,
             parts,

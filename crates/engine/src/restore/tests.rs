@@ -87,7 +87,7 @@ impl Backend for Watched {
 }
 
 /// Two stores whose changelogs contain values of keys, most of them written several times.
-struct Stand {
+struct TestBench {
     broker: Arc<embedded::EmbeddedBroker>,
     backend: Arc<Watched>,
     shared: Arc<Shared>,
@@ -101,7 +101,7 @@ fn key(n: usize) -> String {
     format!("key-{}", n * 31 % 1_500)
 }
 
-impl Stand {
+impl TestBench {
     fn new(on_load: impl Fn(StoreId, &RestoreRun) -> Result<()> + Send + Sync + 'static) -> Self {
         let broker = embedded::open(None).unwrap();
         let topics = NAMES.map(|name| NewTopic {
@@ -134,7 +134,7 @@ impl Stand {
             waiting: false,
             indexes: None,
         };
-        let stand = Self {
+        let bench = Self {
             stores: (0..).zip(&NAMES).map(store).collect(),
             shared: Arc::new(Shared::new(
                 Arc::new(Status::new("stand", plan, 1)),
@@ -148,8 +148,8 @@ impl Stand {
             backend,
             heard: Arc::default(),
         };
-        NAMES.iter().for_each(|name| stand.write(name, 0..RECORDS));
-        stand
+        NAMES.iter().for_each(|name| bench.write(name, 0..RECORDS));
+        bench
     }
 
     fn write(&self, topic: &str, numbers: std::ops::Range<usize>) {
@@ -245,10 +245,10 @@ const MANY: Parallelism<'static> = Parallelism::Threads(&thread, 2);
 fn stores_hold_what_their_changelogs_say_whoever_does_the_work() {
     for parallelism in [Parallelism::Sequential, MANY] {
         for memory in [LITTLE, 1 << 30] {
-            let stand = Stand::new(|_, _| Ok(()));
-            assert!(stand.run(parallelism, memory).unwrap());
-            stand.check(RECORDS);
-            let mut loaded = stand.backend.loaded.lock().clone();
+            let bench = TestBench::new(|_, _| Ok(()));
+            assert!(bench.run(parallelism, memory).unwrap());
+            bench.check(RECORDS);
+            let mut loaded = bench.backend.loaded.lock().clone();
             loaded.sort();
             assert_eq!(
                 loaded,
@@ -258,11 +258,11 @@ fn stores_hold_what_their_changelogs_say_whoever_does_the_work() {
             // Only the new records: no run contains older ones.
             NAMES
                 .iter()
-                .for_each(|name| stand.write(name, RECORDS..RECORDS + 10));
-            stand.heard.lock().clear();
-            assert!(stand.run(parallelism, memory).unwrap());
-            stand.check(RECORDS + 10);
-            let heard = stand.heard.lock();
+                .for_each(|name| bench.write(name, RECORDS..RECORDS + 10));
+            bench.heard.lock().clear();
+            assert!(bench.run(parallelism, memory).unwrap());
+            bench.check(RECORDS + 10);
+            let heard = bench.heard.lock();
             let records: u64 = heard
                 .iter()
                 .map(|e| match e.step {
@@ -272,7 +272,7 @@ fn stores_hold_what_their_changelogs_say_whoever_does_the_work() {
                 .sum();
             assert_eq!(records, 20);
             assert!(
-                stand
+                bench
                     .shared
                     .status
                     .restore()
@@ -286,12 +286,12 @@ fn stores_hold_what_their_changelogs_say_whoever_does_the_work() {
 #[test]
 fn every_partition_is_told_of_from_start_to_end() {
     for parallelism in [Parallelism::Sequential, MANY] {
-        let stand = Stand::new(|_, _| Ok(()));
-        assert!(stand.run(parallelism, LITTLE).unwrap());
-        let heard = stand.heard.lock();
+        let bench = TestBench::new(|_, _| Ok(()));
+        assert!(bench.run(parallelism, LITTLE).unwrap());
+        let heard = bench.heard.lock();
         for name in NAMES {
             let mut all = 0;
-            for (partition, end) in stand.ends(name) {
+            for (partition, end) in bench.ends(name) {
                 let steps: Vec<RestoreStep> = heard
                     .iter()
                     .filter(|e| e.store == name && e.partition.partition == partition)
@@ -330,24 +330,24 @@ fn a_stop_ends_it_and_the_next_start_goes_on() {
     for parallelism in [Parallelism::Sequential, MANY] {
         let asked: Arc<Mutex<Option<Arc<Shared>>>> = Arc::default();
         let seen = Arc::clone(&asked);
-        let stand = Stand::new(move |_, _| {
+        let bench = TestBench::new(move |_, _| {
             if let Some(shared) = &*seen.lock() {
                 shared.stop();
             }
             Ok(())
         });
-        *asked.lock() = Some(Arc::clone(&stand.shared));
+        *asked.lock() = Some(Arc::clone(&bench.shared));
         assert!(
-            !stand.run(parallelism, LITTLE).unwrap(),
+            !bench.run(parallelism, LITTLE).unwrap(),
             "it must not say that it is done"
         );
         let suspended = |e: &RestoreEvent| matches!(e.step, RestoreStep::Suspended { .. });
-        assert!(stand.heard.lock().iter().any(suspended));
-        assert!(stand.shared.status.restore().iter().any(|p| !p.complete));
+        assert!(bench.heard.lock().iter().any(suspended));
+        assert!(bench.shared.status.restore().iter().any(|p| !p.complete));
         *asked.lock() = None;
-        let again = Stand {
-            shared: Stand::new(|_, _| Ok(())).shared,
-            ..stand
+        let again = TestBench {
+            shared: TestBench::new(|_, _| Ok(())).shared,
+            ..bench
         };
         assert!(again.run(parallelism, LITTLE).unwrap());
         again.check(RECORDS);
@@ -357,13 +357,13 @@ fn a_stop_ends_it_and_the_next_start_goes_on() {
 #[test]
 fn a_failed_loader_ends_it_with_its_error() {
     for parallelism in [Parallelism::Sequential, MANY] {
-        let stand = Stand::new(|store, _| match store {
+        let bench = TestBench::new(|store, _| match store {
             StoreId(1) => Err(Error::new(ErrorKind::DiskFull, "no space")),
             _ => Ok(()),
         });
-        let error = stand.run(parallelism, LITTLE).unwrap_err();
+        let error = bench.run(parallelism, LITTLE).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DiskFull);
-        assert!(stand.backend.positions(StoreId(1)).unwrap().is_empty());
+        assert!(bench.backend.positions(StoreId(1)).unwrap().is_empty());
     }
 }
 
@@ -376,7 +376,7 @@ fn reading_goes_on_while_a_run_is_loaded() {
         Arc::new(AtomicBool::new(false)),
     );
     let (seen_, full_) = (Arc::clone(&seen), Arc::clone(&full));
-    let stand = Stand::new(move |store, _| {
+    let bench = TestBench::new(move |store, _| {
         if store == StoreId(0) && !seen_.swap(true, Ordering::SeqCst) {
             for _ in 0..6_000 {
                 if full_.load(Ordering::SeqCst) {
@@ -389,18 +389,18 @@ fn reading_goes_on_while_a_run_is_loaded() {
         full_.store(true, Ordering::SeqCst);
         Ok(())
     });
-    assert!(stand.run(MANY, LITTLE).unwrap());
-    stand.check(RECORDS);
+    assert!(bench.run(MANY, LITTLE).unwrap());
+    bench.check(RECORDS);
 }
 
 #[test]
 fn a_listener_that_panics_stops_nothing() {
-    let stand = Stand::new(|_, _| Ok(()));
+    let bench = TestBench::new(|_, _| Ok(()));
     let restore = Restore {
-        shared: &stand.shared,
-        broker: stand.broker.as_ref(),
-        backend: &(Arc::clone(&stand.backend) as Arc<dyn Backend>),
-        stores: &stand.stores,
+        shared: &bench.shared,
+        broker: bench.broker.as_ref(),
+        backend: &(Arc::clone(&bench.backend) as Arc<dyn Backend>),
+        stores: &bench.stores,
         group: "stand",
         timeout: SOON,
         memory: LITTLE,
@@ -411,5 +411,5 @@ fn a_listener_that_panics_stops_nothing() {
         listener: Some(Arc::new(|_: &RestoreEvent| panic!("on purpose"))),
     };
     assert!(restore.run().unwrap());
-    stand.check(RECORDS);
+    bench.check(RECORDS);
 }

@@ -55,7 +55,7 @@ pub enum Failpoint {
 }
 
 /// All failpoints with their names.
-pub const PLACES: &[(Failpoint, &str)] = &[
+pub const FAILPOINT_NAMES: &[(Failpoint, &str)] = &[
     (Failpoint::StartFenced, "start.fenced"),
     (Failpoint::RestoreBatch, "restore.batch"),
     (Failpoint::IntakeFetch, "intake.fetch"),
@@ -77,8 +77,8 @@ impl Failpoint {
     /// Its name in the variable.
     #[must_use]
     pub fn name(self) -> &'static str {
-        let row = PLACES.iter().find(|row| row.0 == self);
-        row.expect("every place is in PLACES (tested)").1
+        let row = FAILPOINT_NAMES.iter().find(|row| row.0 == self);
+        row.expect("every place is in FAILPOINT_NAMES (tested)").1
     }
 }
 
@@ -179,13 +179,13 @@ fn meet(armed: &[Armed], place: Failpoint) -> Result<()> {
     for one in armed.iter().filter(|one| one.place == place) {
         if one.met.fetch_add(1, Relaxed) + 1 == one.at {
             tracing::warn!(place = place.name(), fault = ?one.fault, "failpoint");
-            strike(one)?;
+            trigger(one)?;
         }
     }
     Ok(())
 }
 
-fn strike(armed: &Armed) -> Result<()> {
+fn trigger(armed: &Armed) -> Result<()> {
     match armed.fault {
         FailpointAction::Kill(Duration::ZERO) => signal(libc::SIGKILL),
         FailpointAction::Kill(later) => {
@@ -225,7 +225,7 @@ fn signal(number: libc::c_int) {
 
 fn entry(text: &str) -> Result<Armed> {
     let wrong = |what: String| {
-        let places: Vec<_> = PLACES.iter().map(|(_, name)| *name).collect();
+        let places: Vec<_> = FAILPOINT_NAMES.iter().map(|(_, name)| *name).collect();
         Error::config(format!("{VARIABLE}: {what} in '{text}'")).hint(format!(
             "write PLACE=FAULT or PLACE=FAULT@N (at the Nth meeting), with commas in between. Places: {}. \
              Faults: kill, kill:MICROSECONDS, stop, error, panic, sleep:MILLISECONDS",
@@ -235,7 +235,9 @@ fn entry(text: &str) -> Result<Armed> {
     let (name, rest) = text
         .split_once('=')
         .ok_or_else(|| wrong("there is no '='".into()))?;
-    let place = PLACES.iter().find(|(_, known)| *known == name.trim());
+    let place = FAILPOINT_NAMES
+        .iter()
+        .find(|(_, known)| *known == name.trim());
     let (place, _) = *place.ok_or_else(|| wrong(format!("there is no place '{}'", name.trim())))?;
     let (fault, at) = rest.split_once('@').unwrap_or((rest, "1"));
     let fault =

@@ -4,7 +4,7 @@
 //! seed. The parts are those of the product; only their caller differs.
 
 use crate::admin::status::Status;
-use crate::lane::LaneRoom;
+use crate::lane::LaneWorker;
 use crate::restore::Parallelism;
 use crate::runtime::failpoint::Failpoints;
 use crate::startup::{EngineParts, EngineSpec, StartupContext};
@@ -64,7 +64,7 @@ impl Inline {
                 Error::internal("an inline engine was asked to stop while it was starting")
             })?;
         let mut parts = parts;
-        parts.lanes.iter_mut().try_for_each(LaneRoom::open)?;
+        parts.lanes.iter_mut().try_for_each(LaneWorker::open)?;
         shared.status.enter(Lifecycle::Running, shared.clock.now());
         Ok(Self { parts })
     }
@@ -77,7 +77,7 @@ impl Inline {
 
     /// Closes processors. A simulated crash doesn't call this.
     pub fn close(&mut self) {
-        self.parts.lanes.iter_mut().for_each(LaneRoom::close);
+        self.parts.lanes.iter_mut().for_each(LaneWorker::close);
     }
 
     /// The engine's parts.

@@ -103,7 +103,7 @@ impl Shared {
         let run = Arc::new(RunCoordinator::new(&status.application_id));
         for node in &status.plan.nodes {
             if let Op::Offload { max_parked, .. } = node.op {
-                run.has_room_for(node.id, lanes, max_parked);
+                run.register_offload(node.id, lanes, max_parked);
             }
         }
         status.watch(&run);
@@ -186,7 +186,7 @@ impl Shared {
     /// Call when all lanes have sealed an epoch.
     pub fn set_sealed(&self, epoch: Epoch) {
         self.sealed.store(epoch.0, Ordering::Release);
-        self.run.hurry(false);
+        self.run.set_barrier_late(false);
     }
 
     /// Call when an epoch is committed: dispatch may insert the next barrier.
@@ -208,7 +208,7 @@ impl Shared {
 
     /// Call when a barrier is inserted: it serves all requests so far.
     pub fn commit_begins(&self) {
-        self.run.answers_are_given();
+        self.run.clear_answered();
         self.commit_requested.store(false, Ordering::Relaxed);
     }
 
@@ -276,7 +276,7 @@ impl Shared {
 
     /// Requests a clean stop.
     pub fn stop(&self) {
-        self.status.at_hand().for_each(CurrentCall::stop);
+        self.status.current_calls().for_each(CurrentCall::stop);
         self.leave();
     }
 
@@ -318,7 +318,7 @@ impl Shared {
     pub fn abort(&self) {
         self.aborting.store(true, Ordering::Release);
         self.run.end();
-        self.status.at_hand().for_each(CurrentCall::abort);
+        self.status.current_calls().for_each(CurrentCall::abort);
         self.leave();
         let now = self.clock.monotonic();
         self.ending.update(|ending| {

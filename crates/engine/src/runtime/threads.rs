@@ -216,9 +216,9 @@ impl Engine {
     /// True if it has ended while one of its threads still runs. Such a thread will return to the
     /// interpreter, which must not be finalized meanwhile.
     #[must_use]
-    pub fn has_left_behind(&self) -> bool {
+    pub fn has_abandoned_threads(&self) -> bool {
         let outcome = self.inner.outcome.lock();
-        outcome.left && !outcome.all_ended
+        outcome.threads_abandoned && !outcome.all_ended
     }
 
     fn request(&self, what: StopRequest, stop_by: Option<Duration>) {
@@ -381,7 +381,7 @@ impl Inner {
             outcome.error.clone_from(&error);
         }
         let monotonic = self.spec.components.clock.monotonic();
-        self.status.log_untold_drops(monotonic, true);
+        self.status.log_unlogged_drops(monotonic, true);
         if let Some(error) = &error
             && self.status.error().is_none()
         {

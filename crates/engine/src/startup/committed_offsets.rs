@@ -65,7 +65,7 @@ impl EngineSpec {
             let said = group.as_ref().map(|c| c.offset.0);
             let (chosen, origin) = choose_position(group, rows.positions.get(partition));
             let at = chosen.as_ref().map(|c| c.offset.0);
-            tell(origin, partition, said, at);
+            log_origin(origin, partition, said, at);
             *committed = chosen;
         }
         Ok(Some(CommittedOffsets {
@@ -77,7 +77,12 @@ impl EngineSpec {
 }
 
 /// Logs where a position comes from, unless that is as usual.
-fn tell(origin: PositionOrigin, partition: &TopicPartition, group: Option<i64>, at: Option<i64>) {
+fn log_origin(
+    origin: PositionOrigin,
+    partition: &TopicPartition,
+    group: Option<i64>,
+    at: Option<i64>,
+) {
     match origin {
         PositionOrigin::Nowhere
         | PositionOrigin::Both

@@ -46,14 +46,14 @@ impl EngineSpec {
     /// By sink, the policy for records that are too large; `None` if they fail the application, or if
     /// the maximum size isn't known.
     pub(super) fn output_limits(&self) -> Result<OutputLimits> {
-        let mut judges = vec![None; self.plan.sinks.len()];
+        let mut error_policies = vec![None; self.plan.sinks.len()];
         let counts = self.partition_counts();
         for node in &self.plan.nodes {
             if let Op::Sink { sink } = node.op {
                 let handler = node.on_error.as_ref();
                 let handler = handler.or(self.plan.handlers.production.as_ref());
                 let place = (node.id, node.name.as_str());
-                judges[usize::from(sink.0)] = ErrorPolicy::new(
+                error_policies[usize::from(sink.0)] = ErrorPolicy::new(
                     Failing::Production,
                     handler,
                     place,
@@ -64,10 +64,10 @@ impl EngineSpec {
         }
         let largest = self
             .largest()
-            .filter(|_| judges.iter().any(Option::is_some));
+            .filter(|_| error_policies.iter().any(Option::is_some));
         Ok(OutputLimits {
             largest,
-            judges: judges.into(),
+            error_policies: error_policies.into(),
         })
     }
 

@@ -212,7 +212,7 @@ impl EngineSpec {
             let mark = self.settings.watermark_default;
             let watermark = WatermarkOf::source(source, mark, &self.foreign, &mut groups)?;
             let unlogged = source.global && self.empty_unlogged_table(source, stores, backend)?;
-            let judge = self.reading(source)?;
+            let error_policy = self.reading(source)?;
             let late = self.late_policy(source)?;
             for (index, topic) in source.topics.iter().enumerate() {
                 for p in 0..topics[topic].partitions {
@@ -245,9 +245,10 @@ impl EngineSpec {
                             watermark: watermark.clone(),
                             is_global: source.global,
                             is_answers: source.answers,
-                            parks_at: Vec::new(),
+                            parking_offloads: Vec::new(),
                         });
-                    slot.parks_at.extend(parks_at(&self.plan, source.id));
+                    slot.parking_offloads
+                        .extend(parking_offloads(&self.plan, source.id));
                     if !slot.time.is_same(&time) {
                         return Err(two_extractors(topic));
                     }
@@ -260,7 +261,7 @@ impl EngineSpec {
                         entry: source.entry,
                         key: self.foreign.serde(&source.key)?,
                         value: self.foreign.serde(&source.value)?,
-                        judge: judge.clone(),
+                        error_policy: error_policy.clone(),
                         late: late.clone(),
                     });
                 }
@@ -270,17 +271,17 @@ impl EngineSpec {
         let committed = committed_offsets.of(&partitions);
         let ranges = broker.ranges(&partitions, timeout)?;
         let known = self.known(&partitions, &committed);
-        let mut nowhere = Vec::new();
+        let mut without_offset = Vec::new();
         for ((slot, committed), range) in slots.values_mut().zip(committed).zip(ranges) {
             slot.end = range.stable_end;
             slot.start = match (&committed, resets[&slot.partition]) {
                 _ if from_begin.contains(&slot.partition) => range.begin,
                 (Some(c), reset) => {
                     if c.offset < range.begin && reset == Reset::None {
-                        nowhere.push(slot.partition.clone());
+                        without_offset.push(slot.partition.clone());
                     }
                     if c.offset < range.begin {
-                        self.tell_expired(shared, slot, c.offset, range.begin);
+                        self.log_expired(shared, slot, c.offset, range.begin);
                     }
                     c.offset.max(range.begin)
                 }
@@ -290,7 +291,7 @@ impl EngineSpec {
                 (None, Reset::Earliest) => range.begin,
                 (None, Reset::Latest) => range.stable_end,
                 (None, Reset::None) => {
-                    nowhere.push(slot.partition.clone());
+                    without_offset.push(slot.partition.clone());
                     range.begin
                 }
                 (None, Reset::ByDuration(back)) => self
@@ -302,14 +303,14 @@ impl EngineSpec {
                 slot.progress = Progress::decode(&c.metadata);
             }
         }
-        if !nowhere.is_empty() {
-            return Err(no_position(&nowhere, &self.settings.application_id));
+        if !without_offset.is_empty() {
+            return Err(no_position(&without_offset, &self.settings.application_id));
         }
         Ok(slots.into_values().collect())
     }
 
     /// Counts and logs records that the broker has deleted before the application read them.
-    fn tell_expired(&self, shared: &Shared, slot: &SourcePartition, from: Offset, to: Offset) {
+    fn log_expired(&self, shared: &Shared, slot: &SourcePartition, from: Offset, to: Offset) {
         let count = u64::try_from(to.0 - from.0).unwrap_or(0);
         for source in &slot.bindings {
             let node = &self.plan.nodes[source.entry.0 as usize].name;
@@ -390,7 +391,7 @@ impl EngineSpec {
 }
 
 /// The offloads that park records of this source.
-fn parks_at(plan: &PhysicalPlan, source: SourceId) -> impl Iterator<Item = NodeId> {
+fn parking_offloads(plan: &PhysicalPlan, source: SourceId) -> impl Iterator<Item = NodeId> {
     plan.nodes.iter().filter_map(move |node| match &node.op {
         Op::Offload { feeders, .. } => feeders.contains(&source).then_some(node.id),
         _ => None,

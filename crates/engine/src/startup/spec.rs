@@ -1,11 +1,11 @@
 //! What an engine is built from, and the parts that are built.
 
 use crate::admin::status::Status;
-use crate::commit::{CommitRoom, LoggedStore};
+use crate::commit::{Committer, LoggedStore};
 use crate::index::build::Unbuilt;
 use crate::intake::Intake;
 use crate::intake::source_partitions::SourcePartitions;
-use crate::lane::LaneRoom;
+use crate::lane::LaneWorker;
 use crate::restore::Parallelism;
 use crate::runtime::failpoint::Failpoints;
 use crate::runtime::shared::Shared;
@@ -24,9 +24,9 @@ pub struct EngineParts {
     /// Consumer and dispatch.
     pub intake: Intake,
     /// The lanes.
-    pub lanes: Vec<LaneRoom>,
+    pub lanes: Vec<LaneWorker>,
     /// Sends and commits.
-    pub commit: CommitRoom,
+    pub commit: Committer,
     /// Indexes to build while the application runs.
     pub unbuilt: Vec<Unbuilt>,
     /// Stores by number.

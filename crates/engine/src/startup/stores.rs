@@ -219,7 +219,7 @@ impl EngineSpec {
         shared.status.set_rocksdb(kept.collect());
         let dir = self.state_directory();
         let clock = &self.components.clock;
-        let (began, mut told) = (clock.monotonic(), false);
+        let (began, mut reported) = (clock.monotonic(), false);
         let mut rebuild = self.settings.rebuild_damaged_state;
         let budget = rocksdb_part(self.settings.state_memory_max_bytes);
         loop {
@@ -261,7 +261,7 @@ impl EngineSpec {
                     if shared.is_stopping() {
                         return Ok(None);
                     }
-                    if !std::mem::replace(&mut told, true) {
+                    if !std::mem::replace(&mut reported, true) {
                         warn_locked(&error);
                     }
                     shared.pause(Duration::from_millis(200));

@@ -61,7 +61,7 @@ impl EngineSpec {
             return Ok(None);
         };
         refuse_unfinished(&settings.application_id, &committed_offsets.committed)?;
-        self.refuse_rest_of_repartition_topics(shared)?;
+        self.refuse_unprocessed_repartition_records(shared)?;
         if !self.await_transactions(shared, &committed_offsets, fenced)? {
             return Ok(None);
         }

@@ -50,7 +50,7 @@ impl EngineSpec {
         // Not `remove_dir_all`: the user may keep other files there.
         let home = &self.settings.state_dir;
         let emptied = std::fs::remove_dir(home).is_ok();
-        settle(if emptied { home.parent() } else { Some(home) });
+        sync_dir(if emptied { home.parent() } else { Some(home) });
         Ok(())
     }
 
@@ -69,14 +69,14 @@ impl EngineSpec {
         act: impl Fn() -> Result<()>,
     ) -> Result<()> {
         let clock = &self.components.clock;
-        let (began, mut told) = (clock.monotonic(), false);
+        let (began, mut reported) = (clock.monotonic(), false);
         loop {
             match act() {
                 Err(error)
                     if error.kind() == ErrorKind::StateLocked
                         && clock.monotonic().saturating_sub(began) < LOCK_PATIENCE =>
                 {
-                    if !std::mem::replace(&mut told, true) {
+                    if !std::mem::replace(&mut reported, true) {
                         warn_locked(&error);
                     }
                     clock.skip(STEP);
@@ -90,7 +90,7 @@ impl EngineSpec {
 
 /// Syncs the directory, so that a power loss doesn't bring deleted files back. Does nothing on systems
 /// that can't sync directories.
-fn settle(dir: Option<&Path>) {
+fn sync_dir(dir: Option<&Path>) {
     if let Some(Ok(dir)) = dir.map(std::fs::File::open) {
         let _ = dir.sync_all();
     }

@@ -29,7 +29,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use stoatflow_core::murmur2::partition_of;
 use stoatflow_core::{ClockId, Order, Record, StoreId, Task, Timestamp};
-pub use time::{Time, Times, TimesAt, merge_times};
+pub use time::{RecordTimes, Time, Times, merge_times};
 
 /// How a clock is moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,10 +61,10 @@ pub struct LaneClocks {
     /// The times of clocks with a group at the beginning of the tick.
     at_begin: Times,
     /// The times at the records of the current batch, in their order, and the index of the last lookup.
-    at_records: Vec<TimesAt>,
+    at_records: Vec<RecordTimes>,
     looked_up: usize,
     /// By clock: whether this lane has seen a key in another task than its bytes map to.
-    away: Vec<bool>,
+    keys_in_other_tasks: Vec<bool>,
     alone: bool,
     /// Wall time at which the engine began the batch (or the advance).
     pub wall: Timestamp,
@@ -95,7 +95,7 @@ impl LaneClocks {
             at_begin: Vec::new(),
             at_records: Vec::new(),
             looked_up: 0,
-            away: vec![false; clocks],
+            keys_in_other_tasks: vec![false; clocks],
             alone,
             wall: Timestamp::UNKNOWN,
             emit_interval_ms: None,
@@ -190,19 +190,19 @@ impl LaneClocks {
 
     /// True if there are several tasks, and a record's key alone doesn't determine its task.
     #[must_use]
-    pub fn is_apart(&self, clock: ClockId) -> bool {
+    pub fn task_not_by_key(&self, clock: ClockId) -> bool {
         self.has_tasks(clock) && !self.rules[usize::from(clock.0)].by_key
     }
 
     /// Whether a key was seen in another task than its bytes map to.
     #[must_use]
-    pub(crate) fn seen_away(&self, clock: ClockId) -> bool {
-        self.away[usize::from(clock.0)]
+    pub(crate) fn has_key_in_other_task(&self, clock: ClockId) -> bool {
+        self.keys_in_other_tasks[usize::from(clock.0)]
     }
 
     /// Notes that a key was seen in another task than its bytes map to.
-    pub(crate) fn see_away(&mut self, clock: ClockId) {
-        self.away[usize::from(clock.0)] = true;
+    pub(crate) fn mark_key_in_other_task(&mut self, clock: ClockId) {
+        self.keys_in_other_tasks[usize::from(clock.0)] = true;
     }
 
     /// The task that a key's bytes map to.
@@ -289,13 +289,13 @@ impl LaneClocks {
     }
 
     /// Begins a batch with the times at its records, in ascending order.
-    pub fn begin_batch(&mut self, times: Vec<TimesAt>) {
+    pub fn begin_batch(&mut self, times: Vec<RecordTimes>) {
         self.at_records = times;
         self.looked_up = 0;
     }
 
     /// The times at a record of the current batch.
-    fn at_record(&mut self, order: Order) -> Option<TimesAt> {
+    fn at_record(&mut self, order: Order) -> Option<RecordTimes> {
         let place = order.key();
         // Mostly the same record again, or the next one.
         for at in self.looked_up..self.looked_up + 2 {
@@ -311,7 +311,7 @@ impl LaneClocks {
 
     /// The stream time of a task of Kafka Streams at a place in the order: the highest timestamp of its
     /// sources up to there. `time`: the clock of records that came through exchanges.
-    pub fn of_task(&mut self, time: Option<ClockId>, order: Order) -> Option<i64> {
+    pub fn task_stream_time(&mut self, time: Option<ClockId>, order: Order) -> Option<i64> {
         if let Some(clock) = time
             && self.steps.is_some()
             && self.rules[usize::from(clock.0)].group.is_some()
@@ -331,7 +331,7 @@ impl LaneClocks {
     }
 
     /// Moves a clock, regardless of its rule; never back.
-    pub fn move_on(&mut self, clock: ClockId, task: Task, to: i64) {
+    pub fn raise_to(&mut self, clock: ClockId, task: Task, to: i64) {
         let time = self.time_mut(clock, task);
         time.stream = time.stream.max(to);
     }
@@ -339,7 +339,7 @@ impl LaneClocks {
     /// Moves a clock to the watermark, if the watermark moves it.
     pub fn follow(&mut self, clock: ClockId) {
         if self.by_watermark {
-            self.move_on(clock, Task(0), self.watermark);
+            self.raise_to(clock, Task(0), self.watermark);
         }
     }
 
@@ -349,7 +349,7 @@ impl LaneClocks {
     }
 
     /// Requests a watermark of at least this, through the application's clock.
-    pub fn ask_watermark(&mut self, application: ClockId, at_least: i64) {
+    pub fn request_watermark(&mut self, application: ClockId, at_least: i64) {
         let time = self.time_mut(application, Task(0));
         time.newest = time.newest.max(at_least);
     }

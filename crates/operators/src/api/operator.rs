@@ -1,8 +1,8 @@
 //! The contract of an operator, and what it may access while it runs.
 
 use crate::api::clocks::LaneClocks;
+use crate::api::key_assignment::KeyAssignment;
 use crate::api::run_coordinator::RunCoordinator;
-use crate::api::share::Share;
 use crate::support::error_policy::{ErrorOrigin, Handled};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct LaneStore {
 
 /// The target of an output, as far as functions chose it.
 #[derive(Clone, Debug)]
-pub struct Chosen {
+pub struct OutputTarget {
     /// The topic, if a function chose it.
     pub topic: Option<Arc<str>>,
     /// The partition, if a function chose it.
@@ -37,7 +37,7 @@ pub struct Output {
     pub sink: SinkId,
     /// Its target, if functions chose it. Boxed: without it an output is short enough to be moved in
     /// registers; with the two fields in it, every move is a call.
-    pub chosen: Option<Box<Chosen>>,
+    pub chosen: Option<Box<OutputTarget>>,
     /// The key's bytes.
     pub key: Option<Bytes>,
     /// The value's bytes.
@@ -99,7 +99,7 @@ pub struct Context<'a> {
     /// Stream time, as this lane sees it.
     pub clocks: &'a mut LaneClocks,
     /// Which keys belong to this lane.
-    pub share: Share,
+    pub assignment: KeyAssignment,
     /// What all lanes of the run share, such as when punctuations are due.
     pub run: &'a Arc<RunCoordinator>,
 }
@@ -108,7 +108,7 @@ impl Context<'_> {
     /// The lane and epoch that errors are reported with.
     pub(crate) const fn error_origin(&self) -> ErrorOrigin {
         ErrorOrigin {
-            lane: Lane(self.share.lane),
+            lane: Lane(self.assignment.lane),
             epoch: self.epoch,
         }
     }
@@ -212,7 +212,7 @@ pub trait Operator: Send {
 }
 
 /// Moves everything from `input` to the end of `out`; a swap if `out` is empty, which it is in a chain.
-pub(crate) fn pour(input: &mut Vec<Record>, out: &mut Vec<Record>) {
+pub(crate) fn move_records(input: &mut Vec<Record>, out: &mut Vec<Record>) {
     if out.is_empty() {
         std::mem::swap(input, out);
     } else {

@@ -33,11 +33,11 @@ pub struct RunCoordinator {
     /// Tasks of the keys in stores that processors write.
     key_tasks: Mutex<BTreeMap<StoreId, Arc<KeyTasks>>>,
     /// Stores for which a schedule ran over the keys of all tasks; and those of them not reported yet.
-    undivided: Mutex<(BTreeSet<String>, Vec<String>)>,
+    stores_without_tasks: Mutex<(BTreeSet<String>, Vec<String>)>,
     /// Scheduled sources with more due ticks than one cut takes.
     behind: Mutex<BTreeSet<NodeId>>,
     /// True if another run of this process came before.
-    goes_on: AtomicBool,
+    is_restart: AtomicBool,
     /// When lanes must pass on the rows that `map_batches` has collected.
     pub(crate) batches: crate::ops::batches::map_batches::Waiting,
     /// Parking lots of `offload`.
@@ -123,32 +123,32 @@ impl RunCoordinator {
         self.answered.store(true, Relaxed);
     }
 
-    /// True if a call was answered since [`Self::answers_are_given`].
+    /// True if a call was answered since [`Self::clear_answered`].
     #[must_use]
     pub fn has_answers(&self) -> bool {
         self.answered.load(Relaxed)
     }
 
     /// Call when a barrier begins: it emits the results of calls answered so far.
-    pub fn answers_are_given(&self) {
+    pub fn clear_answered(&self) {
         self.answered.store(false, Relaxed);
     }
 
     /// Sets whether a barrier has waited for lanes for long: then no lane may wait for a free slot among
     /// its async calls.
-    pub fn hurry(&self, late: bool) {
-        self.overload.hurry(late);
+    pub fn set_barrier_late(&self, late: bool) {
+        self.overload.set_barrier_late(late);
     }
 
-    /// Whether a barrier has waited for long (see [`Self::hurry`]).
+    /// Whether a barrier has waited for long (see [`Self::set_barrier_late`]).
     #[must_use]
-    pub fn is_hurried(&self) -> bool {
-        self.overload.is_hurried()
+    pub fn is_barrier_late(&self) -> bool {
+        self.overload.is_barrier_late()
     }
 
     /// True if more async calls are in flight than allowed, so that no more input should be read.
     #[must_use]
-    pub fn is_crowded(&self) -> bool {
+    pub fn has_too_many_calls(&self) -> bool {
         self.overload.is_over()
     }
 
@@ -203,8 +203,8 @@ impl RunCoordinator {
 
     /// Notes that a schedule ran over the keys of all tasks, because the keys of this store don't tell
     /// their task.
-    pub(crate) fn ran_undivided(&self, store: &str) {
-        let (known, new) = &mut *self.undivided.lock();
+    pub(crate) fn note_store_without_tasks(&self, store: &str) {
+        let (known, new) = &mut *self.stores_without_tasks.lock();
         if known.insert(store.to_owned()) {
             new.push(store.to_owned());
         }
@@ -212,8 +212,8 @@ impl RunCoordinator {
 
     /// Stores whose keys don't tell their task; each is returned once.
     #[must_use]
-    pub fn take_undivided(&self) -> Vec<String> {
-        std::mem::take(&mut self.undivided.lock().1)
+    pub fn take_stores_without_tasks(&self) -> Vec<String> {
+        std::mem::take(&mut self.stores_without_tasks.lock().1)
     }
 
     /// The wall time at which the next timer is due; in the past if timers wait for the next cut and not
@@ -251,17 +251,17 @@ impl RunCoordinator {
     }
 
     /// Declares an offload with room for `most` records.
-    pub fn has_room_for(&self, offload: NodeId, lanes: u32, most: u64) {
+    pub fn register_offload(&self, offload: NodeId, lanes: u32, most: u64) {
         self.parking_lots.of(offload, lanes, most);
     }
 
     /// Notes that records were sent to a lane whose offload may park them.
-    pub fn sent_to_park(&self, offload: NodeId, records: u64) {
+    pub fn reserve_park_room(&self, offload: NodeId, records: u64) {
         self.parking_lots.sent(offload, records);
     }
 
     /// Notes that such records have passed the offload, or don't reach it.
-    pub fn came_to_park(&self, offload: NodeId, records: u64) {
+    pub fn release_park_room(&self, offload: NodeId, records: u64) {
         self.parking_lots.arrived(offload, records);
     }
 
@@ -288,12 +288,12 @@ impl RunCoordinator {
     }
 
     /// Notes that this run takes over from another one of the same process.
-    pub fn go_on(&self) {
-        self.goes_on.store(true, Relaxed);
+    pub fn mark_as_restart(&self) {
+        self.is_restart.store(true, Relaxed);
     }
 
-    pub(crate) fn goes_on(&self) -> bool {
-        self.goes_on.load(Relaxed)
+    pub(crate) fn is_restart(&self) -> bool {
+        self.is_restart.load(Relaxed)
     }
 
     /// Sets whether a scheduled source has more due ticks than one cut takes.

@@ -9,7 +9,7 @@
 mod tests;
 
 use crate::ops::joins::foreign_key::epoch_rows::LeftRows;
-use crate::support::function::in_turn;
+use crate::support::function::whole_or_singly;
 use crate::{Context, FaultInjection, Operator, PartitionCounts, ProcessorSupplier, Udf};
 use smallvec::SmallVec;
 use std::fmt;
@@ -33,7 +33,7 @@ pub struct ChainOptions {
     /// topic.
     pub tasks: Arc<[Option<u16>]>,
     /// By node: for a node whose lanes hold whole tasks, and for exchanges to it, the number of tasks
-    /// (see [`crate::Share`]).
+    /// (see [`crate::KeyAssignment`]).
     pub by_task: Arc<[Option<u16>]>,
     /// State of foreign-key joins that the stages of a lane share.
     pub left_rows: LeftRows,
@@ -85,7 +85,7 @@ pub(super) struct Step {
     pub(super) single: bool,
     /// Clocks that follow the watermark from this step on: no later step uses them.
     pub(super) clocks: SmallVec<[ClockId; 1]>,
-    /// The number of tasks, if its lanes hold whole tasks. See [`crate::Share`].
+    /// The number of tasks, if its lanes hold whole tasks. See [`crate::KeyAssignment`].
     pub(super) by_task: Option<u16>,
     pub(super) opened: bool,
     /// The operator's output.
@@ -184,7 +184,7 @@ impl Chain {
         if std::mem::replace(&mut step.opened, true) {
             return Ok(());
         }
-        context.share.by_task = step.by_task;
+        context.assignment.by_task = step.by_task;
         step.operator.open(context)
     }
 
@@ -271,7 +271,7 @@ impl Chain {
     ) -> Result<()> {
         let step = &mut self.steps[at];
         let mut out = std::mem::take(&mut step.out);
-        context.share.by_task = step.by_task;
+        context.assignment.by_task = step.by_task;
         turn(step.operator.as_mut(), &mut out, context)?;
         self.give(at, out, context)
     }
@@ -298,7 +298,7 @@ impl Chain {
         input: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        in_turn(true, input, |one| self.run_batch(at, one, context))
+        whole_or_singly(true, input, |one| self.run_batch(at, one, context))
     }
 
     fn run_batch(
@@ -311,7 +311,7 @@ impl Chain {
         let step = &mut self.steps[at];
         // A stage has no cycles, so no node is entered again while its buffer is out.
         let mut out = std::mem::take(&mut step.out);
-        context.share.by_task = step.by_task;
+        context.assignment.by_task = step.by_task;
         step.operator.process(input, &mut out, context)?;
         self.give(at, out, context)
     }

@@ -53,7 +53,7 @@ pub(super) fn kept(datum: Datum) -> Result<Datum> {
 }
 
 /// Foreign objects become JSON text, scalars too; a value with a schema stays.
-pub(super) fn plain_whole(datum: Datum) -> Result<Datum> {
+pub(super) fn foreign_to_json(datum: Datum) -> Result<Datum> {
     match &datum {
         Datum::Opaque(object) if !is_open(&datum) => Ok(Datum::Json(object.to_json()?)),
         _ => Ok(datum),
@@ -135,7 +135,7 @@ pub(super) fn walk(from: Datum, path: &[PointerNode]) -> Result<Datum> {
         },
         (Datum::List(items), [PointerNode::Index(at), rest @ ..]) => {
             items.get(*at).map_or(Ok(Datum::Null), |item| {
-                walk(plain_whole(item.clone())?, rest)
+                walk(foreign_to_json(item.clone())?, rest)
             })
         }
         (Datum::Opaque(object), path) => walk_open(&Datum::Opaque(object), path),

@@ -160,7 +160,7 @@ fn choices() {
 }
 
 #[test]
-fn what_can_never_work_is_refused_when_compiled() {
+fn impossible_expressions_are_refused_when_compiled() {
     let bad = [
         (
             r#"{"op":"str_split","args":[{"op":"value"}],"by":""}"#,

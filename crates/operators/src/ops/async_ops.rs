@@ -15,20 +15,20 @@
 //! longer than configured while another lane's barrier waits.
 
 mod call_queue;
+mod concurrent_calls;
 mod in_flight;
 mod oldest_call;
 mod overload;
 mod parking;
-mod side_by_side;
 mod tally;
 #[cfg(test)]
 mod tests;
 
 pub use call_queue::CallQueue;
+pub(crate) use concurrent_calls::{ConcurrentCalls, order};
 pub use in_flight::CallsInFlight;
 pub use oldest_call::OldestCall;
 pub(crate) use overload::Overload;
-pub(crate) use side_by_side::{SideBySide, order};
 pub use tally::{CallCounts, Tally};
 
 use crate::support::attach_scope::{AttachScope, is_foreign};
@@ -384,7 +384,7 @@ impl Operator for AsyncCalls {
             let mut room = self.udf.in_flight().take(records.len(), bound);
             if room == 0 {
                 // At the end of a run no one takes the results.
-                if !run.has_ended() && !run.is_hurried() {
+                if !run.has_ended() && !run.is_barrier_late() {
                     self.udf.wait(Wait::Room(bound), &self.queue, SLICE);
                     self.collect(out, context)?;
                     continue;

@@ -9,8 +9,8 @@
 //! record.
 
 mod headers;
-mod lane;
 mod listing;
+mod parked_queues;
 mod parking_lots;
 mod processor;
 mod row;
@@ -54,7 +54,7 @@ impl Operator for Offload {
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        self.0.lock().look_at_clock(out, context)
+        self.0.lock().handle_due(out, context)
     }
 }
 

@@ -233,7 +233,7 @@ impl Process {
             if kind == Punctuation::StreamTime && task.is_none() {
                 self.env
                     .scattered()
-                    .for_each(|store| self.run.ran_undivided(store));
+                    .for_each(|store| self.run.note_store_without_tasks(store));
             }
             let forwards = self.role != Role::TransformValues;
             // No record caused it: error handlers get an empty record with the current time.

@@ -66,7 +66,7 @@ pub fn address<T: ?Sized>(callee: &T) -> usize {
 
 /// From now on this thread stores there what it is calling; times are of this clock. Never freed: it is
 /// set once per thread.
-pub fn note_at(at: Arc<CurrentCall>, clock: Arc<dyn Clock>) {
+pub fn watch_thread(at: Arc<CurrentCall>, clock: Arc<dyn Clock>) {
     MINE.set(Some(Box::leak(Box::new(Mine { at, clock }))));
 }
 
@@ -95,7 +95,7 @@ pub fn note_record(origin: &Origin) -> bool {
 /// # Errors
 /// An interruption, if the run is being aborted.
 #[inline]
-pub fn hold(at: usize, origin: &Origin) -> Result<(), Failed> {
+pub fn note_record_or_abort(at: usize, origin: &Origin) -> Result<(), Failed> {
     if note_record(origin) {
         return Ok(());
     }

@@ -29,7 +29,7 @@ pub(crate) enum Callee {
 }
 
 /// Passes a batch on: whole, or record by record.
-pub(crate) fn in_turn(
+pub(crate) fn whole_or_singly(
     singly: bool,
     input: &mut Vec<Record>,
     mut take: impl FnMut(&mut Vec<Record>) -> Result<()>,
@@ -154,9 +154,9 @@ impl Function {
                     .for_each(|(record, result)| set(record, result));
             }
             Callee::Native(expr) => {
-                let mut trial = Trial::default();
+                let mut progress = BatchProgress::default();
                 loop {
-                    let from = trial.from;
+                    let from = progress.from;
                     let rest = batch[from..].iter_mut().enumerate();
                     let failed =
                         rest.into_iter()
@@ -170,7 +170,7 @@ impl Function {
                     let Some(failed) = failed else {
                         return Ok(());
                     };
-                    self.settle(failed, batch, &mut trial, context, &mut gone)?;
+                    self.settle(failed, batch, &mut progress, context, &mut gone)?;
                 }
             }
         }
@@ -262,45 +262,45 @@ impl Function {
         mut gone: impl FnMut(usize),
         mut call: impl FnMut(&[Record], usize, &mut R) -> Result<(), Failed>,
     ) -> Result<()> {
-        let mut trial = Trial::default();
-        while let Err(failed) = call(&batch[trial.from..], trial.from, out) {
-            self.settle(failed, batch, &mut trial, context, &mut gone)?;
-            out.cut(trial.from);
-            self.complete(out, trial.from, batch)?;
-            if trial.from == batch.len() {
+        let mut progress = BatchProgress::default();
+        while let Err(failed) = call(&batch[progress.from..], progress.from, out) {
+            self.settle(failed, batch, &mut progress, context, &mut gone)?;
+            out.cut(progress.from);
+            self.complete(out, progress.from, batch)?;
+            if progress.from == batch.len() {
                 return Ok(());
             }
         }
         self.complete(out, batch.len(), batch)
     }
 
-    /// Decides about the record that a call failed for; the trial then continues from there.
+    /// Decides about the record that a call failed for; the batch then continues from there.
     fn settle(
         &self,
         failed: Failed,
         batch: &mut Vec<Record>,
-        trial: &mut Trial,
+        progress: &mut BatchProgress,
         context: &mut Context<'_>,
         gone: &mut impl FnMut(usize),
     ) -> Result<()> {
-        let at = trial.from + failed.at;
+        let at = progress.from + failed.at;
         let Some(record) = batch.get(at) else {
             return Err(failed.error);
         };
         if failed.at > 0 {
-            trial.attempts = 0;
+            progress.attempts = 0;
         }
-        trial.from = at;
+        progress.from = at;
         let error = self.locate(failed.error, record);
         match self
             .node_context
-            .handle(error, record, trial.attempts, context)?
+            .handle(error, record, progress.attempts, context)?
         {
-            Outcome::Again => trial.attempts += 1,
+            Outcome::Again => progress.attempts += 1,
             Outcome::Gone => {
-                trial.attempts = 0;
+                progress.attempts = 0;
                 if self.together {
-                    trial.from = 0;
+                    progress.from = 0;
                     batch.clear();
                     return Ok(());
                 }
@@ -354,7 +354,7 @@ impl Function {
 
 /// The progress of a batch.
 #[derive(Default)]
-struct Trial {
+struct BatchProgress {
     /// The first record without a result.
     from: usize,
     /// How many calls have failed for it.

@@ -49,7 +49,7 @@ pub struct LateRecord<'a> {
 }
 
 #[derive(Clone, Debug)]
-enum Says {
+enum LateDecision {
     /// The same verdict for all records.
     Always(Verdict),
     /// The verdict of a callable, and the topics that it has declared.
@@ -59,7 +59,7 @@ enum Says {
 /// See the module. Sources that accept every record have no policy.
 #[derive(Debug)]
 pub struct LatePolicy {
-    says: Says,
+    decision: LateDecision,
     node: Arc<str>,
     counts: Option<Arc<dyn PartitionCounts>>,
 }
@@ -75,15 +75,15 @@ impl LatePolicy {
         foreign: &Foreign,
         counts: Option<&Arc<dyn PartitionCounts>>,
     ) -> Result<Option<Arc<Self>>> {
-        let says = match late {
+        let decision = match late {
             Late::Grace => return Ok(None),
             Late::Call(calling) => {
-                Says::Ask(foreign.udf(calling.udf)?, calling.topics.clone().into())
+                LateDecision::Ask(foreign.udf(calling.udf)?, calling.topics.clone().into())
             }
-            plain => Says::Always(verdict(plain)?),
+            plain => LateDecision::Always(verdict(plain)?),
         };
         Ok(Some(Arc::new(Self {
-            says,
+            decision,
             node: node.into(),
             counts: counts.cloned(),
         })))
@@ -92,9 +92,9 @@ impl LatePolicy {
     /// The verdict, if it is the same for every record: then records need not be decoded.
     #[must_use]
     pub const fn always(&self) -> Option<&Verdict> {
-        match &self.says {
-            Says::Always(verdict) => Some(verdict),
-            Says::Ask(..) => None,
+        match &self.decision {
+            LateDecision::Always(verdict) => Some(verdict),
+            LateDecision::Ask(..) => None,
         }
     }
 
@@ -109,14 +109,14 @@ impl LatePolicy {
         watermark: i64,
         out: &mut Vec<Verdict>,
     ) -> Result<(), Failed> {
-        let (udf, declared) = match &self.says {
-            Says::Ask(udf, declared) => (udf, declared),
-            Says::Always(verdict) => {
+        let (udf, declared) = match &self.decision {
+            LateDecision::Ask(udf, declared) => (udf, declared),
+            LateDecision::Always(verdict) => {
                 out.extend(batch.iter().map(|_| verdict.clone()));
                 return Ok(());
             }
         };
-        let told = |error: Error| {
+        let located = |error: Error| {
             error.at(|at| {
                 at.node = Some(self.node.to_string());
                 at.function = Some(udf.name().to_owned());
@@ -126,7 +126,7 @@ impl LatePolicy {
         udf.late(batch, topic, watermark, &mut said)
             .map_err(|Failed { at, error }| Failed {
                 at,
-                error: told(error),
+                error: located(error),
             })?;
         if said.len() != batch.len() {
             let error = Error::internal("a late policy gave fewer answers than records");
@@ -134,7 +134,7 @@ impl LatePolicy {
         }
         for (at, late) in said.iter().enumerate() {
             let known = self.find(late, declared, topic);
-            let found = known.and_then(|()| verdict(late)).map_err(told);
+            let found = known.and_then(|()| verdict(late)).map_err(located);
             out.push(found.map_err(|error| Failed { at, error })?);
         }
         Ok(())

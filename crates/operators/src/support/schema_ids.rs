@@ -44,23 +44,23 @@ impl SchemaIds {
 
     /// The headers that a written record keeps.
     #[inline]
-    pub fn true_of(&self, headers: Headers, origin: &Origin) -> Headers {
+    pub fn valid_headers(&self, headers: Headers, origin: &Origin) -> Headers {
         match headers {
             None => None,
-            Some(all) => self.without_lies(all, origin),
+            Some(all) => self.without_stale_ids(all, origin),
         }
     }
 
-    fn without_lies(&self, all: std::sync::Arc<[Header]>, origin: &Origin) -> Headers {
-        let is_lie = |header: &Header| match &*header.name {
+    fn without_stale_ids(&self, all: std::sync::Arc<[Header]>, origin: &Origin) -> Headers {
+        let is_stale = |header: &Header| match &*header.name {
             KEY => !self.key.has(origin),
             VALUE => !self.value.has(origin),
             _ => false,
         };
-        if !all.iter().any(is_lie) {
+        if !all.iter().any(is_stale) {
             return Some(all);
         }
-        let others = all.iter().filter(|header| !is_lie(header)).cloned();
+        let others = all.iter().filter(|header| !is_stale(header)).cloned();
         let others: Vec<Header> = others.collect();
         (!others.is_empty()).then(|| others.into())
     }

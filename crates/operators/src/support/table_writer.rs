@@ -301,7 +301,7 @@ impl TableWriter {
     }
 
     /// A value that a function may change: a copy, if it is one that can be changed in place.
-    pub fn spare(&self, value: &Datum, record: &Record) -> Result<Datum> {
+    pub fn mutable_copy(&self, value: &Datum, record: &Record) -> Result<Datum> {
         let copy = self.copy(value).map_err(|e| self.locate(e, record))?;
         Ok(copy.unwrap_or_else(|| value.clone()))
     }

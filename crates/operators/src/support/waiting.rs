@@ -25,7 +25,7 @@ const CHUNK: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rows {
     /// Entries that wait in another task than the one that their key maps to.
-    OfAway,
+    OfKeysInOtherTasks,
     /// All entries.
     OfAll,
 }
@@ -119,8 +119,12 @@ impl Waiting {
 
     fn has_row(&self, context: &Context<'_>, task: Task, place: &[u8]) -> bool {
         match self.rows {
-            Rows::OfAll => context.clocks.rows.is_some() && context.clocks.is_apart(self.clock),
-            Rows::OfAway => is_away(context, self.clock, task, self.affinity(place)),
+            Rows::OfAll => {
+                context.clocks.rows.is_some() && context.clocks.task_not_by_key(self.clock)
+            }
+            Rows::OfKeysInOtherTasks => {
+                is_in_other_task(context, self.clock, task, self.affinity(place))
+            }
         }
     }
 
@@ -131,7 +135,7 @@ impl Waiting {
 }
 
 /// Whether an entry waits in another task than the one that its key maps to.
-fn is_away(context: &Context<'_>, clock: ClockId, task: Task, affinity: &[u8]) -> bool {
+fn is_in_other_task(context: &Context<'_>, clock: ClockId, task: Task, affinity: &[u8]) -> bool {
     let clocks = &context.clocks;
     clocks.rows.is_some() && clocks.has_tasks(clock) && clocks.task_of(clock, affinity) != task
 }
@@ -145,7 +149,7 @@ pub(crate) fn note(
     affinity: &[u8],
     waits: bool,
 ) -> Result<()> {
-    match (is_away(context, clock, task, affinity), waits) {
+    match (is_in_other_task(context, clock, task, affinity), waits) {
         (false, _) => Ok(()),
         (true, true) => keep(context, (clock, task), at),
         (true, false) => write(context, clock, at, None),
@@ -183,21 +187,24 @@ fn prefix(name: &[u8], more: usize) -> BytesMut {
 
 /// Notes that a key was seen in a task. The first key in another task than it maps to leaves a row:
 /// clock, 0. Readers of a store then know that a row's key doesn't tell its task.
-pub(crate) fn see_key(
+pub(crate) fn record_key_task(
     context: &mut Context<'_>,
     clock: ClockId,
     task: Task,
     key: &[u8],
 ) -> Result<()> {
     let clocks = &mut context.clocks;
-    if !clocks.is_apart(clock) || clocks.seen_away(clock) || clocks.task_of(clock, key) == task {
+    if !clocks.task_not_by_key(clock)
+        || clocks.has_key_in_other_task(clock)
+        || clocks.task_of(clock, key) == task
+    {
         return Ok(());
     }
-    clocks.see_away(clock);
+    clocks.mark_key_in_other_task(clock);
     let Some((id, names)) = clocks.rows.clone() else {
         return Ok(());
     };
-    let row = away_row(&names[usize::from(clock.0)]);
+    let row = other_task_marker_key(&names[usize::from(clock.0)]);
     let (value, timestamp) = (Datum::Bytes(Bytes::new()), Timestamp(0));
     let epoch = context.epoch;
     let LaneStore { store, dirty } = context.store(id);
@@ -206,7 +213,7 @@ pub(crate) fn see_key(
 
 /// The key of the row that exists if keys of this clock are in other tasks than they map to.
 #[must_use]
-pub fn away_row(clock: &[u8]) -> Bytes {
+pub fn other_task_marker_key(clock: &[u8]) -> Bytes {
     prefix(clock, 0).freeze()
 }
 
@@ -261,7 +268,7 @@ impl Tasks {
             return Ok(task);
         }
         let clocks = &context.clocks;
-        if !clocks.is_apart(self.clock) {
+        if !clocks.task_not_by_key(self.clock) {
             return Ok(clocks.task(clocks.task_of(self.clock, affinity)));
         }
         let task = clocks.task_before(self.clock, affinity);

@@ -35,7 +35,7 @@ pub(super) struct Letter {
     headers: Vec<(Arc<str>, Option<Excerpt>)>,
     headers_left_out: usize,
     /// The error: header names without the prefix, and their texts.
-    told: Vec<(Arc<str>, String)>,
+    error_headers: Vec<(Arc<str>, String)>,
 }
 
 impl Letter {
@@ -44,7 +44,7 @@ impl Letter {
         // A record that had been a dead letter, was replayed and failed again has the headers of both
         // failures: the last ones count.
         let begin = all.iter().rposition(|header| &*header.name == FIRST);
-        let (own, told) = all.split_at(begin.unwrap_or(all.len()));
+        let (own, error_headers) = all.split_at(begin.unwrap_or(all.len()));
         let payload = |bytes: &Option<bytes::Bytes>| Some(Excerpt::of(bytes.as_ref()?, PAYLOAD));
         let header = |header: &Header| {
             let value = header.value.as_ref();
@@ -61,17 +61,20 @@ impl Letter {
             value: payload(&record.value),
             headers: own.iter().take(HEADERS).map(header).collect(),
             headers_left_out: own.len().saturating_sub(HEADERS),
-            told: told.iter().filter_map(said).collect(),
+            error_headers: error_headers.iter().filter_map(said).collect(),
         }
     }
 
-    fn told(&self, name: &str) -> Option<&str> {
-        let found = self.told.iter().find(|(known, _)| &**known == name);
+    fn error_header(&self, name: &str) -> Option<&str> {
+        let found = self
+            .error_headers
+            .iter()
+            .find(|(known, _)| &**known == name);
         found.map(|(_, text)| text.as_str())
     }
 
     fn number(&self, name: &str) -> Option<i64> {
-        self.told(name)?.parse().ok()
+        self.error_header(name)?.parse().ok()
     }
 
     pub(super) fn shown(&self, number: u64) -> Value {
@@ -82,18 +85,18 @@ impl Letter {
             "id": number,
             "at_ms": self.at_ms,
             "to": self.to,
-            "topic": self.told("topic"),
+            "topic": self.error_header("topic"),
             "partition": self.number("partition"),
             "offset": self.number("offset"),
             "timestamp_ms": self.timestamp,
-            "kind": self.told("kind"),
-            "node": self.told("node"),
-            "function": self.told("function"),
-            "exception": self.told("exception"),
-            "message": self.told("message"),
-            "traceback": self.told("traceback"),
+            "kind": self.error_header("kind"),
+            "node": self.error_header("node"),
+            "function": self.error_header("function"),
+            "exception": self.error_header("exception"),
+            "message": self.error_header("message"),
+            "traceback": self.error_header("traceback"),
             "attempts": self.number("attempts"),
-            "gone": self.told("gone") == Some("true"),
+            "gone": self.error_header("gone") == Some("true"),
             "key": shown(&self.key),
             "value": shown(&self.value),
             "headers": headers.collect::<Vec<_>>(),

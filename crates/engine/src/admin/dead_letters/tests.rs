@@ -15,22 +15,22 @@ pub(in crate::admin) fn header(name: &str, value: &'static [u8]) -> Header {
 
 /// A dead letter of the record at this offset.
 pub(in crate::admin) fn record(offset: u64, value: &[u8]) -> ProducerRecord {
-    let told = |name: &str, value: String| Header {
+    let error_header = |name: &str, value: String| Header {
         name: format!("__stoatflow.errors.{name}").into(),
         value: Some(value.into()),
     };
     let headers = vec![
         header("own", b"\x01"),
-        told("application", "shop".to_owned()),
+        error_header("application", "shop".to_owned()),
         header("__streams.errors.topic", b"orders"),
-        told("kind", "processing".to_owned()),
-        told("node", "price".to_owned()),
-        told("exception", "ValueError".to_owned()),
-        told("message", "<b>no price</b>".to_owned()),
-        told("topic", "orders".to_owned()),
-        told("partition", "3".to_owned()),
-        told("offset", offset.to_string()),
-        told("attempts", "1".to_owned()),
+        error_header("kind", "processing".to_owned()),
+        error_header("node", "price".to_owned()),
+        error_header("exception", "ValueError".to_owned()),
+        error_header("message", "<b>no price</b>".to_owned()),
+        error_header("topic", "orders".to_owned()),
+        error_header("partition", "3".to_owned()),
+        error_header("offset", offset.to_string()),
+        error_header("attempts", "1".to_owned()),
     ];
     ProducerRecord {
         topic: "bad".into(),
@@ -83,11 +83,11 @@ fn a_record_that_was_a_letter_before_keeps_its_headers() {
 }
 
 #[test]
-fn what_is_large_is_cut_and_says_so() {
+fn large_parts_are_cut_and_say_so() {
     let mut large = record(1, &[b'x'; 10_000]);
     let many: Vec<Header> = (0..40).map(|_| header("h", b"1")).collect();
-    let told = large.headers.unwrap();
-    large.headers = Some([many, told.to_vec()].concat().into());
+    let error_headers = large.headers.unwrap();
+    large.headers = Some([many, error_headers.to_vec()].concat().into());
     let shown = Letter::of(&large).shown(1);
     let value = &shown["value"];
     assert_eq!(value["content"].as_str().unwrap().len(), 4_096);

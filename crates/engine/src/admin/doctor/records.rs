@@ -6,7 +6,7 @@ use super::Facts;
 use super::finding::LiveFinding;
 use super::finding::Severity::{Info, Warning};
 use crate::admin::function_calls::FunctionCost;
-use crate::admin::status::is_meant;
+use crate::admin::status::is_expected_drop;
 use std::time::Duration;
 use stoatflow_operators::dropped;
 
@@ -99,18 +99,18 @@ fn hanging(function: &FunctionCost) -> Option<LiveFinding> {
 /// A finding for each node and reason.
 fn left_out(facts: &Facts<'_>) -> Vec<LiveFinding> {
     let drops = facts.now.drops.iter();
-    let drops = drops.filter(|(_, reason, _)| !is_meant(reason));
+    let drops = drops.filter(|(_, reason, _)| !is_expected_drop(reason));
     let findings = drops.map(|(node, reason, count)| {
-        let lately = lately(facts, node, reason, *count);
+        let recent = recent_drops(facts, node, reason, *count);
         let read = facts.now.records_in.max(1) as f64;
         let is_late = matches!(*reason, dropped::LATE | dropped::LATE_DEAD_LETTER);
-        let matters = lately > 0 && !(is_late && *count as f64 <= LATE_SHARE * read);
+        let matters = recent > 0 && !(is_late && *count as f64 <= LATE_SHARE * read);
         let severity = if matters { Warning } else { Info };
         let records = match count {
             1 => "1 record was".to_owned(),
             _ => format!("{count} records were"),
         };
-        let since = format!("since the start, {lately} of them lately: {reason}");
+        let since = format!("since the start, {recent} of them lately: {reason}");
         if reason.ends_with("dead_letter") {
             let message = format!("{records} sent to a topic of dead letters by '{node}' {since}");
             return LiveFinding::new(severity, "dead_letters", "stoatflowdeadletters", message).next(
@@ -131,7 +131,7 @@ fn left_out(facts: &Facts<'_>) -> Vec<LiveFinding> {
 }
 
 /// How many records were dropped since the earlier sample.
-fn lately(facts: &Facts<'_>, node: &str, reason: &str, count: u64) -> u64 {
+fn recent_drops(facts: &Facts<'_>, node: &str, reason: &str, count: u64) -> u64 {
     let before = facts.before.iter().flat_map(|sample| &sample.drops);
     let was = before
         .filter(|(of, why, _)| of == node && *why == reason)

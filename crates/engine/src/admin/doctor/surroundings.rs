@@ -30,8 +30,8 @@ pub(super) fn find(facts: &Facts<'_>) -> Vec<LiveFinding> {
 }
 
 fn held_back(facts: &Facts<'_>) -> Vec<LiveFinding> {
-    let told = |unready: &serde_json::Value| unready["reason"] == "open_transaction";
-    if facts.unready.as_ref().is_some_and(told) {
+    let is_open_transaction = |unready: &serde_json::Value| unready["reason"] == "open_transaction";
+    if facts.unready.as_ref().is_some_and(is_open_transaction) {
         return Vec::new();
     }
     let partitions = facts.status.partitions().into_iter();

@@ -60,7 +60,7 @@ fn codes(found: &[(Severity, String, String)]) -> Vec<(Severity, &str)> {
 }
 
 #[test]
-fn who_gets_on_is_well() {
+fn a_running_application_is_healthy() {
     let status = status();
     assert_eq!(found(&status, None, None), []);
     let well = found_after(100, &status, |status| {
@@ -149,7 +149,7 @@ fn one_lane_that_does_all_the_work_is_told() {
 }
 
 #[test]
-fn what_is_left_out_is_told_by_what_became_of_it() {
+fn dropped_records_are_reported_by_their_outcome() {
     let status = status();
     status.records_in.store(1_000, Relaxed);
     status.dropped("price", "processing_dead_letter", 2);

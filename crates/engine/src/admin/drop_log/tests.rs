@@ -8,8 +8,8 @@ fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn untold(node: &str, reason: &'static str, records: u64) -> Untold {
-    Untold {
+fn unlogged(node: &str, reason: &'static str, records: u64) -> UnloggedDrops {
+    UnloggedDrops {
         node: node.into(),
         reason,
         records,
@@ -29,30 +29,30 @@ fn the_first_at_once_and_then_one_line_in_ten_seconds() {
 }
 
 #[test]
-fn what_no_line_has_told_is_told_later() {
+fn unlogged_drops_are_logged_later() {
     let log = DropLog::default();
     log.count("a", LATE, 1, at(0));
     log.count("a", LATE, 3, at(1));
     log.count("b", ("map", "null_key"), 1, at(1));
     log.count("b", ("map", "null_key"), 2, at(9));
-    assert_eq!(log.untold(at(9), false), []);
-    assert_eq!(log.untold(at(10), false), [untold("window", "late", 3)]);
-    assert_eq!(log.untold(at(10), true), [untold("map", "null_key", 2)]);
-    assert_eq!(log.untold(at(99), true), []);
+    assert_eq!(log.unlogged(at(9), false), []);
+    assert_eq!(log.unlogged(at(10), false), [unlogged("window", "late", 3)]);
+    assert_eq!(log.unlogged(at(10), true), [unlogged("map", "null_key", 2)]);
+    assert_eq!(log.unlogged(at(99), true), []);
 }
 
 #[test]
 fn many_causes_are_no_flood() {
     let log = DropLog::default();
-    let (mut lines, mut told) = (0, 0);
+    let (mut lines, mut logged) = (0, 0);
     for number in 0..50_000 {
         let now = at(number / 10_000);
         let line = log.count(&format!("cause {number}"), LATE, 1, now);
         lines += u64::from(line.is_some());
-        told += line.unwrap_or(0);
+        logged += line.unwrap_or(0);
     }
     assert_eq!(lines, u64::from(LINES));
-    let rest: u64 = log.untold(at(99), true).iter().map(|u| u.records).sum();
-    assert_eq!(told + rest, 50_000, "each is told of once");
+    let rest: u64 = log.unlogged(at(99), true).iter().map(|u| u.records).sum();
+    assert_eq!(logged + rest, 50_000, "each is logged once");
     assert!(log.state.lock().causes.len() <= CAUSES + 1);
 }

@@ -20,7 +20,7 @@ fn note(log: &ErrorLog, message: &str, offset: i64) {
 }
 
 #[test]
-fn what_differs_from_record_to_record_is_no_other_cause() {
+fn details_of_records_make_no_other_cause() {
     let log = ErrorLog::default();
     note(&log, "it can't read 'a' of 17", 1);
     note(&log, "it can't read 'bc' of 4", 2);

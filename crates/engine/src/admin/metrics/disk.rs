@@ -1,6 +1,6 @@
 //! Free space on the disk that holds the state. Looked up at each scrape.
 
-use super::background::Background;
+use super::cached_probe::CachedProbe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) struct DiskSpace {
 #[derive(Debug)]
 pub(super) struct StateDisk {
     dir: PathBuf,
-    found: Arc<Background<DiskSpace>>,
+    found: Arc<CachedProbe<DiskSpace>>,
 }
 
 impl StateDisk {
@@ -33,7 +33,7 @@ impl StateDisk {
     }
 
     /// Looks it up again.
-    pub(super) async fn look(&self) {
+    pub(super) async fn refresh(&self) {
         let dir = self.dir.clone();
         self.found.ask(move || space(&dir)).await;
     }

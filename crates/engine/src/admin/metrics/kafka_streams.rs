@@ -14,7 +14,7 @@ use super::families::{Families, Labels, one};
 use crate::admin::Shared;
 use crate::admin::status::Status;
 use crate::admin::top::Sample;
-use names::{FamilyKind, SAME};
+use names::{FamilyKind, KAFKA_STREAMS_METRICS};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
@@ -86,7 +86,7 @@ impl KafkaStreams {
     }
 
     fn client(&self, out: &mut Families<'_>) -> fmt::Result {
-        let (number, state) = theirs(self.status.state());
+        let (number, state) = kafka_streams_state(self.status.state());
         let lanes = if matches!(number, 1 | 2) {
             self.status.lanes.len()
         } else {
@@ -159,7 +159,7 @@ impl KafkaStreams {
             let drops = sample
                 .drops
                 .iter()
-                .filter(|(_, reason, _)| is_theirs(reason));
+                .filter(|(_, reason, _)| counted_by_kafka_streams(reason));
             drops.map(|(_, _, count)| *count).sum()
         };
         let restore = self.status.restore();
@@ -275,9 +275,9 @@ fn level(
 
 /// The help text, with the names of our own metrics. Panics for a metric that isn't in the table.
 fn help(name: &str, kind: FamilyKind) -> String {
-    let known = SAME
+    let known = KAFKA_STREAMS_METRICS
         .iter()
-        .find(|same| same.name == name && same.kind == kind);
+        .find(|metric| metric.name == name && metric.kind == kind);
     let known = known.expect("a test writes all of them");
     format!("{} ({})", known.meaning, known.ours)
 }
@@ -294,7 +294,7 @@ fn sources(plan: &PhysicalPlan) -> BTreeMap<&str, Vec<usize>> {
 }
 
 /// Whether Kafka Streams counts drops for this reason too.
-fn is_theirs(reason: &str) -> bool {
+fn counted_by_kafka_streams(reason: &str) -> bool {
     !matches!(
         reason,
         dropped::DUPLICATE
@@ -307,7 +307,7 @@ fn is_theirs(reason: &str) -> bool {
 }
 
 /// The number and name of the state in `KafkaStreams.State`.
-const fn theirs(state: Lifecycle) -> (u32, &'static str) {
+const fn kafka_streams_state(state: Lifecycle) -> (u32, &'static str) {
     match state {
         Lifecycle::Created => (0, "CREATED"),
         Lifecycle::Starting | Lifecycle::Restoring => (1, "REBALANCING"),

@@ -27,7 +27,7 @@ enum Names {
 
 /// The query parameters. Others are ignored: Prometheus lets users add their own.
 #[derive(Debug, Deserialize)]
-pub(in crate::admin) struct Wanted {
+pub(in crate::admin) struct QueryParams {
     #[serde(default)]
     names: Names,
 }
@@ -35,20 +35,20 @@ pub(in crate::admin) struct Wanted {
 /// The answer to a scraper.
 pub(in crate::admin) async fn metrics(
     State(shared): State<Arc<Shared>>,
-    wanted: Result<Query<Wanted>, QueryRejection>,
+    params: Result<Query<QueryParams>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
-    let names = match wanted {
-        Ok(Query(wanted)) => wanted.names,
+    let names = match params {
+        Ok(Query(params)) => params.names,
         Err(why) => {
             let next_step = "give ?names=stoatflow or ?names=kafka-streams, or leave it out";
             return Problem::bad(why.body_text(), next_step).into_response();
         }
     };
-    shared.metrics.stores.look(&shared.target).await;
+    shared.metrics.stores.refresh(&shared.target).await;
     let text = match names {
         Names::Stoatflow => {
-            shared.metrics.disk.look().await;
+            shared.metrics.disk.refresh().await;
             shared.metrics.text()
         }
         Names::KafkaStreams => kafka_streams::text(&shared),

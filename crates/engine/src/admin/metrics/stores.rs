@@ -1,6 +1,6 @@
 //! Sizes of stores, and figures of RocksDB. Looked up at each scrape.
 
-use super::background::Background;
+use super::cached_probe::CachedProbe;
 use super::families::{Families, Labels, one, seconds};
 use crate::admin::target::AdminTarget;
 use std::fmt;
@@ -15,11 +15,11 @@ struct Found {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct StoreFigures(Arc<Background<Found>>);
+pub(super) struct StoreFigures(Arc<CachedProbe<Found>>);
 
 impl StoreFigures {
     /// Looks them up again.
-    pub(super) async fn look(&self, target: &Arc<dyn AdminTarget>) {
+    pub(super) async fn refresh(&self, target: &Arc<dyn AdminTarget>) {
         let target = Arc::clone(target);
         let find = move || {
             let sizes = target.store_sizes().ok()?;

@@ -6,26 +6,26 @@ fn at(seconds: u64) -> (Duration, Timestamp) {
 }
 
 #[test]
-fn who_stands_still_below_its_high_watermark_is_held_back() {
+fn a_stable_end_that_stands_still_below_the_high_watermark_is_held_back() {
     let mut watch = OpenTransactionWatch::new(2);
     let ends = |stable, high| (Offset(stable), Offset(high));
     assert_eq!(watch.update(0, ends(5, 9), at(0)), None, "seen once");
-    assert!(!watch.is_news(0, at(100).0));
+    assert!(!watch.should_log(0, at(100).0));
     let held = watch.update(0, ends(5, 9), at(5)).unwrap();
     assert_eq!(
         (held.start_offset, held.records, held.since_ms),
         (5, 4, 1_005_000)
     );
-    assert!(!watch.is_news(0, at(14).0));
+    assert!(!watch.should_log(0, at(14).0));
     let later = watch.update(0, ends(5, 30), at(15)).unwrap();
     assert_eq!((later.records, later.since_ms), (25, 1_005_000));
-    assert!(watch.is_news(0, at(15).0));
-    assert!(!watch.is_news(0, at(16).0), "once");
-    assert!(!watch.is_news(1, at(16).0), "another partition");
+    assert!(watch.should_log(0, at(15).0));
+    assert!(!watch.should_log(0, at(16).0), "once");
+    assert!(!watch.should_log(1, at(16).0), "another partition");
     // It has ended, and the next transaction stays open too.
     assert_eq!(watch.update(0, ends(12, 30), at(20)), None);
     assert!(watch.update(0, ends(12, 30), at(25)).is_some());
-    assert!(watch.is_news(0, at(35).0));
+    assert!(watch.should_log(0, at(35).0));
     // The partition is busy, but no transaction is open for long.
     assert_eq!(watch.update(1, ends(1, 2), at(0)), None);
     assert_eq!(watch.update(1, ends(2, 3), at(5)), None);

@@ -5,8 +5,8 @@
 //! A client that doesn't read costs a permit, one event and the changes in its buffer. If the buffer
 //! overflows, its changes are lost, and the last event reports that. No commit waits for a client.
 
-use super::asked::Asked;
-use super::forms::Forms;
+use super::formats::StoreFormats;
+use super::params::StoreParams;
 use super::read::{element, problem, row, span};
 use super::{named_store, positions, unavailable, wait};
 use crate::admin::problem::Problem;
@@ -57,8 +57,8 @@ pub(in crate::admin) async fn follow(
             "follow a store of a table without history=, or read it by key",
         ));
     }
-    let asked = Asked::following(uri.query().unwrap_or_default(), store.kind)?;
-    if !asked.snapshot && headers.contains_key("last-event-id") {
+    let params = StoreParams::following(uri.query().unwrap_or_default(), store.kind)?;
+    if !params.snapshot && headers.contains_key("last-event-id") {
         return Err(Problem::new(
             StatusCode::GONE,
             "changes_lost",
@@ -66,8 +66,8 @@ pub(in crate::admin) async fn follow(
             "follow the store with its snapshot, which replaces what was read before",
         ));
     }
-    let place = Arc::clone(&shared.followers).try_acquire_owned();
-    let place = place.map_err(|_| {
+    let permit = Arc::clone(&shared.followers).try_acquire_owned();
+    let permit = permit.map_err(|_| {
         Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "too_many_followers",
@@ -76,22 +76,22 @@ pub(in crate::admin) async fn follow(
         )
         .retry_after(1)
     })?;
-    wait(&shared, &asked).await?;
+    wait(&shared, &params).await?;
     let foreign = (shared.target.foreign()).map_err(|e| unavailable(&shared, &e))?;
-    let forms = Forms::of(store, &foreign);
+    let formats = StoreFormats::of(store, &foreign);
     let spec = FollowSpec {
-        snapshot: asked.snapshot,
-        keys: span(&asked, &forms)?,
+        snapshot: params.snapshot,
+        keys: span(&params, &formats)?,
         condition: None,
         buffer_bytes: BUFFER_BYTES,
     };
-    let (port, usable) = (Arc::clone(&shared), forms.store.clone());
+    let (port, usable) = (Arc::clone(&shared), formats.store.clone());
     let follower = tokio::task::spawn_blocking(move || port.target.follow(&usable, &spec)).await;
     let follower = follower.unwrap_or_else(|_| Err(super::panicked()));
     let follower = follower.map_err(|e| unavailable(&shared, &e))?;
 
     let (out, events) = mpsc::channel(1);
-    tokio::spawn(tell(Arc::new(follower), out, place));
+    tokio::spawn(send_events(Arc::new(follower), out, permit));
     let mut response = Response::new(Body::new(Events(events)));
     let headers = response.headers_mut();
     let kind = HeaderValue::from_static("text/event-stream");
@@ -125,7 +125,11 @@ enum Next {
 }
 
 /// Sends events until the client disconnects, or the changes end.
-async fn tell(follower: Arc<Follower>, out: mpsc::Sender<Bytes>, place: OwnedSemaphorePermit) {
+async fn send_events(
+    follower: Arc<Follower>,
+    out: mpsc::Sender<Bytes>,
+    permit: OwnedSemaphorePermit,
+) {
     let mut event = RETRY;
     while out.send(event).await.is_ok() {
         let next = loop {
@@ -150,7 +154,7 @@ async fn tell(follower: Arc<Follower>, out: mpsc::Sender<Bytes>, place: OwnedSem
         };
     }
     follower.close();
-    drop(place);
+    drop(permit);
 }
 
 async fn readable(follower: &Follower) {

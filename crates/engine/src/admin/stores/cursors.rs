@@ -4,7 +4,7 @@
 //! contains the place where the next page begins, so a client may request a page again. A cursor expires
 //! after [`LIFETIME`] without use, and all expire when the run ends.
 
-use super::read::Walk;
+use super::read::CursorScan;
 use crate::admin::problem::Problem;
 use crate::query::CommittedSnapshot;
 use axum::http::StatusCode;
@@ -41,7 +41,7 @@ struct Open {
 struct Held {
     snapshot: CommittedSnapshot,
     store: String,
-    walk: Walk,
+    scan: CursorScan,
     /// When it expires (monotonic).
     until: Duration,
     is_done: bool,
@@ -52,7 +52,7 @@ struct Held {
 pub(super) struct Found {
     pub id: u64,
     pub snapshot: CommittedSnapshot,
-    pub walk: Walk,
+    pub scan: CursorScan,
     /// The last key or row of the previous page.
     pub last: Bytes,
 }
@@ -96,7 +96,7 @@ impl Cursors {
         Ok(Found {
             id,
             snapshot: held.snapshot.clone(),
-            walk: held.walk.clone(),
+            scan: held.scan.clone(),
             last: last.into(),
         })
     }
@@ -107,7 +107,7 @@ impl Cursors {
         &self,
         id: Option<u64>,
         (snapshot, store): (&CommittedSnapshot, &str),
-        walk: &Walk,
+        scan: &CursorScan,
         last: &Bytes,
         now: Duration,
     ) -> Result<String, Problem> {
@@ -124,7 +124,7 @@ impl Cursors {
         let held = Held {
             snapshot: snapshot.clone(),
             store: store.to_owned(),
-            walk: walk.clone(),
+            scan: scan.clone(),
             until: now.saturating_add(LIFETIME),
             is_done: false,
         };

@@ -1,7 +1,7 @@
 //! Reads what a request asks for, and writes it as JSON.
 
-use super::asked::Asked;
-use super::forms::{Forms, write};
+use super::formats::{StoreFormats, write};
+use super::params::StoreParams;
 use crate::admin::problem::Problem;
 use crate::query::{KeySpan, StoreReader, TimedSpan};
 use axum::http::StatusCode;
@@ -25,7 +25,7 @@ const LAST: i64 = i64::MAX;
 
 /// The entries that a cursor reads.
 #[derive(Clone, Debug)]
-pub(super) enum Walk {
+pub(super) enum CursorScan {
     Keys { span: KeySpan, reverse: bool },
     Timed(TimedSpan),
     Found(Arc<FindSpec>),
@@ -43,7 +43,7 @@ pub(super) enum Rows {
     /// Elements of a JSON array, and where the next page begins.
     Page {
         text: Vec<u8>,
-        walk: Walk,
+        scan: CursorScan,
         last: Option<Bytes>,
         /// How the rows were found, if this is a search.
         plan: Option<Box<Value>>,
@@ -53,53 +53,59 @@ pub(super) enum Rows {
 /// See the module.
 pub(super) struct Reading<'a> {
     pub reader: &'a StoreReader,
-    pub forms: &'a Forms,
-    pub asked: &'a Asked,
+    pub formats: &'a StoreFormats,
+    pub params: &'a StoreParams,
 }
 
 impl Reading<'_> {
     /// Reads several keys of a store.
     pub(super) fn store(&self) -> Result<Rows, Problem> {
-        let asked = self.asked;
-        let walk = match self.reader.kind() {
+        let params = self.params;
+        let scan = match self.reader.kind() {
             StoreKind::Versioned { .. } => {
                 return Err(Problem::bad(
                     "a versioned store is read by key",
                     "ask for /stores/<name>/<key>, with as_of= or from_time= and to_time=",
                 ));
             }
-            StoreKind::Window { .. } | StoreKind::Session { .. } => Walk::Timed(TimedSpan {
-                keys: ends(asked, self.forms)?,
-                times: (asked.from_time.unwrap_or(0), asked.to_time.unwrap_or(LAST)),
-                reverse: asked.reverse,
+            StoreKind::Window { .. } | StoreKind::Session { .. } => CursorScan::Timed(TimedSpan {
+                keys: ends(params, self.formats)?,
+                times: (
+                    params.from_time.unwrap_or(0),
+                    params.to_time.unwrap_or(LAST),
+                ),
+                reverse: params.reverse,
             }),
-            _ if asked.condition.is_some() || asked.order_by.is_some() => {
-                Walk::Found(Arc::new(self.query()?))
+            _ if params.condition.is_some() || params.order_by.is_some() => {
+                CursorScan::Found(Arc::new(self.query()?))
             }
-            _ => Walk::Keys {
-                span: span(asked, self.forms)?,
-                reverse: asked.reverse,
+            _ => CursorScan::Keys {
+                span: span(params, self.formats)?,
+                reverse: params.reverse,
             },
         };
-        self.walk(walk, None)
+        self.scan(scan, None)
     }
 
     /// Reads one key of a store.
     pub(super) fn key(&self, given: &[u8]) -> Result<Rows, Problem> {
-        let asked = self.asked;
-        let key = self.forms.key.key(given, asked.key_format)?;
-        let (from, to) = (asked.from_time.unwrap_or(0), asked.to_time.unwrap_or(LAST));
+        let params = self.params;
+        let key = self.formats.key.key(given, params.key_format)?;
+        let (from, to) = (
+            params.from_time.unwrap_or(0),
+            params.to_time.unwrap_or(LAST),
+        );
         let both = (Some(key.clone()), Some(key.clone()));
         let timed = |times| {
             let span = TimedSpan {
                 keys: both,
                 times,
-                reverse: asked.reverse,
+                reverse: params.reverse,
             };
-            self.walk(Walk::Timed(span), None)
+            self.scan(CursorScan::Timed(span), None)
         };
         match self.reader.kind() {
-            StoreKind::Window { size_ms, .. } => match asked.time {
+            StoreKind::Window { size_ms, .. } => match params.time {
                 Some(start) => {
                     let found = self.reader.window(&key, start).map_err(problem)?;
                     let times = Some((start, start.saturating_add(size_ms)));
@@ -107,7 +113,7 @@ impl Reading<'_> {
                 }
                 None => timed((from, to)),
             },
-            StoreKind::Session { .. } => match asked.time {
+            StoreKind::Session { .. } => match params.time {
                 Some(time) => timed((time, time)),
                 None => timed((from, to)),
             },
@@ -120,12 +126,12 @@ impl Reading<'_> {
     }
 
     /// Reads the page after `last`.
-    pub(super) fn walk(&self, walk: Walk, last: Option<&Bytes>) -> Result<Rows, Problem> {
+    pub(super) fn scan(&self, scan: CursorScan, last: Option<&Bytes>) -> Result<Rows, Problem> {
         let (mut text, mut plan) = (Vec::new(), None);
-        let last = match &walk {
-            Walk::Keys { span, reverse } => self.keys(span, *reverse, last, &mut text),
-            Walk::Timed(span) => self.timed(span, last, &mut text),
-            Walk::Found(query) => {
+        let last = match &scan {
+            CursorScan::Keys { span, reverse } => self.keys(span, *reverse, last, &mut text),
+            CursorScan::Timed(span) => self.timed(span, last, &mut text),
+            CursorScan::Found(query) => {
                 // Errors in a query are reported before any row is read.
                 let sorted = self.reader.explain(query).map_err(refused)?.sorted;
                 let found = self.found(query, sorted, last, &mut text);
@@ -138,16 +144,16 @@ impl Reading<'_> {
         Ok(Rows::Page {
             last: last.map_err(problem)?,
             text,
-            walk,
+            scan,
             plan,
         })
     }
 
     /// The search that the request asks for.
     fn query(&self) -> Result<FindSpec, Problem> {
-        let (asked, values) = (self.asked, self.forms.value.as_named());
-        let condition = asked.condition.as_ref();
-        let order_by = asked.order_by.as_ref();
+        let (params, values) = (self.params, self.formats.value.as_named());
+        let condition = params.condition.as_ref();
+        let order_by = params.order_by.as_ref();
         let query = FindSpec {
             condition: condition
                 .map(|text| text::condition(text, values))
@@ -158,14 +164,16 @@ impl Reading<'_> {
                 .transpose()
                 .map_err(refused)?
                 .unwrap_or_default(),
-            limit: Some(asked.limit),
-            allow_scan: asked.allow_scan,
+            limit: Some(params.limit),
+            allow_scan: params.allow_scan,
             most_read: Some(ROWS_READ),
             ..FindSpec::default()
         };
         query.check().map_err(refused)?;
         let orders = query.order_by.iter().map(|by| &by.expr);
-        if self.forms.key.is_by_user() && query.condition.iter().chain(orders).any(reads_key) {
+        if self.formats.key.needs_user_runtime()
+            && query.condition.iter().chain(orders).any(reads_key)
+        {
             return Err(Problem::bad(
                 "the keys are written by a serde in Python, so they are bytes without an order",
                 "search for what is in the values, or ask for one key with key_format=base64",
@@ -185,7 +193,7 @@ impl Reading<'_> {
         let most = if sorted { SORTED } else { AT_A_TIME };
         loop {
             let query = FindSpec {
-                limit: Some(most.min(self.asked.limit - count)),
+                limit: Some(most.min(self.params.limit - count)),
                 ..query.clone()
             };
             let page = self.reader.find(&query, last.as_deref())?;
@@ -197,7 +205,7 @@ impl Reading<'_> {
             }
             last = page.cursor.map(Bytes::from);
             let is_full = sorted
-                || count >= self.asked.limit
+                || count >= self.params.limit
                 || text.len() >= PAGE_BYTES
                 || read >= ROWS_READ;
             if last.is_none() || is_full {
@@ -221,8 +229,8 @@ impl Reading<'_> {
         text: &mut Vec<u8>,
     ) -> Result<Option<Bytes>> {
         let (mut last, mut count) = (last.cloned(), 0);
-        while count < self.asked.limit && text.len() < PAGE_BYTES {
-            let rows = AT_A_TIME.min(self.asked.limit - count);
+        while count < self.params.limit && text.len() < PAGE_BYTES {
+            let rows = AT_A_TIME.min(self.params.limit - count);
             let page = self.reader.page(span, reverse, last.as_ref(), rows)?;
             count += page.entries.len();
             for (key, stored) in &page.entries {
@@ -244,7 +252,7 @@ impl Reading<'_> {
         last: Option<&Bytes>,
         text: &mut Vec<u8>,
     ) -> Result<Option<Bytes>> {
-        let most = (self.asked.limit, PAGE_BYTES);
+        let most = (self.params.limit, PAGE_BYTES);
         let page = self.reader.timed_page(span, last, most)?;
         for found in &page.entries {
             let times = Some((found.start, found.end));
@@ -268,10 +276,10 @@ impl Reading<'_> {
     }
 
     fn versions(&self, key: &Datum) -> Result<Rows, Problem> {
-        let asked = self.asked;
+        let params = self.params;
         let mut text = Vec::new();
-        if asked.from_time.is_none() && asked.to_time.is_none() {
-            let found = self.reader.version(key, asked.as_of).map_err(problem)?;
+        if params.from_time.is_none() && params.to_time.is_none() {
+            let found = self.reader.version(key, params.as_of).map_err(problem)?;
             let Some(record) = found else {
                 return Ok(Rows::Nothing);
             };
@@ -281,20 +289,23 @@ impl Reading<'_> {
             version(&record, &mut text).map_err(problem)?;
             return Ok(Rows::One(text));
         }
-        if asked.as_of.is_some() {
+        if params.as_of.is_some() {
             return Err(Problem::bad(
                 "as_of stands beside from_time or to_time",
                 "ask for one version, or for those of a time",
             ));
         }
-        let (from, to) = (asked.from_time.unwrap_or(0), asked.to_time.unwrap_or(LAST));
+        let (from, to) = (
+            params.from_time.unwrap_or(0),
+            params.to_time.unwrap_or(LAST),
+        );
         let found = self.reader.history(key, from, to).map_err(problem)?;
-        if found.len() > asked.limit {
+        if found.len() > params.limit {
             return Err(Problem::bad(
                 format!(
                     "the key has {} versions between these times, more than limit={}",
                     found.len(),
-                    asked.limit
+                    params.limit
                 ),
                 "ask for a shorter time, or raise limit",
             ));
@@ -307,23 +318,26 @@ impl Reading<'_> {
 }
 
 /// The keys that the request asks for.
-pub(super) fn span(asked: &Asked, forms: &Forms) -> Result<KeySpan, Problem> {
-    if let Some(prefix) = &asked.prefix {
-        let prefix = forms.key.prefix(prefix, asked.key_format)?;
+pub(super) fn span(params: &StoreParams, formats: &StoreFormats) -> Result<KeySpan, Problem> {
+    if let Some(prefix) = &params.prefix {
+        let prefix = formats.key.prefix(prefix, params.key_format)?;
         return Ok(KeySpan::Prefix(prefix));
     }
-    let (from, to) = ends(asked, forms)?;
+    let (from, to) = ends(params, formats)?;
     Ok(KeySpan::Between(from, to))
 }
 
-fn ends(asked: &Asked, forms: &Forms) -> Result<(Option<Datum>, Option<Datum>), Problem> {
+fn ends(
+    params: &StoreParams,
+    formats: &StoreFormats,
+) -> Result<(Option<Datum>, Option<Datum>), Problem> {
     let key = |given: &Option<Vec<u8>>| {
         let given = given.as_ref();
         given
-            .map(|given| forms.key.key(given, asked.key_format))
+            .map(|given| formats.key.key(given, params.key_format))
             .transpose()
     };
-    Ok((key(&asked.from)?, key(&asked.to)?))
+    Ok((key(&params.from)?, key(&params.to)?))
 }
 
 /// Appends an object to a JSON array.

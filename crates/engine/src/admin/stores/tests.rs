@@ -1,10 +1,10 @@
 //! Parameters of requests, and how keys and values are written. Reads of a running application are
 //! tested in Python.
 
-use super::asked::{Asked, KeyFormat, decoded};
 use super::cursors::Cursors;
-use super::forms::{Forms, write};
-use super::read::Walk;
+use super::formats::{StoreFormats, write};
+use super::params::{KeyFormat, StoreParams, decoded};
+use super::read::CursorScan;
 use crate::admin::status::Status;
 use crate::admin::tests::fixture::{Still, plan};
 use crate::query::{CommittedSnapshot, KeySpan, StoreReaders};
@@ -23,27 +23,27 @@ const ROWS: StoreKind = StoreKind::TimestampedKeyValue;
 
 #[test]
 fn parameters_are_taken_or_refused() {
-    let asked = Asked::parse(
+    let params = StoreParams::parse(
         "from=a%20b&to=%ff&reverse&limit=7&at_least=x:0:3,y.z:12:9&timeout_ms=5&key_format=base64",
         ROWS,
         false,
     );
-    let asked = asked.unwrap();
-    assert_eq!(asked.from.as_deref(), Some(b"a b".as_slice()));
-    assert_eq!(asked.to.as_deref(), Some(b"\xff".as_slice()));
-    assert_eq!((asked.reverse, asked.limit), (true, 7));
-    assert_eq!(asked.key_format, KeyFormat::Base64);
-    assert_eq!(asked.timeout, Duration::from_millis(5));
+    let params = params.unwrap();
+    assert_eq!(params.from.as_deref(), Some(b"a b".as_slice()));
+    assert_eq!(params.to.as_deref(), Some(b"\xff".as_slice()));
+    assert_eq!((params.reverse, params.limit), (true, 7));
+    assert_eq!(params.key_format, KeyFormat::Base64);
+    assert_eq!(params.timeout, Duration::from_millis(5));
     assert_eq!(
-        asked.at_least,
+        params.at_least,
         [
             (TopicPartition::new("x".to_owned(), 0), Offset(3)),
             (TopicPartition::new("y.z".to_owned(), 12), Offset(9)),
         ]
     );
-    let plus = Asked::parse("prefix=a+b", ROWS, false).unwrap();
+    let plus = StoreParams::parse("prefix=a+b", ROWS, false).unwrap();
     assert_eq!(plus.prefix.as_deref(), Some(b"a b".as_slice()));
-    assert_eq!(Asked::parse("", ROWS, false).unwrap().limit, 100);
+    assert_eq!(StoreParams::parse("", ROWS, false).unwrap().limit, 100);
     for (query, has_key, word) in [
         ("form=a", false, "'form'"),
         ("as_of=1", false, "'as_of'"),
@@ -65,7 +65,7 @@ fn parameters_are_taken_or_refused() {
         ("prefix=a&from=b", false, "prefix"),
         ("cursor=x&from=b", false, "'from'"),
     ] {
-        let refused = Asked::parse(query, ROWS, has_key).unwrap_err();
+        let refused = StoreParams::parse(query, ROWS, has_key).unwrap_err();
         assert!(
             format!("{refused:?}").contains(word),
             "{query}: {refused:?}"
@@ -89,8 +89,8 @@ fn store(key: &str, value: &str) -> Store {
 #[test]
 fn keys_are_read_by_the_serde_of_the_store() {
     let key = |serde: &str, text: &str, format| {
-        let forms = Forms::of(&store(serde, "string"), &Foreign::default());
-        forms.key.key(text.as_bytes(), format)
+        let formats = StoreFormats::of(&store(serde, "string"), &Foreign::default());
+        formats.key.key(text.as_bytes(), format)
     };
     let text = |serde, given| key(serde, given, KeyFormat::Text);
     assert_eq!(text("string", "12").unwrap(), Datum::text("12"));
@@ -163,23 +163,23 @@ fn serdes_of_the_user_are_never_called() {
         ..Foreign::default()
     };
     let custom = |custom| SerdeSpec::Custom { custom };
-    let forms = Forms::of(&Store::new("s", ROWS, custom(0), custom(1)), &foreign);
+    let formats = StoreFormats::of(&Store::new("s", ROWS, custom(0), custom(1)), &foreign);
     assert_eq!(
-        (forms.key.format(), forms.value.format()),
+        (formats.key.format(), formats.value.format()),
         ("base64", "json")
     );
-    let note = forms.note().unwrap();
+    let note = formats.note().unwrap();
     assert!(
         note.contains("keys are written by the Python serde Pickle"),
         "{note}"
     );
-    assert!(forms.key.key(b"abc", KeyFormat::Text).is_err());
+    assert!(formats.key.key(b"abc", KeyFormat::Text).is_err());
     assert_eq!(
-        forms.key.key(b"YQ==", KeyFormat::Base64).unwrap(),
+        formats.key.key(b"YQ==", KeyFormat::Base64).unwrap(),
         Datum::Bytes("a".into())
     );
     assert!(
-        Forms::of(&store("string", "json"), &foreign)
+        StoreFormats::of(&store("string", "json"), &foreign)
             .note()
             .is_none()
     );
@@ -244,7 +244,7 @@ fn snapshot(readers: &StoreReaders) -> CommittedSnapshot {
 fn a_cursor_ends_when_nobody_uses_it_and_with_the_run() {
     let (cursors, readers) = (Cursors::new(7), StoreReaders::default());
     let taken = snapshot(&readers);
-    let walk = Walk::Keys {
+    let scan = CursorScan::Keys {
         span: KeySpan::Between(None, None),
         reverse: false,
     };
@@ -252,7 +252,7 @@ fn a_cursor_ends_when_nobody_uses_it_and_with_the_run() {
     let key = Bytes::from_static(b"k");
     let keep = |now| {
         let of = (&taken, "counts");
-        cursors.keep(None, of, &walk, &key, at(now)).unwrap()
+        cursors.keep(None, of, &scan, &key, at(now)).unwrap()
     };
     let find = |token: &str, now| cursors.find(token, "counts", at(now));
     let token = keep(0);

@@ -213,7 +213,7 @@ fn a_token_may_come_from_a_file() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_and_others_go_on() {
+fn malformed_requests_are_refused_and_others_go_on() {
     let port = Port::running();
     for (text, code) in [
         ("nonsense\r\n\r\n".to_owned(), 400),

@@ -204,7 +204,7 @@ fn metrics_are_valid_and_complete() {
 #[test]
 fn one_reason_at_most_says_why_it_is_not_ready() {
     let port = Port::open();
-    let told = || -> Vec<String> {
+    let not_ready = || -> Vec<String> {
         let all = samples(&port.ask("GET", "/metrics").2);
         let of = |name: &str| -> Vec<_> {
             let found = all.iter().filter(|(series, _)| series.starts_with(name));
@@ -226,33 +226,33 @@ fn one_reason_at_most_says_why_it_is_not_ready() {
         }
         words
     };
-    assert_eq!(told(), ["not_running"]);
+    assert_eq!(not_ready(), ["not_running"]);
     for state in [Lifecycle::Starting, Lifecycle::Restoring] {
         port.enter(&[state]);
         port.status.broker_is_silent(Duration::ZERO);
-        assert_eq!(told(), ["broker_away"]);
+        assert_eq!(not_ready(), ["broker_away"]);
         // A restart doesn't reset it.
         port.status.reset_for_restart();
-        assert_eq!(told(), ["broker_away"]);
+        assert_eq!(not_ready(), ["broker_away"]);
         port.status.broker_answers();
         let then = match state {
             Lifecycle::Restoring => "restoring",
             _ => "not_running",
         };
-        assert_eq!(told(), [then]);
+        assert_eq!(not_ready(), [then]);
     }
     port.enter(&[Lifecycle::Running]);
     port.status.progress_ms.store(MONOTONIC_MS, Relaxed);
-    assert!(told().is_empty());
+    assert!(not_ready().is_empty());
     port.enter(&[Lifecycle::Paused]);
-    assert_eq!(told(), ["paused"]);
+    assert_eq!(not_ready(), ["paused"]);
     port.enter(&[Lifecycle::Running]);
     port.status.progress_ms.store(0, Relaxed);
-    assert_eq!(told(), ["stalled"]);
+    assert_eq!(not_ready(), ["stalled"]);
     port.status.broker_is_silent(Duration::ZERO);
-    assert_eq!(told(), ["broker_away"]);
+    assert_eq!(not_ready(), ["broker_away"]);
     port.enter(&[Lifecycle::Failed]);
-    assert_eq!(told(), ["failed"]);
+    assert_eq!(not_ready(), ["failed"]);
 }
 
 #[test]

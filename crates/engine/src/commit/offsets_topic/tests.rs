@@ -24,7 +24,7 @@ fn read(rows: &mut OffsetRows, records: &[ProducerRecord]) {
 }
 
 #[test]
-fn what_is_written_is_read_again_and_only_what_moved_is_written() {
+fn written_rows_are_read_again_and_only_changed_ones_are_written() {
     let ids = BTreeMap::from([(Arc::from("orders"), Arc::from("id-1"))]);
     let mut topic = OffsetsTopic::new("shop", OffsetRows::default(), ids.clone());
     assert!(topic.is_behind(&[]), "the id of a topic is not there yet");
@@ -134,7 +134,7 @@ fn formats_of_changelogs_are_written_once() {
 }
 
 #[test]
-fn who_is_idle_writes_now_and_then() {
+fn an_idle_instance_writes_now_and_then() {
     let mut topic = OffsetsTopic::new("shop", OffsetRows::default(), BTreeMap::new());
     let cut = [entry(0, 5)];
     let start = 1_000_000;

@@ -92,7 +92,7 @@ fn a_cut_wakes_nobody() {
 }
 
 #[test]
-fn who_does_not_wait_gets_what_is_there_and_a_nudge_wakes() {
+fn a_take_without_waiting_gets_what_is_there_and_a_nudge_wakes() {
     let outbox = Outbox::new(2);
     let mut inbox = VecDeque::new();
     assert!(!outbox.take_all(&mut inbox, Duration::ZERO));

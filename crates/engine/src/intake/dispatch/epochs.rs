@@ -136,7 +136,7 @@ impl Dispatch {
         /// With more work than this per epoch, lanes should start before its end.
         const MUCH: Duration = Duration::from_micros(500);
         // Cheap checks first: this runs in every step of intake.
-        let may = self.limits.unseen && self.work <= MUCH && self.gate.is_open();
+        let may = self.limits.hidden_until_commit && self.work <= MUCH && self.gate.is_open();
         if !may || self.has_buffered() || self.task_idle.is_lagging() || self.is_waiting() {
             return None;
         }

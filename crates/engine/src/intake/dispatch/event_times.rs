@@ -7,13 +7,13 @@ use super::stalled_watermark::StalledWatermark;
 use crate::admin::status::PartitionStatus;
 use crate::intake::source_partitions::SourcePartitions;
 use crate::intake::watermarks::Progress;
-use crate::lane::stream_time::groups::{goes_by_noted_times, source_tasks};
+use crate::lane::stream_time::groups::{source_tasks, uses_dispatch_times};
 use crate::runtime::shared::Shared;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use stoatflow_core::{Offset, Order, StageId, Task, Timestamp};
 use stoatflow_log::ConsumerRecord;
-use stoatflow_operators::TimesAt;
+use stoatflow_operators::RecordTimes;
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::{Strategy, Watermarks};
 
@@ -83,7 +83,7 @@ impl EventTimes {
             })
             .collect();
         Self {
-            noted: goes_by_noted_times(plan, StageId(0)),
+            noted: uses_dispatch_times(plan, StageId(0)),
             keyed: vec![-1; known.len()],
             keyed_at,
             of_tasks,
@@ -102,7 +102,7 @@ impl EventTimes {
 
     /// Call when a record is admitted; advances the times. Returns the times at the record if the first
     /// stage uses them.
-    pub fn admit(&mut self, slot: usize, record: &ConsumerRecord) -> Option<TimesAt> {
+    pub fn admit(&mut self, slot: usize, record: &ConsumerRecord) -> Option<RecordTimes> {
         let timestamp = record.timestamp;
         let highest = &mut self.stream_time[slot];
         *highest = (*highest).max(timestamp);
@@ -119,7 +119,7 @@ impl EventTimes {
         if record.key.is_some() {
             *keyed = timestamp.0.max(*keyed);
         }
-        Some(TimesAt {
+        Some(RecordTimes {
             place: Order::new(record.number, Task(0)).key(),
             stream,
             keyed_before,
@@ -200,8 +200,8 @@ impl EventTimes {
         now: Duration,
         slots: &SourcePartitions,
     ) {
-        let told = self.standing.barrier(self.at_barrier, records, now);
-        let Some((stood, records)) = told.filter(|_| self.by_watermark) else {
+        let reported = self.standing.barrier(self.at_barrier, records, now);
+        let Some((stood, records)) = reported.filter(|_| self.by_watermark) else {
             return;
         };
         let last = self.marks.slowest();

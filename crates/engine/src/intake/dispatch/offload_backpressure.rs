@@ -20,7 +20,7 @@ impl Dispatch {
 
     /// How many records of the slot may be parked.
     pub(super) fn room(&self, slot: usize) -> usize {
-        let lots = self.slots[slot].parks_at.iter();
+        let lots = self.slots[slot].parking_offloads.iter();
         let room = lots.map(|offload| self.shared.run.room_at(*offload)).min();
         room.map_or(usize::MAX, |room| {
             usize::try_from(room).unwrap_or(usize::MAX)
@@ -30,22 +30,22 @@ impl Dispatch {
     /// How many records of the slot may continue now. Room for records that will be parked is reserved
     /// at once, because they are in flight until then.
     pub(super) fn reserve_room(&self, slot: usize) -> usize {
-        let lots = &self.slots[slot].parks_at;
+        let lots = &self.slots[slot].parking_offloads;
         if lots.is_empty() {
             return self.limits.batch;
         }
         let there = self.buffers[slot].records.len();
         let most = self.limits.batch.min(there).min(self.room(slot));
         for offload in lots {
-            self.shared.run.sent_to_park(*offload, most as u64);
+            self.shared.run.reserve_park_room(*offload, most as u64);
         }
         most
     }
 
     /// Returns reserved room that was not used.
     pub(super) fn return_room(&self, slot: usize, records: usize) {
-        for offload in &self.slots[slot].parks_at {
-            self.shared.run.came_to_park(*offload, records as u64);
+        for offload in &self.slots[slot].parking_offloads {
+            self.shared.run.release_park_room(*offload, records as u64);
         }
     }
 

@@ -17,7 +17,7 @@ pub struct StalledWatermark {
     /// When it last advanced, and how many records have arrived since.
     since: Duration,
     records: u64,
-    told: Option<Duration>,
+    warned_at: Option<Duration>,
 }
 
 impl StalledWatermark {
@@ -26,7 +26,7 @@ impl StalledWatermark {
             watermark,
             since: now,
             records: 0,
-            told: None,
+            warned_at: None,
         }
     }
 
@@ -44,12 +44,12 @@ impl StalledWatermark {
         }
         self.records += records;
         let stood = now.saturating_sub(self.since);
-        let due = (self.told).map_or(stood >= LONG, |told| now.saturating_sub(told) >= AGAIN);
+        let due = (self.warned_at).map_or(stood >= LONG, |at| now.saturating_sub(at) >= AGAIN);
         // Without records nothing is held back.
         if !due || records == 0 {
             return None;
         }
-        self.told = Some(now);
+        self.warned_at = Some(now);
         Some((stood, self.records))
     }
 }

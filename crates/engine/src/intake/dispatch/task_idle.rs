@@ -19,7 +19,7 @@ struct Partition {
     /// True if the broker has more, or its end is unknown.
     behind: bool,
     /// True if the consumer may know more than at the last check.
-    unsure: bool,
+    needs_check: bool,
     /// Since when its buffer has been empty and the broker has had nothing.
     since: Duration,
 }
@@ -40,7 +40,7 @@ impl TaskIdle {
             counts,
             empty: true,
             behind: true,
-            unsure: true,
+            needs_check: true,
             since: Duration::ZERO,
         };
         Self {
@@ -58,7 +58,7 @@ impl TaskIdle {
     pub fn on_buffered(&mut self, slot: usize) {
         let partition = &mut self.partitions[slot];
         partition.empty = false;
-        partition.unsure = true;
+        partition.needs_check = true;
     }
 
     /// Call when a buffer has become empty; true if dispatch now waits for the partition.
@@ -72,13 +72,13 @@ impl TaskIdle {
     /// Asks the consumer about partitions whose state may have changed.
     pub fn refresh(&mut self, now: Duration, caught_up: impl Fn(u32) -> bool) {
         for (at, partition) in (0..).zip(&mut self.partitions) {
-            if partition.unsure && partition.counts {
+            if partition.needs_check && partition.counts {
                 let behind = !caught_up(at);
                 if partition.behind && !behind {
                     partition.since = now;
                 }
                 partition.behind = behind;
-                partition.unsure = behind;
+                partition.needs_check = behind;
             }
         }
     }

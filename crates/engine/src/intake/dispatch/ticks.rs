@@ -6,7 +6,7 @@
 //! anyway: there the barrier sorts everything.
 
 use super::Dispatch;
-use crate::lane::queue::{Barrier, LaneItem, PARTS, TickEnd};
+use crate::lane::queue::{Barrier, LaneItem, PARTS_PER_STAGE, TickEnd};
 use std::time::Duration;
 use stoatflow_core::{End, StageId};
 use stoatflow_plan::{Op, PhysicalPlan};
@@ -85,7 +85,7 @@ impl Ticks {
                 end: self.next,
             },
         };
-        self.next += PARTS * self.stages;
+        self.next += PARTS_PER_STAGE * self.stages;
         self.epoch_first = self.next;
         self.end(Some(barrier), now)
     }

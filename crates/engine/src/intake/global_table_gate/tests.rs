@@ -15,7 +15,7 @@ fn without_global_tables_it_is_open() {
 }
 
 #[test]
-fn it_opens_when_the_last_record_is_committed() {
+fn the_gate_opens_when_the_last_record_is_committed() {
     let mut gate = GlobalTableGate::new(vec![(1, Offset(5))]);
     assert!(gate.is_global(1) && !gate.is_global(0));
     assert!(!gate.update(facts(&[Offset(9), Offset(4)], 1, true, 0)));
@@ -28,7 +28,7 @@ fn it_opens_when_the_last_record_is_committed() {
 }
 
 #[test]
-fn what_is_empty_or_read_already_opens_it_at_once() {
+fn empty_or_fully_read_tables_open_the_gate_at_once() {
     let mut gate = GlobalTableGate::new(vec![(0, Offset(0))]);
     assert!(gate.update(facts(&[Offset(0)], 1, false, 0)));
 }

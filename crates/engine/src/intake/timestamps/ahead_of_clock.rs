@@ -8,7 +8,7 @@ use std::time::Duration;
 use stoatflow_core::{Error, Result, TopicPartition};
 
 /// Timestamps ahead of the clock are logged at most this often.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// Why a timestamp is invalid.
 #[derive(Debug)]
@@ -54,9 +54,9 @@ pub(super) struct AheadOfClock {
 
 impl AheadOfClock {
     /// Logs the records counted so far, if a log line is due.
-    pub(super) fn tell(&mut self, shared: &Shared, partition: &TopicPartition) {
+    pub(super) fn log_if_due(&mut self, shared: &Shared, partition: &TopicPartition) {
         let now = shared.clock.monotonic();
-        let due = |then| now.saturating_sub(then) >= TELL_EVERY;
+        let due = |then| now.saturating_sub(then) >= LOG_EVERY;
         if self.records == 0 || !self.logged_at.is_none_or(due) {
             return;
         }

@@ -52,7 +52,7 @@ fn a_key_with_many_records_is_found_among_thousands() {
 }
 
 #[test]
-fn what_was_counted_is_forgotten_within_a_minute() {
+fn counts_are_forgotten_within_a_minute() {
     let mut keys = HotKeys::default();
     keys.count(ORDERS, &Datum::text("old"), seconds(10));
     keys.count(ORDERS, &Datum::text("new"), seconds(45));

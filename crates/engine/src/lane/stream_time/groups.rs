@@ -14,7 +14,7 @@ use stoatflow_plan::{Emit, Node, Op, PhysicalPlan, Source, Stage, StoreKind, Win
 
 /// Which records move a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Moves {
+pub enum ClockFilter {
     /// All records.
     Any,
     /// Records with a key.
@@ -23,10 +23,10 @@ pub enum Moves {
     Full,
 }
 
-impl Moves {
+impl ClockFilter {
     /// True if this record moves the clock.
     #[must_use]
-    pub const fn does(self, record: &Record) -> bool {
+    pub const fn accepts(self, record: &Record) -> bool {
         match self {
             Self::Any => true,
             Self::Keyed => !record.key.is_null(),
@@ -41,7 +41,7 @@ pub struct Groups {
     /// By stage: number of groups.
     pub count: Vec<usize>,
     /// By exchange node: the groups of the next stage that its records belong to.
-    pub fed: Vec<Vec<(u16, Moves)>>,
+    pub fed: Vec<Vec<(u16, ClockFilter)>>,
     /// By stage and group: true if its results carry the headers of the record that made them due.
     pub named: Vec<Vec<bool>>,
     /// By clock: its group.
@@ -67,18 +67,18 @@ impl Groups {
             read: vec![Vec::new(); plan.sources.len()],
             nodes: vec![None; plan.clocks.len()],
         };
-        let mut wanted: BTreeMap<ClockId, BTreeSet<(NodeId, Moves)>> = BTreeMap::new();
+        let mut wanted: BTreeMap<ClockId, BTreeSet<(NodeId, ClockFilter)>> = BTreeMap::new();
         let mut loose = BTreeSet::new();
         let topologies = sub_topologies(plan);
         let by_clock = plan.clock_driven_nodes();
         for node in &plan.nodes {
-            for (clock, moves) in clocks(plan, &node.op) {
+            for (clock, filter) in clocks(plan, &node.op) {
                 groups.nodes[usize::from(clock.0)] = Some(node.id);
                 match fed_by(plan, node.id) {
                     Some(exchanges) => wanted
                         .entry(clock)
                         .or_default()
-                        .extend(exchanges.into_iter().map(|exchange| (exchange, moves))),
+                        .extend(exchanges.into_iter().map(|exchange| (exchange, filter))),
                     None => {
                         loose.insert(clock);
                     }
@@ -102,12 +102,14 @@ impl Groups {
                         }
                     }
                 }
-                let exchanges = exchanges.into_iter().map(|exchange| (exchange, Moves::Any));
+                let exchanges = exchanges
+                    .into_iter()
+                    .map(|exchange| (exchange, ClockFilter::Any));
                 wanted.entry(clock).or_default().extend(exchanges);
             }
         }
         groups.place_stores(plan);
-        let mut known: BTreeMap<(StageId, BTreeSet<(NodeId, Moves)>), u16> = BTreeMap::new();
+        let mut known: BTreeMap<(StageId, BTreeSet<(NodeId, ClockFilter)>), u16> = BTreeMap::new();
         for (clock, from) in wanted {
             let Some(node) = groups.nodes[usize::from(clock.0)] else {
                 continue;
@@ -124,11 +126,12 @@ impl Groups {
             groups.of_clock[usize::from(clock.0)] = Some(group);
             let named = &mut groups.named[usize::from(stage.0)];
             named.resize(*count, false);
-            named[usize::from(group)] |= gives_by_name(&plan.nodes[node.0 as usize].op);
-            for (exchange, moves) in from {
+            named[usize::from(group)] |=
+                results_carry_trigger_headers(&plan.nodes[node.0 as usize].op);
+            for (exchange, filter) in from {
                 let fed = &mut groups.fed[exchange.0 as usize];
-                if !fed.contains(&(group, moves)) {
-                    fed.push((group, moves));
+                if !fed.contains(&(group, filter)) {
+                    fed.push((group, filter));
                 }
             }
         }
@@ -206,7 +209,7 @@ pub const fn is_straight(op: &Op) -> bool {
 
 /// True if a stage uses the times that dispatch notes at records. Only the first one can.
 #[must_use]
-pub fn goes_by_noted_times(plan: &PhysicalPlan, stage: StageId) -> bool {
+pub fn uses_dispatch_times(plan: &PhysicalPlan, stage: StageId) -> bool {
     let goes = |node: &Node| {
         is_straight(&node.op)
             || matches!(
@@ -222,7 +225,7 @@ pub fn goes_by_noted_times(plan: &PhysicalPlan, stage: StageId) -> bool {
 }
 
 /// True if its results carry the headers of the record that made them due.
-const fn gives_by_name(op: &Op) -> bool {
+const fn results_carry_trigger_headers(op: &Op) -> bool {
     match op {
         Op::WindowAggregate { emit, .. }
         | Op::SlidingAggregate { emit, .. }
@@ -233,33 +236,40 @@ const fn gives_by_name(op: &Op) -> bool {
 }
 
 /// The clocks that an operator moves with its records.
-fn clocks(plan: &PhysicalPlan, op: &Op) -> Vec<(ClockId, Moves)> {
-    let moves = match op {
-        Op::WindowAggregate { .. } | Op::SessionAggregate { .. } => Moves::Keyed,
-        Op::SlidingAggregate { .. } | Op::StreamTableJoin { .. } => Moves::Full,
-        Op::StreamJoin { .. } | Op::Suppress { .. } | Op::Deduplicate { .. } => Moves::Any,
-        Op::TableSource { store, .. } => return versions(plan, *store, Moves::Keyed),
+fn clocks(plan: &PhysicalPlan, op: &Op) -> Vec<(ClockId, ClockFilter)> {
+    let filter = match op {
+        Op::WindowAggregate { .. } | Op::SessionAggregate { .. } => ClockFilter::Keyed,
+        Op::SlidingAggregate { .. } | Op::StreamTableJoin { .. } => ClockFilter::Full,
+        Op::StreamJoin { .. } | Op::Suppress { .. } | Op::Deduplicate { .. } => ClockFilter::Any,
+        Op::TableSource { store, .. } => return versions(plan, *store, ClockFilter::Keyed),
         Op::Count { store, .. } | Op::Reduce { store, .. } | Op::Aggregate { store, .. } => {
-            return versions(plan, *store, Moves::Full);
+            return versions(plan, *store, ClockFilter::Full);
         }
         _ => return Vec::new(),
     };
-    let mut found: Vec<(ClockId, Moves)> =
-        op.clock().map(|clock| (clock, moves)).into_iter().collect();
+    let mut found: Vec<(ClockId, ClockFilter)> = op
+        .clock()
+        .map(|clock| (clock, filter))
+        .into_iter()
+        .collect();
     if let Op::StreamJoin { own, .. } = op {
         let store = plan.stores.get(usize::from(own.0));
         let clock = store.and_then(|store| store.clock);
-        found.extend(clock.map(|clock| (clock, Moves::Full)));
+        found.extend(clock.map(|clock| (clock, ClockFilter::Full)));
     }
     found
 }
 
 /// The clock of a versioned store, which is moved by the records that the store accepts.
-fn versions(plan: &PhysicalPlan, store: StoreId, moves: Moves) -> Vec<(ClockId, Moves)> {
+fn versions(
+    plan: &PhysicalPlan,
+    store: StoreId,
+    filter: ClockFilter,
+) -> Vec<(ClockId, ClockFilter)> {
     let store = plan.stores.get(usize::from(store.0));
     let kept = store.filter(|store| matches!(store.kind, StoreKind::Versioned { .. }));
     let clock = kept.and_then(|store| store.clock);
-    clock.map(|clock| (clock, moves)).into_iter().collect()
+    clock.map(|clock| (clock, filter)).into_iter().collect()
 }
 
 /// The exchanges through which records of a node's sub-topology enter its stage. Those with ticks of

@@ -2,34 +2,35 @@
 
 use super::*;
 
-fn ours(told: &[(&str, &str)]) -> Vec<Header> {
+fn ours(headers: &[(&str, &str)]) -> Vec<Header> {
     let header = |(name, value): &(&str, &str)| Header {
         name: format!("{OURS}{name}").into(),
         value: Some((*value).to_owned().into()),
     };
-    told.iter().map(header).collect()
+    headers.iter().map(header).collect()
 }
 
-fn theirs(told: &[(&str, &str)]) -> Vec<(String, String)> {
+fn translated(headers: &[(&str, &str)]) -> Vec<(String, String)> {
     let shown = |h: Header| {
         let name = h.name.strip_prefix("__streams.errors.").unwrap().to_owned();
         (name, String::from_utf8(h.value.unwrap().to_vec()).unwrap())
     };
-    streams_headers(&ours(told))
+    streams_headers(&ours(headers))
         .into_iter()
         .map(shown)
         .collect()
 }
 
-fn pairs(told: &[(&str, &str)]) -> Vec<(String, String)> {
-    told.iter()
+fn pairs(headers: &[(&str, &str)]) -> Vec<(String, String)> {
+    headers
+        .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect()
 }
 
 #[test]
 fn a_failure_has_all_six() {
-    let told = [
+    let headers = [
         ("kind", "processing"),
         ("exception", "ValueError"),
         ("message", "no number: x"),
@@ -47,16 +48,16 @@ fn a_failure_has_all_six() {
         ("partition", "2"),
         ("offset", "17"),
     ];
-    assert_eq!(theirs(&told), pairs(&all));
+    assert_eq!(translated(&headers), pairs(&all));
 }
 
 #[test]
-fn what_is_not_known_is_left_out() {
+fn unknown_values_have_no_header() {
     let timer = [("kind", "processing"), ("exception", "KeyError")];
-    assert_eq!(theirs(&timer), pairs(&[("exception", "KeyError")]));
+    assert_eq!(translated(&timer), pairs(&[("exception", "KeyError")]));
     let late = [("kind", "late"), ("message", "5 ms"), ("topic", "orders")];
     assert_eq!(
-        theirs(&late),
+        translated(&late),
         pairs(&[
             ("exception", "late: 5 ms"),
             ("message", "5 ms"),

@@ -1,7 +1,7 @@
 use super::super::reader::StoreReader;
 use super::FoundPage;
 use crate::index::StoreIndexes;
-use crate::index::build::{build_now, look};
+use crate::index::build::{build_now, find_unbuilt};
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ fn reader(plan: &PhysicalPlan, rows: &Rows) -> StoreReader {
     backend.restore(StoreId(0), writes.collect(), &[]).unwrap();
     let foreign = Foreign::default();
     for of in StoreIndexes::all(plan, &foreign).unwrap() {
-        let mut unbuilt = look(backend.as_ref(), &of).unwrap().unwrap();
+        let mut unbuilt = find_unbuilt(backend.as_ref(), &of).unwrap().unwrap();
         assert!(build_now(backend.as_ref(), &mut unbuilt, || false).unwrap());
     }
     let all: Vec<StoreId> = (0..10).map(StoreId).collect();

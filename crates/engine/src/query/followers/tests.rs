@@ -29,7 +29,7 @@ const ID: StoreId = StoreId(0);
 
 type Row<'k> = (&'k str, Option<i64>);
 /// Epoch, whether it is the snapshot, whether it is complete, rows.
-type Told = (u64, bool, bool, Vec<(String, Option<i64>)>);
+type BatchRows = (u64, bool, bool, Vec<(String, Option<i64>)>);
 
 struct Run {
     readers: StoreReaders,
@@ -141,18 +141,18 @@ fn shown(row: &ChangedRow) -> (String, Option<i64>) {
     (key.as_str().to_owned(), value)
 }
 
-fn told(follower: &Follower, rows: usize) -> Option<Told> {
+fn next_rows(follower: &Follower, rows: usize) -> Option<BatchRows> {
     let batch = next(follower, rows).unwrap()?;
     let rows = batch.rows.iter().map(shown).collect();
     let epoch = batch.cut.epoch.0;
     Some((epoch, batch.is_snapshot, batch.is_complete, rows))
 }
 
-fn snapshot(epoch: u64, rows: &[Row<'_>]) -> Option<Told> {
+fn snapshot(epoch: u64, rows: &[Row<'_>]) -> Option<BatchRows> {
     Some((epoch, true, true, owned(rows)))
 }
 
-fn changes(epoch: u64, rows: &[Row<'_>]) -> Option<Told> {
+fn changes(epoch: u64, rows: &[Row<'_>]) -> Option<BatchRows> {
     Some((epoch, false, true, owned(rows)))
 }
 
@@ -168,7 +168,7 @@ fn lost(follower: &Follower) -> String {
 }
 
 #[test]
-fn it_begins_with_the_rows_and_goes_on_with_what_each_commit_changes() {
+fn a_follower_gets_the_rows_then_the_changes_of_each_commit() {
     for run in [Run::in_memory(), Run::on_disk()] {
         run.commit(1, &[("a", Some(1)), ("b", Some(2))]);
         let follower = run.follow(&everything());
@@ -176,15 +176,15 @@ fn it_begins_with_the_rows_and_goes_on_with_what_each_commit_changes() {
         run.commit(3, &[]);
         run.commit(4, &[("a", Some(4))]);
         let first = snapshot(1, &[("a", Some(1)), ("b", Some(2))]);
-        assert_eq!(told(&follower, 10), first);
+        assert_eq!(next_rows(&follower, 10), first);
         let second = changes(2, &[("b", None), ("c", Some(3))]);
-        assert_eq!(told(&follower, 10), second);
+        assert_eq!(next_rows(&follower, 10), second);
         let batch = next(&follower, 10).unwrap().unwrap();
         // A commit without changes for it is left out.
         assert_eq!(batch.cut.epoch, Epoch(4));
         let at = TopicPartition::new("in".to_owned(), 0);
         assert_eq!(batch.cut.positions, [(at, Offset(4))]);
-        assert_eq!(told(&follower, 10), None);
+        assert_eq!(next_rows(&follower, 10), None);
         assert!(!follower.is_over());
     }
 }
@@ -192,7 +192,7 @@ fn it_begins_with_the_rows_and_goes_on_with_what_each_commit_changes() {
 #[test]
 fn an_empty_store_tells_where_it_begins() {
     let run = Run::in_memory();
-    assert_eq!(told(&run.follow(&everything()), 10), snapshot(0, &[]));
+    assert_eq!(next_rows(&run.follow(&everything()), 10), snapshot(0, &[]));
 }
 
 #[test]
@@ -204,9 +204,9 @@ fn much_comes_in_several_batches() {
     run.commit(2, &rows);
     for (epoch, is_snapshot) in [(1, true), (2, false)] {
         let first = Some((epoch, is_snapshot, false, owned(&rows[..2])));
-        assert_eq!(told(&follower, 2), first);
+        assert_eq!(next_rows(&follower, 2), first);
         let last = Some((epoch, is_snapshot, true, owned(&rows[2..])));
-        assert_eq!(told(&follower, 2), last);
+        assert_eq!(next_rows(&follower, 2), last);
     }
 }
 
@@ -219,9 +219,9 @@ fn without_a_snapshot_only_changes_come() {
         ..everything()
     };
     let follower = run.follow(&spec);
-    assert_eq!(told(&follower, 10), None);
+    assert_eq!(next_rows(&follower, 10), None);
     run.commit(2, &[("b", Some(2))]);
-    assert_eq!(told(&follower, 10), changes(2, &[("b", Some(2))]));
+    assert_eq!(next_rows(&follower, 10), changes(2, &[("b", Some(2))]));
 }
 
 #[test]
@@ -235,8 +235,8 @@ fn keys_choose_rows() {
     let follower = run.follow(&spec);
     run.commit(2, &[("a", Some(2)), ("c", Some(2))]);
     run.commit(3, &[("b2", Some(3)), ("c", Some(3))]);
-    assert_eq!(told(&follower, 10), snapshot(1, &[("b1", Some(1))]));
-    assert_eq!(told(&follower, 10), changes(3, &[("b2", Some(3))]));
+    assert_eq!(next_rows(&follower, 10), snapshot(1, &[("b1", Some(1))]));
+    assert_eq!(next_rows(&follower, 10), changes(3, &[("b2", Some(3))]));
 }
 
 #[test]
@@ -254,11 +254,11 @@ fn a_row_that_no_longer_meets_the_condition_is_gone_once() {
         run.commit(at + 2, &[("a", Some(-6)), ("b", None)]);
         run.commit(at + 3, &[("a", Some(1)), ("b", Some(-1))]);
         if gives_snapshot {
-            assert_eq!(told(&follower, 10), snapshot(at, &[("a", Some(1))]));
+            assert_eq!(next_rows(&follower, 10), snapshot(at, &[("a", Some(1))]));
         }
-        assert_eq!(told(&follower, 10), changes(at + 1, &[("a", None)]));
-        assert_eq!(told(&follower, 10), changes(at + 3, &[("a", Some(1))]));
-        assert_eq!(told(&follower, 10), None);
+        assert_eq!(next_rows(&follower, 10), changes(at + 1, &[("a", None)]));
+        assert_eq!(next_rows(&follower, 10), changes(at + 3, &[("a", Some(1))]));
+        assert_eq!(next_rows(&follower, 10), None);
     }
 }
 
@@ -270,10 +270,10 @@ fn a_reader_that_falls_behind_is_told_so_and_keeps_nothing() {
         ..everything()
     };
     let (slow, other) = (run.follow(&spec), run.follow(&everything()));
-    assert_eq!(told(&slow, 10), snapshot(0, &[]));
+    assert_eq!(next_rows(&slow, 10), snapshot(0, &[]));
     // One commit always fits, however large it is.
     run.commit(1, &[("a", Some(1)), ("b", Some(1))]);
-    assert_eq!(told(&slow, 10).unwrap().0, 1);
+    assert_eq!(next_rows(&slow, 10).unwrap().0, 1);
     for epoch in 2..5 {
         run.commit(epoch, &[("a", Some(2))]);
     }
@@ -292,29 +292,29 @@ fn a_reader_that_falls_behind_is_told_so_and_keeps_nothing() {
     let held = |at: usize| known.all[at].waiting.lock().epochs.len();
     assert_eq!((held(0), held(1)), (0, 4));
     drop(known);
-    let epochs = std::iter::from_fn(|| told(&other, 10)).map(|batch| batch.0);
+    let epochs = std::iter::from_fn(|| next_rows(&other, 10)).map(|batch| batch.0);
     assert_eq!(epochs.collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
 }
 
 #[test]
-fn what_is_committed_comes_before_the_end() {
+fn committed_changes_come_before_the_end() {
     for (end, text) in [
         (ChangesEnd::Stopped, None),
         (ChangesEnd::Failed, Some("began again from its last commit")),
-        (ChangesEnd::Grown, Some("new partitions")),
+        (ChangesEnd::NewPartitions, Some("new partitions")),
     ] {
         let run = Run::in_memory();
         let follower = run.follow(&everything());
         run.commit(1, &[("a", Some(1))]);
         run.followers().end(end);
         run.commit(2, &[("a", Some(2))]);
-        assert_eq!(told(&follower, 10), snapshot(0, &[]));
-        assert_eq!(told(&follower, 10), changes(1, &[("a", Some(1))]));
+        assert_eq!(next_rows(&follower, 10), snapshot(0, &[]));
+        assert_eq!(next_rows(&follower, 10), changes(1, &[("a", Some(1))]));
         let late = run.follow(&everything());
-        assert_eq!(told(&late, 10), snapshot(2, &[("a", Some(2))]));
+        assert_eq!(next_rows(&late, 10), snapshot(2, &[("a", Some(2))]));
         for follower in [follower, late] {
             match text {
-                None => assert!(told(&follower, 10).is_none() && follower.is_over()),
+                None => assert!(next_rows(&follower, 10).is_none() && follower.is_over()),
                 Some(text) => {
                     assert!(lost(&follower).contains(text));
                     assert!(!follower.is_over());
@@ -329,11 +329,11 @@ fn an_end_amid_the_snapshot_is_no_end_of_the_rows() {
     let run = Run::in_memory();
     run.commit(1, &[("a", Some(1)), ("b", Some(1))]);
     let follower = run.follow(&everything());
-    assert!(!told(&follower, 1).unwrap().2);
+    assert!(!next_rows(&follower, 1).unwrap().2);
     run.commit(2, &[("a", Some(2))]);
     run.readers.end();
     // The reason is not known yet.
-    assert!(told(&follower, 1).is_none() && !follower.is_over());
+    assert!(next_rows(&follower, 1).is_none() && !follower.is_over());
     run.followers().end(ChangesEnd::Stopped);
     assert!(!follower.is_over());
     let text = lost(&follower);
@@ -349,10 +349,10 @@ impl Wake for Counted {
 }
 
 #[test]
-fn who_waits_is_woken_by_a_change_and_by_the_end() {
+fn waiters_are_woken_by_a_change_and_by_the_end() {
     let run = Run::in_memory();
     let follower = run.follow(&everything());
-    assert!(told(&follower, 10).is_some());
+    assert!(next_rows(&follower, 10).is_some());
     let counted = Arc::new(Counted(AtomicUsize::new(0)));
     let waker = Waker::from(Arc::clone(&counted));
     assert!(follower.wake(&waker));
@@ -361,7 +361,7 @@ fn who_waits_is_woken_by_a_change_and_by_the_end() {
     run.commit(2, &[("a", Some(1))]);
     assert_eq!(counted.0.load(SeqCst), 1);
     assert!(!follower.wake(&waker), "there is something already");
-    assert_eq!(told(&follower, 10).unwrap().0, 2);
+    assert_eq!(next_rows(&follower, 10).unwrap().0, 2);
     thread::scope(|scope| {
         let waits = scope.spawn(|| follower.wait(Duration::from_secs(600)));
         assert!(follower.wake(&waker));
@@ -369,11 +369,11 @@ fn who_waits_is_woken_by_a_change_and_by_the_end() {
         waits.join().unwrap();
     });
     assert_eq!(counted.0.load(SeqCst), 2);
-    assert!(told(&follower, 10).is_none() && follower.is_over());
+    assert!(next_rows(&follower, 10).is_none() && follower.is_over());
 }
 
 #[test]
-fn who_has_gone_costs_nothing() {
+fn closed_followers_cost_nothing() {
     let run = Run::in_memory();
     assert_eq!(run.followers().count.load(SeqCst), 0);
     let (one, other) = (run.follow(&everything()), run.follow(&everything()));
@@ -383,7 +383,7 @@ fn who_has_gone_costs_nothing() {
     assert_eq!(run.followers().count.load(SeqCst), 0);
     assert!(run.followers().known.lock().all.is_empty());
     run.commit(1, &[("a", Some(1))]);
-    assert!(told(&one, 10).is_none() && one.is_over());
+    assert!(next_rows(&one, 10).is_none() && one.is_over());
 }
 
 #[test]

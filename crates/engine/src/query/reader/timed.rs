@@ -51,7 +51,7 @@ pub struct TimedPage {
 }
 
 /// The span, with its keys as bytes.
-struct Wanted<'a> {
+struct EncodedSpan<'a> {
     lo: Option<Bytes>,
     hi: Option<Bytes>,
     span: &'a TimedSpan,
@@ -59,7 +59,7 @@ struct Wanted<'a> {
     is_session: bool,
 }
 
-impl Wanted<'_> {
+impl EncodedSpan<'_> {
     /// The rows of a segment that may contain wanted ones.
     fn range(&self, number: u64) -> KeyRange {
         let prefix = number.to_be_bytes();
@@ -139,14 +139,14 @@ impl StoreReader {
             _ => return Ok(TimedPage::default()),
         };
         let (lo, hi) = self.ends((span.keys.0.as_ref(), span.keys.1.as_ref()))?;
-        let wanted = Wanted {
+        let encoded = EncodedSpan {
             lo,
             hi,
             span,
             segment_ms,
             is_session,
         };
-        let mut rest = wanted.bounds();
+        let mut rest = encoded.bounds();
         continue_behind(&mut rest, last);
         let mut page = TimedPage::default();
         let (mut read, mut size) = (0, 0);
@@ -155,14 +155,14 @@ impl StoreReader {
             && let Some((first, _)) = self.kept.scan(NOW, &rest, 1)?.pop()
         {
             let prefix = *first.first_chunk::<8>().ok_or_else(short)?;
-            let mut range = within(wanted.range(u64::from_be_bytes(prefix)), &rest);
+            let mut range = within(encoded.range(u64::from_be_bytes(prefix)), &rest);
             while !is_empty(&range) {
                 let found = self.kept.scan(NOW, &range, ROWS)?;
                 let is_last = found.len() < ROWS;
                 read += found.len();
                 let mut at = None;
                 for (row, stored) in found {
-                    let entry = wanted.row(&row, self.window_size())?;
+                    let entry = encoded.row(&row, self.window_size())?;
                     at = Some(row);
                     let Some((key, start, end)) = entry else {
                         continue;

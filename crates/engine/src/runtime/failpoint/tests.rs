@@ -5,14 +5,15 @@ use stoatflow_core::ErrorKind;
 
 #[test]
 fn every_place_has_a_name_of_its_own() {
-    for (place, name) in PLACES {
+    for (place, name) in FAILPOINT_NAMES {
         assert_eq!(place.name(), *name);
         assert!(Failpoints::parse(&format!("{name}=kill")).is_ok());
     }
-    let names: std::collections::BTreeSet<_> = PLACES.iter().map(|(_, name)| name).collect();
-    assert_eq!(names.len(), PLACES.len());
+    let names: std::collections::BTreeSet<_> =
+        FAILPOINT_NAMES.iter().map(|(_, name)| name).collect();
+    assert_eq!(names.len(), FAILPOINT_NAMES.len());
     // The last variant is in the table too.
-    assert_eq!(Failpoint::ObserveEnds as usize + 1, PLACES.len());
+    assert_eq!(Failpoint::ObserveEnds as usize + 1, FAILPOINT_NAMES.len());
 }
 
 #[test]
@@ -54,7 +55,7 @@ fn faults_are_read() {
 }
 
 #[test]
-fn what_does_not_exist_is_refused_with_what_does() {
+fn unknown_names_are_refused_with_the_known_ones() {
     for wrong in [
         "commit.before-flsh=kill",
         "lane.seal",
@@ -66,7 +67,7 @@ fn what_does_not_exist_is_refused_with_what_does() {
         assert_eq!(error.kind(), ErrorKind::Config);
         let text = error.to_string();
         assert!(text.contains(wrong), "{text}");
-        for (_, name) in PLACES {
+        for (_, name) in FAILPOINT_NAMES {
             assert!(text.contains(name), "{text} lacks {name}");
         }
         assert!(text.contains("sleep:MILLISECONDS"), "{text}");

@@ -1,14 +1,14 @@
 //! Whole engines on an embedded broker, stepped one part at a time.
 
-mod asking;
 mod batches;
 mod calls;
 mod clocks;
 mod counted_ahead;
+mod delayed_fetch;
 mod failpoints;
+mod lane_determinism;
 mod late;
 mod offload;
-mod one_answer;
 mod order;
 mod overlay;
 mod reset;
@@ -32,7 +32,7 @@ use stoatflow_plan::PhysicalPlan;
 const SOON: Duration = Duration::from_secs(5);
 
 /// A broker, a clock, and a plan that can be started repeatedly.
-struct Stand {
+struct TestBench {
     broker: Arc<embedded::EmbeddedBroker>,
     clock: Arc<ManualClock>,
     spec: EngineSpec,
@@ -44,7 +44,7 @@ fn compile(nodes: Value) -> PhysicalPlan {
     stoatflow_plan::compile(plan.to_string().as_bytes()).unwrap()
 }
 
-impl Stand {
+impl TestBench {
     fn new(topics: &[&str], lanes: u32, plan: PhysicalPlan) -> Self {
         Self::with_functions(topics, lanes, plan, Vec::new())
     }

@@ -1,9 +1,9 @@
 //! The loops of the intake, commit and lane threads until the run ends.
 
-use crate::commit::CommitRoom;
-use crate::index::build::{Unbuilt, build_beside};
+use crate::commit::Committer;
+use crate::index::build::{Unbuilt, build_concurrently};
 use crate::intake::Intake;
-use crate::lane::LaneRoom;
+use crate::lane::LaneWorker;
 use crate::runtime::shared::Shared;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(super) fn run_intake(mut room: Intake, shared: &Shared, enter: impl Fn(Lifec
 }
 
 /// Runs commit until intake has ended, or until an abort.
-pub(super) fn run_commit(mut room: CommitRoom, shared: &Shared) {
+pub(super) fn run_commit(mut room: Committer, shared: &Shared) {
     while !shared.is_aborting() && !shared.is_drained() {
         if let Err(error) = room.step(Duration::from_millis(50)) {
             shared.fail(error);
@@ -57,7 +57,7 @@ pub(super) fn run_commit(mut room: CommitRoom, shared: &Shared) {
 pub(super) fn run_index_builds(unbuilt: Vec<Unbuilt>, backend: &dyn Backend, shared: &Shared) {
     let is_over = || shared.is_stopping() || shared.is_aborting();
     for mut unbuilt in unbuilt {
-        let built = build_beside(backend, &shared.snapshot_lock, &mut unbuilt, is_over);
+        let built = build_concurrently(backend, &shared.snapshot_lock, &mut unbuilt, is_over);
         if let Err(error) = built {
             shared.fail(error);
         }
@@ -65,7 +65,7 @@ pub(super) fn run_index_builds(unbuilt: Vec<Unbuilt>, backend: &dyn Backend, sha
 }
 
 /// Runs a lane. As a task it yields after every item; on a thread it is driven by `block_on`.
-pub(super) async fn run_lane(mut lane: LaneRoom, shared: Arc<Shared>) {
+pub(super) async fn run_lane(mut lane: LaneWorker, shared: Arc<Shared>) {
     let queue = lane.id().0 as usize;
     while !shared.is_aborting() && !shared.is_drained() {
         match lane.step() {

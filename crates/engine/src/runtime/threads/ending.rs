@@ -19,7 +19,7 @@ use stoatflow_protocol::Lifecycle;
 /// How long a user function may take to return after an abort.
 const GRACE: Duration = Duration::from_millis(1500);
 /// How long brokers and disks may take after a stop has timed out.
-const FAREWELL: Duration = Duration::from_secs(5);
+const IO_GRACE: Duration = Duration::from_secs(5);
 /// How long to wait without a time limit.
 const IDLE: Duration = Duration::from_secs(3600);
 
@@ -46,8 +46,8 @@ impl Inner {
                 None => self.stalled(shared),
                 Some(at) => {
                     looks += 1;
-                    if self.is_hopeless(shared, ending, now.saturating_sub(at)) {
-                        return self.give_up(shared);
+                    if self.should_abandon_threads(shared, ending, now.saturating_sub(at)) {
+                        return self.abandon_threads(shared);
                     }
                 }
             }
@@ -67,9 +67,9 @@ impl Inner {
     }
 
     /// True if the run was aborted so long ago that waiting is useless.
-    fn is_hopeless(&self, shared: &Shared, ending: Ending, ago: Duration) -> bool {
+    fn should_abandon_threads(&self, shared: &Shared, ending: Ending, ago: Duration) -> bool {
         let bound = self.spec.settings.shutdown_timeout.max(GRACE);
-        if ago >= bound || ending.is_late() && ago >= FAREWELL {
+        if ago >= bound || ending.is_late() && ago >= IO_GRACE {
             return true;
         }
         // The run restarts if the function returns, which is worth a longer wait.
@@ -85,7 +85,7 @@ impl Inner {
     }
 
     /// Ends the application without waiting for its threads.
-    pub(super) fn give_up(&self, shared: &Shared) {
+    pub(super) fn abandon_threads(&self, shared: &Shared) {
         // First, so that a thread that returns meanwhile starts no new run.
         self.shared.lock().requested = StopRequest::Abort;
         let unfinished_threads = unfinished_threads(shared, shared.clock.monotonic());
@@ -108,7 +108,7 @@ impl Inner {
             if outcome.over {
                 return;
             }
-            outcome.left = true;
+            outcome.threads_abandoned = true;
             outcome.ending = true;
             let error = outcome.error.get_or_insert(error);
             self.status.failed(error);
@@ -117,9 +117,9 @@ impl Inner {
             outcome.over = true;
         }
         let now = self.spec.components.clock.now();
-        let told = self.status.enter(Lifecycle::Failed, now);
+        let entered = self.status.enter(Lifecycle::Failed, now);
         self.ended.notify_all();
-        if let Some(listener) = self.listener.as_ref().filter(|_| told) {
+        if let Some(listener) = self.listener.as_ref().filter(|_| entered) {
             listener(before, Lifecycle::Failed);
         }
     }

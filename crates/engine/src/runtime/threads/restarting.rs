@@ -3,7 +3,7 @@
 //! Restarts the run if the broker was unreachable, if the user's handler decides so, or if there are new
 //! partitions. Each run begins from the last commit.
 
-use super::run::End;
+use super::run::RunEnd;
 use super::stop_request::StopRequest;
 use super::{Inner, fenced};
 use crate::query::followers::ChangesEnd;
@@ -44,8 +44,8 @@ impl Inner {
         self.wait_if_fenced_often(&shared);
         loop {
             let error = match self.run_once(&spec, &shared, runtime) {
-                Ok(End::Stopped) => return (Ok(()), shared),
-                Ok(End::Grown(backend)) => {
+                Ok(RunEnd::Stopped) => return (Ok(()), shared),
+                Ok(RunEnd::NewPartitions(backend)) => {
                     if self.shared.lock().requested != StopRequest::Nothing {
                         return (Ok(()), shared);
                     }
@@ -53,9 +53,9 @@ impl Inner {
                     spec.components.backend = Some(backend);
                     self.status.reset_for_restart();
                     self.enter(Lifecycle::Starting, clock.now());
-                    shared.followers.end(ChangesEnd::Grown);
+                    shared.followers.end(ChangesEnd::NewPartitions);
                     shared = self.begin(failpoints);
-                    shared.run.go_on();
+                    shared.run.mark_as_restart();
                     continue;
                 }
                 Err(error) => error,
@@ -79,7 +79,7 @@ impl Inner {
             self.enter(Lifecycle::Starting, clock.now());
             shared.followers.end(ChangesEnd::Failed);
             shared = self.begin(failpoints);
-            shared.run.go_on();
+            shared.run.mark_as_restart();
             shared.pause(pause);
         }
     }

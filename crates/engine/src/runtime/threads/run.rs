@@ -21,12 +21,12 @@ use tokio::runtime::Handle;
 const LOADERS: usize = 4;
 
 /// How a run without a failure ended.
-pub(super) enum End {
+pub(super) enum RunEnd {
     /// A stop was requested.
     Stopped,
     /// There are new partitions to read. The next run takes over the state: otherwise state that is only
     /// in memory and has no changelog would be lost.
-    Grown(Arc<dyn Backend>),
+    NewPartitions(Arc<dyn Backend>),
 }
 
 impl Inner {
@@ -36,12 +36,12 @@ impl Inner {
         spec: &EngineSpec,
         shared: &Arc<Shared>,
         runtime: &Handle,
-    ) -> Result<End> {
+    ) -> Result<RunEnd> {
         let (this, run) = (Arc::clone(self), Arc::clone(shared));
         spawn("stoatflow-bounds", move || this.enforce_time_limits(&run))?;
         let clock = Arc::clone(&spec.components.clock);
         let Some(parts) = self.build_parts(spec, shared)? else {
-            return Ok(End::Stopped);
+            return Ok(RunEnd::Stopped);
         };
         let started = parts.slots.iter();
         let started = started.map(|slot| (slot.partition.clone(), slot.start));
@@ -91,7 +91,7 @@ impl Inner {
                 let runtime = runtime.clone();
                 let guest = spec.foreign.runtime.clone();
                 threads.spawn(&name, move || {
-                    let at = Arc::clone(&shared.status.lane(lane.id()).at_hand);
+                    let at = Arc::clone(&shared.status.lane(lane.id()).current_call);
                     let run = Arc::clone(&shared);
                     hosted(guest.as_deref(), (&at, &run), || {
                         runtime.block_on(run_lane(lane, shared));
@@ -113,8 +113,8 @@ impl Inner {
         drop(stores);
         match shared.take_failure() {
             Some(error) => Err(error),
-            None if shared.has_new_partitions() => Ok(End::Grown(backend)),
-            None => Ok(End::Stopped),
+            None if shared.has_new_partitions() => Ok(RunEnd::NewPartitions(backend)),
+            None => Ok(RunEnd::Stopped),
         }
     }
 

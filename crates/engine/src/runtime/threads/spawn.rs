@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use stoatflow_core::{Error, Result};
 use stoatflow_operators::Runtime;
-use stoatflow_operators::current_call::{CurrentCall, note_at};
+use stoatflow_operators::current_call::{CurrentCall, watch_thread};
 
 #[allow(clippy::disallowed_methods)] // the one place that starts threads
 pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
@@ -24,7 +24,7 @@ pub(super) fn hosted(
     (at, shared): (&Arc<CurrentCall>, &Shared),
     body: impl FnOnce() + Send,
 ) {
-    note_at(Arc::clone(at), Arc::clone(&shared.clock));
+    watch_thread(Arc::clone(at), Arc::clone(&shared.clock));
     let mut body = Some(body);
     let mut work = || {
         if let Some(body) = body.take() {

@@ -33,7 +33,7 @@ pub(super) struct Outcome {
     /// True if a thread is already ending it.
     pub ending: bool,
     /// True if it ended without waiting for its threads.
-    pub left: bool,
+    pub threads_abandoned: bool,
     /// True if all threads have ended.
     pub all_ended: bool,
     /// Set before the state, so that the end is never seen without it.

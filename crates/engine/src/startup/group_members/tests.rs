@@ -97,7 +97,7 @@ fn members_that_stay_are_named() {
 }
 
 #[test]
-fn who_may_not_ask_goes_on_and_who_gets_no_answer_does_not() {
+fn a_refused_request_is_ignored_and_a_missing_answer_is_not() {
     let refused = |kind| after(60_000, [Err(Error::new(kind, "no"))]);
     for kind in [ErrorKind::Unauthorized, ErrorKind::Config] {
         let (outcome, asked) = refused(kind);

@@ -32,7 +32,7 @@ impl LaneClocks {
         let index = usize::from(clock.0);
         if self.rules[index].dispatched && !self.by_watermark {
             if let Some(times) = self.at_record(order) {
-                self.move_on(clock, order.task(), times.keyed_before);
+                self.raise_to(clock, order.task(), times.keyed_before);
             }
             return;
         }
@@ -50,7 +50,7 @@ impl LaneClocks {
             if more > 0 {
                 passed[task.index()] = from + more;
                 let time = rest[more - 1].time;
-                self.move_on(clock, task, time);
+                self.raise_to(clock, task, time);
             }
         }
     }
@@ -95,7 +95,7 @@ impl LaneClocks {
         });
         for (clock, task, time) in last.collect::<Vec<_>>() {
             let clock = ClockId(u16::try_from(clock).unwrap_or(u16::MAX));
-            self.move_on(clock, task, time);
+            self.raise_to(clock, task, time);
         }
     }
 }

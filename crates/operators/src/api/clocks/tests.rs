@@ -62,7 +62,7 @@ fn nothing_in_one_task_makes_a_record_of_another_late() {
 }
 
 #[test]
-fn what_is_due_was_due_at_the_first_record_that_came_to_its_time() {
+fn a_time_is_due_at_the_first_record_that_reaches_it() {
     let lanes = [[at(1, 0, 10), at(4, 0, 40)], [at(2, 0, 30), at(3, 0, 35)]];
     let mut clocks = several();
     clocks.begin_tick(Some(steps(&[&lanes[0], &lanes[1]])));
@@ -75,7 +75,7 @@ fn what_is_due_was_due_at_the_first_record_that_came_to_its_time() {
 }
 
 #[test]
-fn what_waited_does_not_hide_what_it_stands_before() {
+fn a_late_step_does_not_hide_earlier_ones() {
     // A lane sends number 5 first: it waited, or took another way to the same stage.
     let own = [at(5, 0, 50), at(3, 0, 30)];
     let steps = steps(&[&own]);

@@ -35,7 +35,7 @@ impl Time {
 
 /// Times at a record of a batch.
 #[derive(Clone, Copy, Debug)]
-pub struct TimesAt {
+pub struct RecordTimes {
     /// Its place in the order.
     pub place: (u64, u64),
     /// The stream time of its task; -1: none.

@@ -2,7 +2,7 @@
 
 use super::{Builder, Built};
 use crate::Args::{KeyValue, Value};
-use crate::ops::async_ops::SideBySide;
+use crate::ops::async_ops::ConcurrentCalls;
 use crate::ops::joins::global_join::GlobalJoin;
 use crate::ops::joins::joiner::{Joiner, Needs};
 use crate::ops::joins::stream_table_join::{Lookup, Room, StreamTableJoin, Waiting};
@@ -103,7 +103,12 @@ impl Builder<'_> {
             Some(awaiting) => {
                 let patient = self.foreign.runtime.as_ref().is_some_and(|r| r.patient());
                 let udf = self.foreign.call(awaiting.udf)?;
-                Some(SideBySide::new(udf, awaiting, patient, self.options.fault))
+                Some(ConcurrentCalls::new(
+                    udf,
+                    awaiting,
+                    patient,
+                    self.options.fault,
+                ))
             }
         };
         Ok(Joiner::new(

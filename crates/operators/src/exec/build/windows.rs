@@ -8,7 +8,7 @@ use crate::ops::tables::suppress::{self, Suppress};
 use crate::ops::windows::count_window_aggregate::CountWindowAggregate;
 use crate::ops::windows::session_aggregate::SessionAggregate;
 use crate::ops::windows::sliding_aggregate::SlidingAggregate;
-use crate::ops::windows::window::{Assign, Folder, Kept};
+use crate::ops::windows::window::{Assign, Folder, WindowedStore};
 use crate::ops::windows::window_aggregate::{WindowAggregate, Windowing};
 use crate::support::table_writer::{Sending, TableWriter};
 use stoatflow_core::{ClockId, Error, Result, StoreId};
@@ -161,7 +161,7 @@ impl Builder<'_> {
         key: &SerdeSpec,
         old: bool,
         emit: Emit,
-    ) -> Result<Kept> {
+    ) -> Result<WindowedStore> {
         let spec = self.kept(store)?;
         let (StoreKind::Window { retention_ms, .. } | StoreKind::Session { retention_ms }) =
             spec.kind
@@ -178,7 +178,7 @@ impl Builder<'_> {
         };
         let key = self.foreign.serde(key)?;
         let value = self.foreign.serde(&spec.value)?;
-        Ok(Kept {
+        Ok(WindowedStore {
             writer: TableWriter::new(
                 self.node_context.clone(),
                 store,

@@ -1,7 +1,7 @@
 //! Order, forks, barriers, counters and buffers of a chain.
 
 use crate::Foreign;
-use crate::testing::hand::Hand;
+use crate::testing::manual_async_udf::ManualAsyncUdf;
 use crate::testing::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -62,8 +62,8 @@ fn branches_that_meet_see_record_after_record() {
 }
 
 #[test]
-fn who_waits_for_an_async_joiner_is_not_attached_for_others() {
-    let (left, hand) = (tagged("-l"), Hand::new());
+fn waiting_for_an_async_joiner_does_not_keep_the_interpreter_attached() {
+    let (left, manual) = (tagged("-l"), ManualAsyncUdf::new());
     let mut nodes = diamond(Delivery::Record);
     nodes[2].0 = Op::StreamTableJoin {
         kind: JoinKind::Left,
@@ -85,14 +85,14 @@ fn who_waits_for_an_async_joiner_is_not_attached_for_others() {
     };
     let foreign = Foreign {
         udfs: vec![Arc::clone(&left) as _, tagged("-r") as _],
-        calls: [(1, Arc::clone(&hand) as _)].into(),
+        calls: [(1, Arc::clone(&manual) as _)].into(),
         ..Foreign::default()
     };
     let mut rig = Rig::of_foreign(&plan(nodes), &foreign, false).unwrap();
-    hand.answers_when_waited_for();
+    manual.answers_when_waited_for();
     rig.push(vec![record("a", "1", 1), record("b", "2", 2)])
         .unwrap();
-    assert_eq!(hand.waits(), 2);
+    assert_eq!(manual.waits(), 2);
     assert_eq!(left.scopes.load(Ordering::Relaxed), 0);
     assert_eq!(
         rig.outputs(),
@@ -251,7 +251,7 @@ fn buffers_are_used_again() {
             stores: &mut rig.stores,
             effects: &mut rig.effects,
             clocks: &mut rig.clocks,
-            share: crate::Share::new(0, 1),
+            assignment: crate::KeyAssignment::new(0, 1),
             run: &rig.run,
         };
         rig.chain

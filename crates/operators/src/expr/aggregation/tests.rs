@@ -246,7 +246,7 @@ fn members_are_read_without_writing_the_whole() {
 }
 
 #[test]
-fn what_was_added_can_be_taken_away() {
+fn added_values_can_be_retracted() {
     let spec = json!({"several": [["n", {"kind": "count"}], ["sum", {"kind": "sum", "of": member("x")}], ["avg", {"kind": "avg", "of": member("x")}]]});
     let aggregation = compiled(&spec);
     let values = [json!({"x": 1}), json!({"x": 5}), json!({})];
@@ -269,7 +269,7 @@ fn what_was_added_can_be_taken_away() {
 }
 
 #[test]
-fn what_does_not_fit_is_the_record_s_fault_and_said() {
+fn invalid_values_are_errors_of_their_record() {
     let fails = |spec: &Value, values: &Value, part: &str| {
         let error = folded(&compiled(spec), values.as_array().unwrap(), false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::User);
@@ -320,7 +320,7 @@ fn a_size_that_was_changed_holds_from_the_next_record_on() {
 }
 
 #[test]
-fn what_another_aggregation_left_in_the_store_is_refused() {
+fn values_of_another_aggregation_are_refused() {
     let cases = [
         (one("sum"), json!("text")),
         (one("count"), json!(1.5)),
@@ -366,7 +366,7 @@ fn another_stream_s_measures_stay_as_they_are() {
 }
 
 #[test]
-fn what_was_given_away_never_changes() {
+fn returned_results_never_change() {
     let aggregation = compiled(&one("collect"));
     let first = aggregation.step(&Datum::Null, &record(&json!(1))).unwrap();
     let _second = aggregation.step(&first, &record(&json!(2))).unwrap();
@@ -378,7 +378,7 @@ fn what_was_given_away_never_changes() {
 }
 
 #[test]
-fn what_is_kept_does_not_keep_input_buffers_alive() {
+fn kept_values_do_not_keep_input_buffers_alive() {
     let words = json!({"op": "str_split", "args": [{"op": "value"}], "by": null});
     for measure in [
         json!({"kind": "last", "of": words}),
@@ -441,7 +441,7 @@ fn shares(a: &Datum, b: &Datum) -> bool {
 }
 
 #[test]
-fn what_json_has_no_form_for_is_refused_when_it_comes() {
+fn values_without_a_json_form_are_refused_when_added() {
     let nan = Record {
         value: Datum::Float(f64::NAN),
         ..Record::default()
@@ -520,7 +520,7 @@ fn estimates_are_within_their_error() {
 }
 
 #[test]
-fn what_a_sketch_wrote_stays_readable() {
+fn bytes_of_a_sketch_stay_readable() {
     let mut few = Arc::new(Sketch::new(12));
     for text in ["a", "b", "c", "a"] {
         Sketch::add(&mut few, &Datum::text(text)).unwrap();

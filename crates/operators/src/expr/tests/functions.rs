@@ -30,7 +30,7 @@ fn shares(result: &Datum, record: &Datum) -> bool {
 }
 
 #[test]
-fn what_is_cut_out_copies_nothing() {
+fn parts_of_a_text_are_not_copied() {
     let line = text("  word-7 ");
     for (function, args) in [
         ("slice", vec![value(), lit(2), lit(6)]),

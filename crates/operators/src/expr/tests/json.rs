@@ -133,7 +133,7 @@ fn half_a_surrogate_is_no_text() {
 }
 
 #[test]
-fn what_lies_behind_the_answer_is_not_read() {
+fn text_behind_the_found_member_is_not_read() {
     assert_eq!(
         eval(&path("a"), raw(r#"{"a":1, broken"#)).unwrap(),
         Datum::Int(1)

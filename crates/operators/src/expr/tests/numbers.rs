@@ -242,7 +242,7 @@ fn casts_as_in_python() {
 }
 
 #[test]
-fn what_cannot_be_converted_is_an_error() {
+fn impossible_conversions_are_errors() {
     let table = [
         ("int", text("4.2"), "4.2"),
         ("int", text(""), "text"),

@@ -74,7 +74,7 @@ fn fields_are_read_as_of_json() {
 }
 
 #[test]
-fn what_is_handed_on_stays_bytes() {
+fn unchanged_values_stay_bytes() {
     let whole = found(VALUE);
     assert!(ProtobufValue::of(&whole).is_some());
     let user = found(&get(VALUE, "user"));

@@ -8,7 +8,7 @@
 use crate::Udf;
 use crate::expr::Compiled;
 use crate::expr::combiner::Takes;
-use crate::ops::aggregates::fold::{Fold, Folding, Steps};
+use crate::ops::aggregates::fold::{Fold, FoldFunction, Folding};
 use crate::port::current_call;
 use crate::support::function::{Callee, Function};
 use std::sync::Arc;
@@ -56,16 +56,16 @@ pub(crate) type Aggregate = Folding<Aggregating>;
 
 impl Aggregate {
     pub fn new(fold: Fold, initializer: Function, function: Function) -> Result<Self> {
-        let steps = Aggregating {
+        let aggregating = Aggregating {
             aggregator: function.caller(Takes::Step),
             initializer: Initializer::new(initializer)?,
             function,
         };
-        Ok(Self::of(fold, steps))
+        Ok(Self::of(fold, aggregating))
     }
 }
 
-impl Steps for Aggregating {
+impl FoldFunction for Aggregating {
     fn attach(&self) -> Option<Arc<dyn Udf>> {
         Some(Arc::clone(&self.aggregator))
     }

@@ -11,7 +11,7 @@ mod tests;
 
 pub(crate) use preaggregate::Preaggregate;
 
-use crate::ops::aggregates::fold::{Steps, fold_versions};
+use crate::ops::aggregates::fold::{FoldFunction, fold_versions};
 use crate::support::table_writer::{TableWriter, Update};
 use crate::{Context, LaneStore, Operator, Udf};
 use std::sync::Arc;
@@ -98,10 +98,10 @@ impl Operator for Count {
     }
 }
 
-/// Counting as [`Steps`], for versioned stores.
+/// Counting as [`FoldFunction`], for versioned stores.
 struct Counting;
 
-impl Steps for Counting {
+impl FoldFunction for Counting {
     fn attach(&self) -> Option<Arc<dyn Udf>> {
         None
     }

@@ -1,7 +1,7 @@
 //! Shared code of `reduce` and `aggregate`, of streams and of tables: folds a batch into its keys'
 //! values.
 //!
-//! Takes a batch and [`Steps`] (value so far and record → value), emits updates. Loads the batch's
+//! Takes a batch and [`FoldFunction`] (value so far and record → value), emits updates. Loads the batch's
 //! entries before attaching the interpreter, attaches it once, and writes afterwards.
 //!
 //! Guarantees that a forwarded value doesn't change any more. The next step may change a foreign value
@@ -21,7 +21,7 @@ use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_state::Stored;
 
 /// How values are combined.
-pub(crate) trait Steps: Send {
+pub(crate) trait FoldFunction: Send {
     /// The function whose interpreter is attached once for all steps of a batch.
     fn attach(&self) -> Option<Arc<dyn Udf>>;
 
@@ -39,16 +39,16 @@ pub(crate) trait Steps: Send {
 #[derive(Debug)]
 pub(crate) struct Folding<S> {
     fold: Fold,
-    steps: S,
+    function: S,
 }
 
-impl<S: Steps> Folding<S> {
-    pub fn of(fold: Fold, steps: S) -> Self {
-        Self { fold, steps }
+impl<S: FoldFunction> Folding<S> {
+    pub fn of(fold: Fold, function: S) -> Self {
+        Self { fold, function }
     }
 }
 
-impl<S: Steps> Operator for Folding<S> {
+impl<S: FoldFunction> Operator for Folding<S> {
     fn process(
         &mut self,
         input: &mut Vec<Record>,
@@ -59,7 +59,7 @@ impl<S: Steps> Operator for Folding<S> {
             writer, working, ..
         } = &mut self.fold;
         if writer.is_versioned() {
-            return fold_versions(writer, &mut self.steps, input, out, context);
+            return fold_versions(writer, &mut self.function, input, out, context);
         }
         working.load(writer, input, context)?;
         if input.is_empty() {
@@ -78,21 +78,21 @@ impl<S: Steps> Operator for Folding<S> {
     }
 }
 
-impl<S: Steps> Folding<S> {
+impl<S: FoldFunction> Folding<S> {
     fn compute(
         &mut self,
         input: &mut Vec<Record>,
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let Self { fold, steps } = self;
-        match steps.attach() {
-            None => fold.compute(input, out, steps, context),
+        let Self { fold, function } = self;
+        match function.attach() {
+            None => fold.compute(input, out, function, context),
             Some(udf) => {
                 // If an implementation of the port ever fails to run the body, records must not be lost
                 // silently.
                 let mut done = Err(Error::internal("a function's scope did not run"));
-                udf.scope(&mut || done = fold.compute(input, out, steps, context));
+                udf.scope(&mut || done = fold.compute(input, out, function, context));
                 done
             }
         }
@@ -102,7 +102,7 @@ impl<S: Steps> Folding<S> {
 /// Folds record by record into a versioned store: each result is a version, so none may be left out.
 pub(crate) fn fold_versions(
     writer: &mut TableWriter,
-    steps: &mut impl Steps,
+    function: &mut impl FoldFunction,
     input: &mut Vec<Record>,
     out: &mut Vec<Record>,
     context: &mut Context<'_>,
@@ -118,7 +118,7 @@ pub(crate) fn fold_versions(
         let before = match kept {
             Some(kept) => Some(kept.value),
             None => {
-                let start = |_: &mut Context<'_>| steps.start(&record);
+                let start = |_: &mut Context<'_>| function.start(&record);
                 match writer.node_context.attempt(&record, context, start)? {
                     Some(start) => start,
                     None => continue,
@@ -127,8 +127,10 @@ pub(crate) fn fold_versions(
         };
         // The step may change its argument in place; the old version must not change.
         let step = |_: &mut Context<'_>| {
-            let so_far = before.as_ref().map(|value| writer.spare(value, &record));
-            let new = steps.step(so_far.transpose()?, &record)?;
+            let so_far = before
+                .as_ref()
+                .map(|value| writer.mutable_copy(value, &record));
+            let new = function.step(so_far.transpose()?, &record)?;
             writer.check(&new)?;
             Ok(new)
         };
@@ -159,11 +161,11 @@ impl Fold {
         }
     }
 
-    fn compute<S: Steps>(
+    fn compute<S: FoldFunction>(
         &mut self,
         input: &mut Vec<Record>,
         out: &mut Vec<Record>,
-        steps: &mut S,
+        function: &mut S,
         context: &mut Context<'_>,
     ) -> Result<()> {
         let lenient = self.writer.node_context.is_lenient();
@@ -188,18 +190,18 @@ impl Fold {
             let mut one = |old: Option<Datum>| {
                 let so_far = match old {
                     Some(old) => Some(old),
-                    None => steps.start(&record)?,
+                    None => function.start(&record)?,
                 };
                 let before = match &so_far {
-                    Some(before) if writer.sends_old() => writer.spare(before, &record)?,
+                    Some(before) if writer.sends_old() => writer.mutable_copy(before, &record)?,
                     _ => Datum::Null,
                 };
-                Ok((before, steps.step(so_far, &record)?))
+                Ok((before, function.step(so_far, &record)?))
             };
             let old = old.map(|old| old.value);
             let stepped = if lenient {
                 let again = |_: &mut Context<'_>| {
-                    let old = old.as_ref().map(|old| writer.spare(old, &record));
+                    let old = old.as_ref().map(|old| writer.mutable_copy(old, &record));
                     let (before, value) = one(old.transpose()?)?;
                     writer.check(&value)?;
                     Ok((before, value))

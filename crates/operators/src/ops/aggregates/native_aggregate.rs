@@ -9,7 +9,7 @@
 mod tests;
 
 use crate::expr::aggregation::Aggregation;
-use crate::ops::aggregates::fold::{Steps, fold_versions};
+use crate::ops::aggregates::fold::{FoldFunction, fold_versions};
 use crate::support::table_writer::{TableWriter, Update};
 use crate::{Context, LaneStore, Operator, Udf};
 use bytes::Bytes;
@@ -117,10 +117,10 @@ impl Operator for NativeAggregate {
     }
 }
 
-/// The aggregation as [`Steps`], for versioned stores.
+/// The aggregation as [`FoldFunction`], for versioned stores.
 struct Adding<'a>(&'a Aggregation);
 
-impl Steps for Adding<'_> {
+impl FoldFunction for Adding<'_> {
     fn attach(&self) -> Option<Arc<dyn Udf>> {
         None
     }

@@ -7,7 +7,7 @@
 
 use crate::Udf;
 use crate::expr::combiner::Takes;
-use crate::ops::aggregates::fold::{Fold, Folding, Steps};
+use crate::ops::aggregates::fold::{Fold, FoldFunction, Folding};
 use crate::port::current_call;
 use crate::support::function::Function;
 use std::sync::Arc;
@@ -25,12 +25,12 @@ pub(crate) type Reduce = Folding<Reducing>;
 impl Reduce {
     pub fn new(fold: Fold, function: Function) -> Self {
         let reducer = function.caller(Takes::Reduction);
-        let steps = Reducing { function, reducer };
-        Self::of(fold, steps)
+        let reducing = Reducing { function, reducer };
+        Self::of(fold, reducing)
     }
 }
 
-impl Steps for Reducing {
+impl FoldFunction for Reducing {
     fn attach(&self) -> Option<Arc<dyn Udf>> {
         Some(Arc::clone(&self.reducer))
     }

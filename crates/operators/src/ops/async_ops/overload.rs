@@ -16,7 +16,7 @@ pub(crate) struct Overload {
     called: Mutex<Vec<(Arc<CallsInFlight>, usize)>>,
     /// True if there is such a function.
     any: AtomicBool,
-    hurried: AtomicBool,
+    barrier_late: AtomicBool,
 }
 
 impl Overload {
@@ -43,12 +43,12 @@ impl Overload {
     }
 
     /// Sets whether a barrier is late.
-    pub fn hurry(&self, late: bool) {
-        self.hurried.store(late, Relaxed);
+    pub fn set_barrier_late(&self, late: bool) {
+        self.barrier_late.store(late, Relaxed);
     }
 
     /// Whether a barrier is late.
-    pub fn is_hurried(&self) -> bool {
-        self.hurried.load(Relaxed)
+    pub fn is_barrier_late(&self) -> bool {
+        self.barrier_late.load(Relaxed)
     }
 }

@@ -60,7 +60,7 @@ impl AsyncCalls {
 
     /// Starts the calls of all rows that belong to this lane.
     pub(super) fn restore(&mut self, context: &mut Context<'_>) -> Result<()> {
-        let (epoch, share) = (context.epoch, context.share);
+        let (epoch, assignment) = (context.epoch, context.assignment);
         let LaneStore { store, .. } = context.store(self.settings.store);
         let found = store
             .scan(epoch, &KeyRange::default(), usize::MAX)
@@ -79,7 +79,7 @@ impl AsyncCalls {
                 Some(key) => self.settings.key.affinity(key),
                 None => &row[..at],
             };
-            if share.owns(owner) {
+            if assignment.owns(owner) {
                 let record = self.codec.decode(&stored.value)?;
                 parked.push((ticket, row.clone(), key, record));
             }

@@ -14,17 +14,17 @@ mod column_builder;
 mod columns;
 mod foreign;
 mod infer;
-mod kept;
+mod iso8601;
 mod layout;
-mod moment;
-mod open;
 mod read;
 mod result;
+mod schema_values;
 #[cfg(test)]
 mod tests;
+mod unchanged_columns;
 mod waiting;
 
-pub(crate) use batch::{FOREACH, OPERATOR, Reader, Voice};
+pub(crate) use batch::{ErrorTexts, FOREACH, OPERATOR, Reader};
 pub(crate) use columns::column;
 pub(crate) use layout::{Layout, Shape, Shared, VALUE};
 pub(crate) use waiting::Waiting;
@@ -53,7 +53,7 @@ pub(crate) struct Settings {
 }
 
 /// Why a batch has no result.
-enum Trouble {
+enum BatchError {
     /// These records failed.
     Rows(Vec<Failed>),
     /// All of them failed.
@@ -61,7 +61,7 @@ enum Trouble {
 }
 
 /// The index of the input row that each result row comes from, and its value.
-type Called = Result<Vec<(usize, Datum)>, Trouble>;
+type Called = Result<Vec<(usize, Datum)>, BatchError>;
 
 /// See the module.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl MapBatches {
     fn expect(&mut self, due: Option<i64>, context: &Context<'_>) {
         if self.due != due {
             self.due = due;
-            let place = (self.node_context.node, context.share.lane);
+            let place = (self.node_context.node, context.assignment.lane);
             context.run.batches.expect(place, due);
         }
     }
@@ -129,7 +129,7 @@ impl MapBatches {
                     place(rows, values, out);
                     return Ok(());
                 }
-                Err(Trouble::Rows(failed)) => {
+                Err(BatchError::Rows(failed)) => {
                     own.resize(rows.len(), 0);
                     let mut gone = vec![false; rows.len()];
                     for Failed { at, error } in failed {
@@ -148,8 +148,8 @@ impl MapBatches {
                     let mut left = gone.iter();
                     own.retain(|_| left.next() == Some(&false));
                 }
-                Err(Trouble::Whole(error)) => {
-                    let again = self.judge_all(error, rows, attempts, context)?;
+                Err(BatchError::Whole(error)) => {
+                    let again = self.handle_batch_failure(error, rows, attempts, context)?;
                     attempts += 1;
                     own.clear();
                     if again {
@@ -164,7 +164,7 @@ impl MapBatches {
 
     /// A batch failed as a whole: returns whether to call again; otherwise each of its records was given
     /// up.
-    fn judge_all(
+    fn handle_batch_failure(
         &self,
         error: Error,
         rows: &mut Vec<Record>,
@@ -223,8 +223,8 @@ impl MapBatches {
                     ..Layout::new(schema.as_deref())
                 })
             });
-            let voice = if sink { &FOREACH } else { &OPERATOR };
-            Reader::new(shared, by_row, (*max_rows).min(4096), voice)
+            let error_texts = if sink { &FOREACH } else { &OPERATOR };
+            Reader::new(shared, by_row, (*max_rows).min(4096), error_texts)
         });
         let plain = foreign::plain(&*self.udf, rows, reader.has_bytes());
         let read = plain.as_deref().unwrap_or(rows);
@@ -233,7 +233,7 @@ impl MapBatches {
             .map_err(|e| self.node_context.name_node(e))?
         {
             Ok(batch) => batch,
-            Err(failed) => return Ok(Err(Trouble::Rows(failed))),
+            Err(failed) => return Ok(Err(BatchError::Rows(failed))),
         };
         let blamed = |error: Error| {
             let name = self.udf.name().to_owned();
@@ -251,8 +251,8 @@ impl MapBatches {
             Err(failed) => {
                 let error = blamed(failed.error);
                 return Ok(Err(match failed.row {
-                    Some(at) => Trouble::Rows(vec![Failed { at, error }]),
-                    None => Trouble::Whole(error),
+                    Some(at) => BatchError::Rows(vec![Failed { at, error }]),
+                    None => BatchError::Whole(error),
                 }));
             }
         };
@@ -264,7 +264,7 @@ impl MapBatches {
         };
         Ok(match values(asked, &made) {
             Ok(Ok(values)) => Ok(values),
-            Ok(Err(failed)) => Err(Trouble::Rows(
+            Ok(Err(failed)) => Err(BatchError::Rows(
                 failed
                     .into_iter()
                     .map(|Failed { at, error }| Failed {
@@ -273,7 +273,7 @@ impl MapBatches {
                     })
                     .collect(),
             )),
-            Err(error) => Err(Trouble::Whole(blamed(error))),
+            Err(error) => Err(BatchError::Whole(blamed(error))),
         })
     }
 }

@@ -12,7 +12,7 @@ mod rows;
 mod tests;
 
 use crate::Foreign;
-use crate::ops::batches::map_batches::{Layout, Reader, Shared, Voice};
+use crate::ops::batches::map_batches::{ErrorTexts, Layout, Reader, Shared};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use parking_lot::RwLock;
@@ -29,7 +29,7 @@ const MOST_BYTES: usize = 8 << 20;
 const NO_ROWS: &str = "";
 
 /// The texts for a query.
-const QUERY: Voice = Voice {
+const QUERY: ErrorTexts = ErrorTexts {
     give: "give the columns and their types: schema=pa.schema([...])",
     known: "the values before it have",
     mixed: "a store whose values are objects and others has no common columns; read it with a processor",

@@ -8,7 +8,7 @@
 mod tests;
 
 use crate::expr::combiner::Takes;
-use crate::ops::async_ops::{SideBySide, order};
+use crate::ops::async_ops::{ConcurrentCalls, order};
 use crate::support::error_policy::Outcome;
 use crate::support::function::Function;
 use crate::support::node_context::NodeContext;
@@ -24,7 +24,7 @@ pub(crate) struct Joiner {
     function: Function,
     udf: Arc<dyn Udf>,
     /// Only for an async function: how it is called, and the keys that order the rows.
-    calls: Option<SideBySide>,
+    calls: Option<ConcurrentCalls>,
     order: Vec<Option<Bytes>>,
     with_key: bool,
     arguments: Vec<Datum>,
@@ -34,7 +34,7 @@ pub(crate) struct Joiner {
 }
 
 impl Joiner {
-    pub fn new(function: Function, with_key: bool, calls: Option<SideBySide>) -> Self {
+    pub fn new(function: Function, with_key: bool, calls: Option<ConcurrentCalls>) -> Self {
         let takes = if with_key {
             Takes::KeyAndSides
         } else {
@@ -159,7 +159,7 @@ impl Joiner {
 
     fn call_side_by_side(
         &mut self,
-        calls: &mut SideBySide,
+        calls: &mut ConcurrentCalls,
         asker: Option<(&NodeContext, &[&Record])>,
         context: &mut Context<'_>,
     ) -> Result<()> {

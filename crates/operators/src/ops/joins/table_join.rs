@@ -15,7 +15,7 @@
 mod tests;
 
 use crate::ops::joins::epoch_updates;
-use crate::ops::joins::foreign_key::message::TakeBack;
+use crate::ops::joins::foreign_key::message::Retract;
 use crate::ops::joins::joiner::{Joined, Joiner, Needs};
 use crate::ops::tables::table_update;
 use crate::ops::tables::view_read::{AsOf, ViewRead};
@@ -208,7 +208,7 @@ impl Operator for TableJoin {
             }
             let mut record = row.record;
             if row.gone {
-                record.value = TakeBack.wrap();
+                record.value = Retract.wrap();
                 out.push(record);
                 continue;
             }

@@ -11,8 +11,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::api::operator::pour;
-use crate::ops::joins::foreign_key::message::TakeBack;
+use crate::api::operator::move_records;
+use crate::ops::joins::foreign_key::message::Retract;
 use crate::support::node_context::NodeContext;
 use crate::support::table_writer::{Before, TableWriter};
 use crate::support::update_cache::UpdateCache;
@@ -51,7 +51,7 @@ impl Operator for TableMerge {
         context: &mut Context<'_>,
     ) -> Result<()> {
         if self.writer.is_none() {
-            input.retain(|record| !TakeBack::is(&record.value));
+            input.retain(|record| !Retract::is(&record.value));
         }
         if let Some((serde, cache)) = &mut self.waits {
             for record in input.drain(..) {
@@ -66,11 +66,11 @@ impl Operator for TableMerge {
             return Ok(());
         }
         let Some(writer) = &mut self.writer else {
-            pour(input, out);
+            move_records(input, out);
             return Ok(());
         };
         for mut record in input.drain(..) {
-            if TakeBack::is(&record.value) {
+            if Retract::is(&record.value) {
                 let Some(cache) = writer.stored(&record, context)? else {
                     continue;
                 };

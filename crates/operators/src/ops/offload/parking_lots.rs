@@ -49,7 +49,7 @@ impl ParkingLot {
     }
 
     /// Updates the figures of a lane.
-    pub fn tell(&self, lane: u32, parked: usize, due: Option<i64>, oldest: Option<i64>) {
+    pub fn report(&self, lane: u32, parked: usize, due: Option<i64>, oldest: Option<i64>) {
         if let Some(figures) = self.lanes.get(lane as usize) {
             figures.parked.store(parked as u64, Relaxed);
             figures.due.store(due.unwrap_or(i64::MAX), Relaxed);

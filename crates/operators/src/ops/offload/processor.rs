@@ -5,11 +5,11 @@
 //! Joiners, and functions that replace a missing answer, are called for many rows at a time. Never
 //! reorders the results of a key.
 
-mod asking;
-mod turns;
+mod completion;
+mod requests;
 
 use super::headers::{ERROR, attempt, header, number};
-use super::lane::{Lane, Place, Standing};
+use super::parked_queues::{ParkedEntry, ParkedQueues, ParkedState};
 use super::parking_lots::ParkingLot;
 use super::row::{Phase, Row, row_key, split_row_key};
 use crate::ops::joins::joiner::Joiner;
@@ -19,7 +19,7 @@ use crate::support::function::Function;
 use crate::support::node_context::NodeContext;
 use crate::support::parked_record::Codec;
 use crate::support::schema_ids::SchemaIds;
-use crate::{Context, FaultInjection, LaneStore, Share};
+use crate::{Context, FaultInjection, KeyAssignment, LaneStore};
 use bytes::{BufMut, Bytes, BytesMut};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result, Serde, StoreId, Timestamp};
@@ -78,7 +78,7 @@ struct Written {
 pub(crate) struct OffloadProcessor {
     settings: Settings,
     codec: Codec,
-    lane: Lane,
+    queues: ParkedQueues,
     lot: Option<Arc<ParkingLot>>,
     /// Records whose turn has come, with the right side of their joiner.
     ready: Vec<(Record, Why, Datum)>,
@@ -95,7 +95,7 @@ impl OffloadProcessor {
                 who: "an offload",
             },
             settings,
-            lane: Lane::default(),
+            queues: ParkedQueues::default(),
             lot: None,
             ready: Vec::new(),
             scratch: Vec::new(),
@@ -104,7 +104,7 @@ impl OffloadProcessor {
 
     /// Loads what is parked.
     pub fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
-        let (epoch, share) = (context.epoch, context.share);
+        let (epoch, assignment) = (context.epoch, context.assignment);
         let store = &context.store(self.settings.store).store;
         let mut range = KeyRange::default();
         loop {
@@ -114,29 +114,29 @@ impl OffloadProcessor {
                 break;
             };
             range.from = Some(behind(last));
-            self.join_own(found, share)?;
+            self.join_own(found, assignment)?;
         }
         // Under at-least-once a crash may preserve that a record has left, but not that the next one of
         // its key has.
-        self.lane.call_up();
+        self.queues.make_finished_due();
         let (node, most) = (self.settings.node_context.node, self.settings.max_parked);
-        self.lot = Some(context.run.parking_lots.of(node, share.lanes, most));
-        self.tell(context);
+        self.lot = Some(context.run.parking_lots.of(node, assignment.lanes, most));
+        self.report(context);
         Ok(())
     }
 
     /// Adds those rows that belong to this lane.
-    fn join_own(&mut self, rows: Vec<(Bytes, Stored)>, share: Share) -> Result<()> {
+    fn join_own(&mut self, rows: Vec<(Bytes, Stored)>, assignment: KeyAssignment) -> Result<()> {
         for (row, stored) in rows {
             let (key, number) = split_row_key(&row).ok_or_else(|| self.codec.corrupt())?;
-            if !share.owns(self.settings.key.affinity(&key)) {
+            if !assignment.owns(self.settings.key.affinity(&key)) {
                 continue;
             }
             let Datum::Bytes(bytes) = stored.value else {
                 return Err(self.codec.corrupt());
             };
             let row = Row::decode(bytes).map_err(|e| e.error(&self.codec))?;
-            self.lane.join(&key, self.place(number, &row));
+            self.queues.join(&key, self.entry(number, &row));
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ impl OffloadProcessor {
         }
         let parked = parked.into_iter().zip(requests).collect();
         self.ask_all(parked, out, context)?;
-        self.tell(context);
+        self.report(context);
         Ok(())
     }
 
@@ -192,16 +192,12 @@ impl OffloadProcessor {
                 .extend(unwanted.map(|reason| (node, reason)));
         }
         self.give(out, context)?;
-        self.tell(context);
+        self.report(context);
         Ok(())
     }
 
     /// Handles timeouts and sends delayed requests that are due.
-    pub fn look_at_clock(
-        &mut self,
-        out: &mut Vec<Record>,
-        context: &mut Context<'_>,
-    ) -> Result<()> {
+    pub fn handle_due(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let now = context.clocks.wall.0;
         // The answer to something that seems due may already be in the topic, not read yet.
         let unread = context.run.parking_lots.answers_wait();
@@ -209,26 +205,26 @@ impl OffloadProcessor {
             return Ok(());
         }
         let mut any = false;
-        while let Some(row) = self.lane.due(now) {
+        while let Some(row) = self.queues.due(now) {
             any = true;
             let (key, number) = split_row_key(&row).ok_or_else(|| self.codec.corrupt())?;
-            let known = self.lane.find(&key, number);
-            let place = known.ok_or_else(|| Error::internal("what is due is not parked"))?;
-            match place.standing {
-                Standing::Pausing => self.ask_again_or_leave(&key, place, out, context)?,
-                Standing::Asked => {
+            let known = self.queues.find(&key, number);
+            let entry = known.ok_or_else(|| Error::internal("what is due is not parked"))?;
+            match entry.state {
+                ParkedState::Pausing => self.ask_again_or_leave(&key, entry, out, context)?,
+                ParkedState::Asked => {
                     let after = self.settings.patience.timeout_ms.unwrap_or_default();
-                    self.missed(&key, place, Phase::TimedOut { after }, out, context)?;
+                    self.missed(&key, entry, Phase::TimedOut { after }, out, context)?;
                 }
-                Standing::Over => {
+                ParkedState::Finished => {
                     let (row, _) = self.row(&key, number, context)?;
-                    self.go_in_turn(&key, place, row, out, context)?;
+                    self.go_in_turn(&key, entry, row, out, context)?;
                 }
             }
         }
         if any {
             self.give(out, context)?;
-            self.tell(context);
+            self.report(context);
         }
         Ok(())
     }
@@ -246,13 +242,13 @@ impl OffloadProcessor {
         let (Some(number), Some(key)) = (number, key) else {
             return Ok(Some(dropped::NO_CORRELATION));
         };
-        let Some(place) = self.lane.find(&key, number) else {
+        let Some(entry) = self.queues.find(&key, number) else {
             return Ok(Some(dropped::NOT_PARKED));
         };
-        if place.standing == Standing::Over {
+        if entry.state == ParkedState::Finished {
             if self.settings.fault == FaultInjection::AnswersTwice {
                 let (row, _) = self.row(&key, number, context)?;
-                self.turn(&key, place, row, out, context)?;
+                self.turn(&key, entry, row, out, context)?;
             }
             return Ok(Some(dropped::DUPLICATE_ANSWER));
         }
@@ -263,7 +259,7 @@ impl OffloadProcessor {
             }
             None => match self.kept(&answer) {
                 Ok(written) => {
-                    self.end(&key, place, Phase::Answered(written), out, context)?;
+                    self.end(&key, entry, Phase::Answered(written), out, context)?;
                     return Ok(None);
                 }
                 Err(e) if is_of_a_record(&e) => {
@@ -274,10 +270,10 @@ impl OffloadProcessor {
         };
         // Another request was sent, or is about to be: only its answer counts.
         let of = attempt(&answer.headers);
-        if place.standing == Standing::Pausing || of.is_some_and(|of| of < place.attempt) {
+        if entry.state == ParkedState::Pausing || of.is_some_and(|of| of < entry.attempt) {
             return Ok(Some(dropped::OUTDATED_ERROR));
         }
-        self.missed(&key, place, Phase::Failed(failed), out, context)?;
+        self.missed(&key, entry, Phase::Failed(failed), out, context)?;
         Ok(None)
     }
 
@@ -344,29 +340,29 @@ impl OffloadProcessor {
     }
 
     /// Reports this lane's figures to the parking lot.
-    fn tell(&self, context: &Context<'_>) {
+    fn report(&self, context: &Context<'_>) {
         if let Some(lot) = &self.lot {
-            let lane = &self.lane;
-            lot.tell(
-                context.share.lane,
-                lane.len(),
-                lane.next_due(),
-                lane.oldest(),
+            let queues = &self.queues;
+            lot.report(
+                context.assignment.lane,
+                queues.len(),
+                queues.next_due(),
+                queues.oldest(),
             );
         }
     }
 
     /// The state of a record, from its row.
-    fn place(&self, number: u64, row: &Row) -> Place {
-        Place {
+    fn entry(&self, number: u64, row: &Row) -> ParkedEntry {
+        ParkedEntry {
             number,
             since: row.since,
             attempt: row.attempt,
             again: row.again,
-            standing: match row.phase {
-                Phase::Asked { .. } => Standing::Asked,
-                Phase::Pausing { .. } => Standing::Pausing,
-                _ => Standing::Over,
+            state: match row.phase {
+                Phase::Asked { .. } => ParkedState::Asked,
+                Phase::Pausing { .. } => ParkedState::Pausing,
+                _ => ParkedState::Finished,
             },
             due: row.phase.due(&self.settings.patience),
         }

@@ -3,7 +3,7 @@
 mod restarts;
 
 use super::{ATTEMPT, CORRELATION, ERROR};
-use crate::Share;
+use crate::KeyAssignment;
 use crate::testing::*;
 use std::sync::atomic::Ordering;
 use stoatflow_core::{Handler, Header, Record, SinkId, StoreId, Timestamp};
@@ -142,8 +142,8 @@ impl Rig {
     }
 
     /// A new operator over the same rows.
-    fn restart(&mut self, patience: RetryPolicy, share: Share) {
-        self.share = share;
+    fn restart(&mut self, patience: RetryPolicy, assignment: KeyAssignment) {
+        self.assignment = assignment;
         let mut fresh = closed(offload(patience), None);
         // Another run: state in memory is lost.
         std::mem::swap(&mut self.clocks, &mut fresh.clocks);
@@ -317,7 +317,7 @@ fn an_answer_to_any_request_counts_an_error_only_to_the_last() {
 }
 
 #[test]
-fn what_is_given_up_is_replaced_in_its_turn() {
+fn failed_records_are_replaced_in_their_turn() {
     let mut op = offload(PATIENCE);
     if let Op::Offload {
         instead_of_timeout,
@@ -383,7 +383,7 @@ fn a_record_for_which_no_other_request_can_be_made_leaves_in_its_turn() {
     rig.answers(vec![error("a", "boom", &ids[1], "1")]);
     assert_eq!(rig.handled(), ["processing_error"]);
     assert_eq!((rig.requests().0.len(), rig.rows()), (0, 2));
-    rig.restart(THRICE, Share::new(0, 1));
+    rig.restart(THRICE, KeyAssignment::new(0, 1));
     rig.answers(vec![answer("a", "2", &ids[1]), answer("a", "1", &ids[0])]);
     assert_eq!(rig.outputs(), ["0:a=a1+1@1"]);
     assert_eq!((rig.reasons(), rig.rows()), (vec!["duplicate_answer"], 0));
@@ -473,7 +473,7 @@ fn a_record_without_a_key_is_refused() {
 }
 
 #[test]
-fn who_decides_about_errors_does_not_decide_about_timeouts() {
+fn the_error_handler_does_not_decide_about_timeouts() {
     let mut rig = rig_of(offload(PATIENCE), Handler::of_setting("log_and_continue"));
     rig.push(records(&[("a", "a1"), ("b", "b1")])).unwrap();
     let ids = rig.correlations();
@@ -499,9 +499,9 @@ fn a_full_parking_lot_says_so_and_shows_since_when() {
     rig.answers(vec![answer("a", "1", &ids[0])]);
     assert_eq!(rig.run.room_at(node), 1);
     // A record on its way takes up room before it arrives.
-    rig.run.sent_to_park(node, 1);
+    rig.run.reserve_park_room(node, 1);
     assert_eq!(rig.run.room_at(node), 0);
-    rig.run.came_to_park(node, 1);
+    rig.run.release_park_room(node, 1);
     let lots = rig.run.occupancy();
     assert_eq!(
         (lots[0].parked, lots[0].most, lots[0].oldest),
@@ -518,7 +518,7 @@ fn try_all(
         stores: &mut rig.stores,
         effects: &mut rig.effects,
         clocks: &mut rig.clocks,
-        share: rig.share,
+        assignment: rig.assignment,
         run: &rig.run,
     };
     turn(&mut rig.chain, &mut context).unwrap_err()

@@ -201,7 +201,7 @@ impl ProcessorHost for Host<'_, '_> {
     fn lock_holder(&self, origin: &Origin) -> LockHolder {
         LockHolder {
             node: self.env.node_context.name(),
-            lane: self.context.share.lane,
+            lane: self.context.assignment.lane,
             origin: *origin,
         }
     }
@@ -360,7 +360,7 @@ impl ProcessorHost for Host<'_, '_> {
             kind,
             interval_ms,
             start_ms,
-            runs: self.context.share.lane == 0,
+            runs: self.context.assignment.lane == 0,
             punctuator,
         };
         self.context.run.add(asked, now)
@@ -383,11 +383,11 @@ impl ProcessorHost for Host<'_, '_> {
             return now;
         }
         let clocks = &mut self.context.clocks;
-        let of_task = match self.place {
-            Some(place) if !clocks.by_watermark => clocks.of_task(self.env.time, place),
+        let stream_time = match self.place {
+            Some(place) if !clocks.by_watermark => clocks.task_stream_time(self.env.time, place),
             _ => None,
         };
-        of_task.unwrap_or_else(|| clocks.event_time(self.env.clock))
+        stream_time.unwrap_or_else(|| clocks.event_time(self.env.clock))
     }
 
     fn watermark(&self) -> i64 {
@@ -395,7 +395,7 @@ impl ProcessorHost for Host<'_, '_> {
     }
 
     fn advance_watermark(&mut self, to: i64) {
-        self.context.clocks.ask_watermark(self.env.clock, to);
+        self.context.clocks.request_watermark(self.env.clock, to);
         self.context.effects.commit_asked = true;
     }
 
@@ -414,7 +414,7 @@ impl ProcessorHost for Host<'_, '_> {
     }
 
     fn lane(&self) -> u32 {
-        self.context.share.lane
+        self.context.assignment.lane
     }
 }
 

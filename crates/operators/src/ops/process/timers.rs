@@ -28,7 +28,7 @@ use stoatflow_state::{TimerDomain, TimerView, split_timer, timer_key, timer_row}
 pub(crate) struct LaneTimers {
     timer_queue: Arc<TimerQueue>,
     /// Indexes of the timer stores in the processor's list.
-    seats: Vec<usize>,
+    timer_stores: Vec<usize>,
     /// Number of tasks, each with its own stream time.
     tasks: usize,
     due: Peekable<std::vec::IntoIter<Due>>,
@@ -47,17 +47,21 @@ impl LaneTimers {
     pub fn open(env: &ProcessorEnv, context: &mut Context<'_>) -> Result<Option<Self>> {
         let timed =
             |(at, store): (usize, &Connected)| (store.kind == StoreKind::Timers).then_some(at);
-        let seats: Vec<usize> = env.stores.iter().enumerate().filter_map(timed).collect();
-        if seats.is_empty() {
+        let timer_stores: Vec<usize> = env.stores.iter().enumerate().filter_map(timed).collect();
+        if timer_stores.is_empty() {
             return Ok(None);
         }
         let now = now(env, context);
         let timer_queue = context.run.timer_queue(env.node_context.node, || {
-            TimerQueue::open(&views(env, &seats, context)?, context.share.lanes, &now)
+            TimerQueue::open(
+                &views(env, &timer_stores, context)?,
+                context.assignment.lanes,
+                &now,
+            )
         })?;
         Ok(Some(Self {
             timer_queue,
-            seats,
+            timer_stores,
             tasks: now.event.len(),
             due: Vec::new().into_iter().peekable(),
             fresh: BTreeSet::new(),
@@ -73,7 +77,7 @@ impl LaneTimers {
     }
 
     fn place(&self, store: usize) -> Result<usize> {
-        let place = self.seats.iter().position(|at| *at == store);
+        let place = self.timer_stores.iter().position(|at| *at == store);
         place.ok_or_else(|| Error::internal("a store that keeps no timers was asked for one"))
     }
 
@@ -108,12 +112,14 @@ impl LaneTimers {
                 self.fresh.insert(due);
             }
             // A timer that registers itself again doesn't fire over and over while nothing else happens.
-            Some(now) => self.timer_queue.put_off(due.clone(), *now != due),
-            None if self.is_passing(epoch) && context.share.owns(connected.key.affinity(key)) => {
+            Some(now) => self.timer_queue.postpone(due.clone(), *now != due),
+            None if self.is_passing(epoch)
+                && context.assignment.owns(connected.key.affinity(key)) =>
+            {
                 self.fresh.insert(due);
             }
             // Before the cut, which the records of this epoch cause anyway.
-            None => self.timer_queue.put_off(due, cut),
+            None => self.timer_queue.postpone(due, cut),
         }
         Ok(())
     }
@@ -141,18 +147,18 @@ impl LaneTimers {
 
     /// In the lane that punctuates, while all lanes stand still: finds the due timers of all lanes.
     pub fn cut(&self, env: &ProcessorEnv, context: &mut Context<'_>) -> Result<()> {
-        let (epoch, share, now) = (context.epoch, context.share, now(env, context));
-        let views = views(env, &self.seats, context)?;
+        let (epoch, assignment, now) = (context.epoch, context.assignment, now(env, context));
+        let views = views(env, &self.timer_stores, context)?;
         let clock = env.time.unwrap_or(env.clock);
         let task_of = |place: usize, row: &Bytes| {
             let key = timer_key(row);
-            let own = env.stores[self.seats[place]].key.affinity(&key);
+            let own = env.stores[self.timer_stores[place]].key.affinity(&key);
             context.clocks.task_of(clock, own)
         };
         self.timer_queue.cut(epoch, &now, &views, task_of, |due| {
             let key = timer_key(&due.row);
-            let own = env.stores[self.seats[due.place]].key.affinity(&key);
-            share.lane_of(own) as usize
+            let own = env.stores[self.timer_stores[due.place]].key.affinity(&key);
+            assignment.lane_of(own) as usize
         })
     }
 
@@ -161,7 +167,7 @@ impl LaneTimers {
         if !self.is_passing(context.epoch) {
             return false;
         }
-        let handed = self.timer_queue.take(context.share.lane);
+        let handed = self.timer_queue.take(context.assignment.lane);
         self.due = handed.into_iter().peekable();
         let any = self.due.peek().is_some() || !self.fresh.is_empty();
         if !any {
@@ -192,7 +198,7 @@ impl LaneTimers {
 
     /// The index of a timer's store in the processor's list.
     pub fn store(&self, due: &Due) -> usize {
-        self.seats[due.place]
+        self.timer_stores[due.place]
     }
 
     /// Ends the epoch's pass.
@@ -232,12 +238,12 @@ fn now(env: &ProcessorEnv, context: &Context<'_>) -> Now {
 
 fn views<'v>(
     env: &ProcessorEnv,
-    seats: &[usize],
+    timer_stores: &[usize],
     context: &'v Context<'_>,
 ) -> Result<Vec<TimerView<'v>>> {
     let view = |at: &usize| {
         let id = env.stores[*at].id;
         TimerView::new(&context.stores[usize::from(id.0)].store, context.epoch)
     };
-    seats.iter().map(view).collect()
+    timer_stores.iter().map(view).collect()
 }

@@ -10,7 +10,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::api::share;
+use crate::api::key_assignment;
 use crate::ops::aggregates::count::Preaggregate;
 use crate::support::dropped;
 use crate::support::node_context::NodeContext;
@@ -30,7 +30,7 @@ pub(crate) struct Exchange {
     stays: bool,
     /// Number of partitions of that topic; `None` if records keep their task.
     tasks: Option<u16>,
-    /// Number of tasks, if all keys of a task go to one lane. See [`crate::Share`].
+    /// Number of tasks, if all keys of a task go to one lane. See [`crate::KeyAssignment`].
     by_task: Option<u16>,
 }
 
@@ -77,14 +77,14 @@ impl Exchange {
         })
     }
 
-    fn place(&self, key: &Datum) -> Result<Way> {
-        self.with_bytes(key, |key, affinity| self.way(key, affinity))
+    fn place(&self, key: &Datum) -> Result<Destination> {
+        self.with_bytes(key, |key, affinity| self.destination(key, affinity))
     }
 
     #[inline]
-    fn way(&self, key: &[u8], affinity: &[u8]) -> Way {
-        Way {
-            hash: share::hash(affinity, self.by_task),
+    fn destination(&self, key: &[u8], affinity: &[u8]) -> Destination {
+        Destination {
+            hash: key_assignment::hash(affinity, self.by_task),
             task: match self.tasks {
                 // With pre-aggregation, `divide` computes the task once per key instead.
                 Some(tasks) if self.preaggregate.is_none() => Some(task_of(key, tasks)),
@@ -103,7 +103,7 @@ fn task_of(key: &[u8], tasks: u16) -> Task {
 
 /// The lane and task that a record is sent to.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct Destination {
     /// Determines the lane.
     hash: u64,
     /// The new task, if it changes.
@@ -113,14 +113,19 @@ struct Way {
 impl Exchange {
     /// Routes a record whose key could not be serialized, if the error handler asks for a retry.
     #[cold]
-    fn late(&mut self, error: Error, record: Record, context: &mut Context<'_>) -> Result<()> {
+    fn retry_failed(
+        &mut self,
+        error: Error,
+        record: Record,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         // Repeats `place` instead of calling it: with one caller, `place` is inlined into the loop.
         let again = |_: &mut Context<'_>| {
             let bytes = self.key.encode(&record.key)?.unwrap_or_default();
-            Ok(self.way(&bytes, self.key.affinity(&bytes)))
+            Ok(self.destination(&bytes, self.key.affinity(&bytes)))
         };
-        if let Some(way) = self.node_context.rescue(error, &record, context, again)? {
-            self.send(way, record, context);
+        if let Some(destination) = self.node_context.rescue(error, &record, context, again)? {
+            self.send(destination, record, context);
         }
         Ok(())
     }
@@ -141,14 +146,14 @@ impl Exchange {
 
     /// Sends the record, or adds it to the pre-aggregation.
     #[inline]
-    fn send(&mut self, way: Way, mut record: Record, context: &mut Context<'_>) {
-        if let Some(task) = way.task {
+    fn send(&mut self, destination: Destination, mut record: Record, context: &mut Context<'_>) {
+        if let Some(task) = destination.task {
             record.origin.order = record.origin.order.in_task(task);
         }
         let routed = Routed {
             via: self.node_context.node,
             stage: self.stage,
-            hash: way.hash,
+            hash: destination.hash,
             record,
         };
         let Some(preaggregate) = &mut self.preaggregate else {
@@ -176,14 +181,14 @@ impl Operator for Exchange {
             context.effects.routed.reserve(input.len());
         }
         for record in input.drain(..) {
-            let way = if !record.key.is_null() {
+            let destination = if !record.key.is_null() {
                 match self.place(&record.key) {
-                    Ok(way) => way,
+                    Ok(destination) => destination,
                     // Kafka Streams has no topic here: the downstream operator decides what happens to
                     // the record.
                     Err(_) if self.stays => self.by_origin(&record.origin),
                     Err(error) => {
-                        self.late(error, record, context)?;
+                        self.retry_failed(error, record, context)?;
                         continue;
                     }
                 }
@@ -196,7 +201,7 @@ impl Operator for Exchange {
                     .push((self.node_context.node, dropped::NULL_KEY));
                 continue;
             };
-            self.send(way, record, context);
+            self.send(destination, record, context);
         }
         Ok(())
     }
@@ -221,7 +226,7 @@ impl Operator for Exchange {
 
 impl Exchange {
     /// Records without a key keep the order of the partition they were read from.
-    fn by_origin(&self, origin: &Origin) -> Way {
+    fn by_origin(&self, origin: &Origin) -> Destination {
         let mut bytes = [0; 8];
         bytes[..2].copy_from_slice(&origin.source.0.to_be_bytes());
         bytes[2..4].copy_from_slice(&origin.topic.to_be_bytes());
@@ -229,9 +234,9 @@ impl Exchange {
         let partition = origin.partition.0.max(0);
         let hash = match self.by_task {
             None => key_hash(&bytes),
-            Some(tasks) => share::task_hash(Task::of(partition % i32::from(tasks.max(1)))),
+            Some(tasks) => key_assignment::task_hash(Task::of(partition % i32::from(tasks.max(1)))),
         };
-        Way {
+        Destination {
             hash,
             task: (self.tasks).map(|tasks| Task::of(partition % i32::from(tasks.max(1)))),
         }

@@ -2,7 +2,7 @@
 //!
 //! Takes records, forwards them unchanged. Costs a swap of buffers per batch.
 
-use crate::api::operator::pour;
+use crate::api::operator::move_records;
 use crate::{Context, Operator};
 use stoatflow_core::{Record, Result};
 
@@ -17,7 +17,7 @@ impl Operator for Merge {
         out: &mut Vec<Record>,
         _context: &mut Context<'_>,
     ) -> Result<()> {
-        pour(input, out);
+        move_records(input, out);
         Ok(())
     }
 }

@@ -102,7 +102,7 @@ impl Operator for Scheduled {
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
         let now = context.clocks.wall.0;
         let mark = context.clocks.mark(self.clock, Task(0));
-        if mark >= 0 && context.run.goes_on() {
+        if mark >= 0 && context.run.is_restart() {
             // Restarted within the same process: no tick was missed.
             self.next = self.table.next(mark);
             return Ok(());
@@ -118,7 +118,7 @@ impl Operator for Scheduled {
 
     fn punctuate(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         let now = context.clocks.wall.0;
-        if context.run.is_crowded() {
+        if context.run.has_too_many_calls() {
             // The results of ticks would be parked, more at every cut. The mark stays where it is.
             self.held = Some(now.saturating_add(LATER_MS));
             self.at_once = 1;

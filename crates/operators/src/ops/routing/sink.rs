@@ -13,7 +13,7 @@ use crate::support::dropped;
 use crate::support::function::Function;
 use crate::support::node_context::NodeContext;
 use crate::support::schema_ids::SchemaIds;
-use crate::{Chosen, Context, Operator, Output, PartitionCounts, Partitions};
+use crate::{Context, Operator, Output, OutputTarget, PartitionCounts, Partitions};
 use bytes::Bytes;
 use std::sync::Arc;
 use stoatflow_core::murmur2::partition_of;
@@ -157,7 +157,7 @@ impl Sink {
             key,
             value,
             timestamp: record.timestamp,
-            headers: self.ids.true_of(record.headers, &record.origin),
+            headers: self.ids.valid_headers(record.headers, &record.origin),
             origin: record.origin,
         }
     }
@@ -176,7 +176,7 @@ impl Sink {
 
     /// Retries a record that could not be serialized, if the error handler asks for it.
     #[cold]
-    fn late(&self, error: Error, record: Record, context: &mut Context<'_>) -> Result<()> {
+    fn retry_failed(&self, error: Error, record: Record, context: &mut Context<'_>) -> Result<()> {
         if let Some(written) = self.rescue(error, &record, context)? {
             self.give(record, written, context);
         }
@@ -260,7 +260,7 @@ impl Sink {
         } = directed;
         let to = |topic: Option<Arc<str>>, partition: Option<Partition>| {
             let chosen = topic.is_some() || partition.is_some();
-            chosen.then(|| Box::new(Chosen { topic, partition }))
+            chosen.then(|| Box::new(OutputTarget { topic, partition }))
         };
         let by_key = count.and_then(|count| self.by_windowed_key(written.0.as_ref()?, count));
         let mut output = self.output(record, written);
@@ -301,7 +301,7 @@ impl Operator for Sink {
         }
         let mut left = input.drain(..);
         while let Some((error, record)) = scope.inside(|| self.write(&mut left, context)) {
-            self.late(error, record, context)?;
+            self.retry_failed(error, record, context)?;
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ pub(crate) struct Split {
     slots: Vec<Option<Record>>,
 }
 
-const NOBODY: u32 = u32::MAX;
+const NO_BRANCH: u32 = u32::MAX;
 
 impl Split {
     pub fn new(predicates: Vec<Function>, default: bool, ordered: bool) -> Self {
@@ -98,7 +98,7 @@ impl Operator for Split {
         self.branches.clear();
         self.slots.clear();
         if self.ordered {
-            self.branches.resize(input.len(), NOBODY);
+            self.branches.resize(input.len(), NO_BRANCH);
             self.slots.resize_with(input.len(), || None);
         }
         self.rest.clear();
@@ -111,7 +111,7 @@ impl Operator for Split {
         }
         let routes = &mut context.effects.routes;
         if self.default {
-            let default = u32::try_from(self.predicates.len()).unwrap_or(NOBODY);
+            let default = u32::try_from(self.predicates.len()).unwrap_or(NO_BRANCH);
             for (record, &place) in self.rest.drain(..).zip(&self.places) {
                 if self.ordered {
                     self.branches[place] = default;

@@ -3,7 +3,7 @@
 //! Takes records, including those with null values; forwards the accepted ones unchanged. Records that
 //! the predicate rejects are not counted as dropped.
 
-use crate::api::operator::pour;
+use crate::api::operator::move_records;
 use crate::support::function::Function;
 use crate::{Context, Operator};
 use stoatflow_core::{Record, Result};
@@ -34,7 +34,7 @@ impl Operator for Filter {
         self.function.test(input, &mut self.verdicts, context)?;
         let mut verdicts = self.verdicts.iter();
         input.retain(|_| verdicts.next().copied().unwrap_or(false));
-        pour(input, out);
+        move_records(input, out);
         Ok(())
     }
 }

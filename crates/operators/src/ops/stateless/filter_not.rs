@@ -4,7 +4,7 @@
 //! Takes records, including those with null values; forwards the others unchanged. Records that the
 //! predicate accepts are not counted as dropped.
 
-use crate::api::operator::pour;
+use crate::api::operator::move_records;
 use crate::support::function::Function;
 use crate::{Context, Operator};
 use stoatflow_core::{Record, Result};
@@ -35,7 +35,7 @@ impl Operator for FilterNot {
         self.function.test(input, &mut self.verdicts, context)?;
         let mut verdicts = self.verdicts.iter();
         input.retain(|_| !verdicts.next().copied().unwrap_or(false));
-        pour(input, out);
+        move_records(input, out);
         Ok(())
     }
 }

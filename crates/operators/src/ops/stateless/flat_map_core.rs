@@ -29,7 +29,7 @@ pub(crate) trait Shape {
 /// Retries a native expression that failed, if the error handler asks for it; `None`: the record is left
 /// out.
 #[cold]
-fn late(
+fn retry_failed(
     function: &Function,
     error: Error,
     record: &Record,
@@ -90,7 +90,9 @@ impl<S: Shape> FlatMapCore<S> {
                     let before = out.len();
                     let listed = match give(&record, out) {
                         Ok(listed) => Some(listed),
-                        Err(error) => late(function, error, &record, (out, before), context, give)?,
+                        Err(error) => {
+                            retry_failed(function, error, &record, (out, before), context, give)?
+                        }
                     };
                     if listed == Some(false) {
                         let node = function.node_context.node;

@@ -2,7 +2,7 @@
 //!
 //! Takes records, emits as many. `exchange` sends them to the lanes of their new keys.
 
-use crate::api::operator::pour;
+use crate::api::operator::move_records;
 use crate::support::function::Function;
 use crate::{Context, Operator};
 use stoatflow_core::{Datum, Record, Result};
@@ -35,7 +35,7 @@ impl Operator for Map {
             record.key = key;
             record.value = value;
         }
-        pour(input, out);
+        move_records(input, out);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Takes records, emits as many. Null values are passed to the function. Never changes a key.
 
-use crate::api::operator::pour;
+use crate::api::operator::move_records;
 use crate::support::function::Function;
 use crate::{Context, Operator};
 use stoatflow_core::{Datum, Record, Result};
@@ -34,7 +34,7 @@ impl Operator for MapValues {
             .one(input, &mut self.results, context, |record, value| {
                 record.value = value;
             })?;
-        pour(input, out);
+        move_records(input, out);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! Takes records, forwards them unchanged. May run again after a crash: side effects are not part of a
 //! transaction.
 
-use crate::api::operator::pour;
+use crate::api::operator::move_records;
 use crate::support::function::Function;
 use crate::{Context, Operator};
 use stoatflow_core::{Record, Result};
@@ -28,7 +28,7 @@ impl Operator for Peek {
         context: &mut Context<'_>,
     ) -> Result<()> {
         self.function.effect(input, context)?;
-        pour(input, out);
+        move_records(input, out);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! Takes records, emits as many. A null key is allowed until an operator needs one. `exchange` sends
 //! records to the lanes of their new keys.
 
-use crate::api::operator::pour;
+use crate::api::operator::move_records;
 use crate::support::function::Function;
 use crate::{Context, Operator};
 use stoatflow_core::{Datum, Record, Result};
@@ -35,7 +35,7 @@ impl Operator for SelectKey {
             .one(input, &mut self.results, context, |record, key| {
                 record.key = key
             })?;
-        pour(input, out);
+        move_records(input, out);
         Ok(())
     }
 }

@@ -38,19 +38,19 @@ const RECENT: usize = 4_096;
 
 /// How long rows live.
 #[derive(Debug)]
-enum Lives {
+enum TtlRule {
     Fixed(i64),
     Row(Compiled),
 }
 
 /// Expiry of a row, and the earliest time to look at it.
 #[derive(Clone, Copy, Debug)]
-struct End {
+struct RowExpiry {
     at: i64,
     rounded: i64,
 }
 
-impl End {
+impl RowExpiry {
     fn new(timestamp: Timestamp, ttl_ms: i64) -> Self {
         let (at, part) = (timestamp.0.saturating_add(ttl_ms), (ttl_ms / PARTS).max(1));
         Self {
@@ -60,9 +60,9 @@ impl End {
     }
 }
 
-impl Lives {
+impl TtlRule {
     /// When the row expires; `None`: never.
-    fn end(&self, record: &Record) -> Result<Option<End>> {
+    fn expiry(&self, record: &Record) -> Result<Option<RowExpiry>> {
         let ttl_ms = match self {
             Self::Fixed(ms) => *ms,
             Self::Row(ttl) => match ttl.compared(record)? {
@@ -79,7 +79,7 @@ impl Lives {
                 }
             },
         };
-        Ok(Some(End::new(record.timestamp, ttl_ms.max(0))))
+        Ok(Some(RowExpiry::new(record.timestamp, ttl_ms.max(0))))
     }
 }
 
@@ -87,7 +87,7 @@ impl Lives {
 #[derive(Debug)]
 pub(crate) struct Expire {
     env: ProcessorEnv,
-    lives: Lives,
+    ttl_rule: TtlRule,
     domain: TimerDomain,
     /// True if tombstones are forwarded.
     forward: bool,
@@ -105,13 +105,13 @@ pub(crate) struct Expire {
 impl Expire {
     /// `env`: with the table's store and the store of timers.
     pub fn new(env: ProcessorEnv, expiry: &Expiry, old: bool) -> Result<Self> {
-        let lives = match &expiry.ttl {
-            Ttl::Fixed(ms) => Lives::Fixed(*ms),
-            Ttl::Row(ttl) => Lives::Row(Compiled::new(ttl)?),
+        let ttl_rule = match &expiry.ttl {
+            Ttl::Fixed(ms) => TtlRule::Fixed(*ms),
+            Ttl::Row(ttl) => TtlRule::Row(Compiled::new(ttl)?),
         };
         Ok(Self {
             env,
-            lives,
+            ttl_rule,
             domain: match expiry.clock {
                 ExpiryClock::Event => TimerDomain::Event,
                 ExpiryClock::Processing => TimerDomain::Processing,
@@ -127,9 +127,9 @@ impl Expire {
 
     /// When a row of the table expires. A failing ttl expression counts as never: the failure was
     /// handled when the row was written.
-    fn end_of(&self, key: &Bytes, row: &Stored) -> Result<Option<End>> {
-        if let Lives::Fixed(ms) = self.lives {
-            return Ok(Some(End::new(row.timestamp, ms)));
+    fn expiry_of(&self, key: &Bytes, row: &Stored) -> Result<Option<RowExpiry>> {
+        if let TtlRule::Fixed(ms) = self.ttl_rule {
+            return Ok(Some(RowExpiry::new(row.timestamp, ms)));
         }
         let table = &self.env.stores[TABLE];
         let row = Record {
@@ -138,7 +138,7 @@ impl Expire {
             timestamp: row.timestamp,
             ..Record::default()
         };
-        Ok(self.lives.end(&row).unwrap_or_default())
+        Ok(self.ttl_rule.expiry(&row).unwrap_or_default())
     }
 
     /// The task of a row.
@@ -153,11 +153,11 @@ impl Expire {
     fn expect(
         &mut self,
         key: &Bytes,
-        end: End,
+        expiry: RowExpiry,
         task: Task,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let (domain, at) = (self.domain, end.rounded);
+        let (domain, at) = (self.domain, expiry.rounded);
         let timers = self.timers.as_mut().ok_or_else(not_open)?;
         let hash = key_hash(key) ^ at.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let slot = usize::try_from(hash >> 32).unwrap_or(0) % RECENT;
@@ -188,15 +188,15 @@ impl Expire {
             self.unchecked = rows.last().map(|(key, _)| after(key));
         }
         for (key, row) in rows {
-            let Some(end) = self.end_of(&key, &row)? else {
+            let Some(expiry) = self.expiry_of(&key, &row)? else {
                 continue;
             };
             let timers = &context.store(self.env.stores[TIMERS].id).store;
             let view = TimerView::new(timers, epoch)?;
             let has = |at| view.is_pending(&timer_row(self.domain, at, &key));
-            if !has(end.rounded)? && !has(end.at)? {
+            if !has(expiry.rounded)? && !has(expiry.at)? {
                 let task = self.task(None, &key, context);
-                self.expect(&key, end, task, context)?;
+                self.expect(&key, expiry, task, context)?;
             }
         }
         self.next_page = context.clocks.wall.0.saturating_add(BETWEEN_PAGES_MS);
@@ -238,12 +238,12 @@ impl Expire {
             let Some(row) = row.filter(|row| !row.value.is_null()) else {
                 continue;
             };
-            let Some(end) = self.end_of(&key, &row)? else {
+            let Some(expiry) = self.expiry_of(&key, &row)? else {
                 continue;
             };
             let domain = self.domain;
-            if parts.domain == domain && end.at <= parts.at {
-                let timestamp = Timestamp(end.at);
+            if parts.domain == domain && expiry.at <= parts.at {
+                let timestamp = Timestamp(expiry.at);
                 let tombstone = Stored {
                     value: Datum::Null,
                     timestamp,
@@ -264,8 +264,8 @@ impl Expire {
                 continue;
             }
             // The row was updated, or this was the rounded time.
-            let later = parts.domain != domain || end.rounded > parts.at;
-            let at = if later { end.rounded } else { end.at };
+            let later = parts.domain != domain || expiry.rounded > parts.at;
+            let at = if later { expiry.rounded } else { expiry.at };
             timers.register(context, (TIMERS, kept), (domain, at, &key), due.task)?;
         }
         Ok(())
@@ -290,23 +290,23 @@ impl Operator for Expire {
                 continue;
             }
             let node_context = &self.env.node_context;
-            let end = match &self.lives {
-                Lives::Fixed(_) => self.lives.end(&record)?,
-                Lives::Row(_) => {
+            let expiry = match &self.ttl_rule {
+                TtlRule::Fixed(_) => self.ttl_rule.expiry(&record)?,
+                TtlRule::Row(_) => {
                     let row = record.with_value(new.clone());
-                    let end = |_: &mut Context<'_>| self.lives.end(&row);
-                    match node_context.attempt(&record, context, end)? {
-                        Some(end) => end,
+                    let compute = |_: &mut Context<'_>| self.ttl_rule.expiry(&row);
+                    match node_context.attempt(&record, context, compute)? {
+                        Some(expiry) => expiry,
                         // The error handler leaves the record out.
                         None => continue,
                     }
                 }
             };
-            if let Some(end) = end {
+            if let Some(expiry) = expiry {
                 let key = self.env.stores[TABLE].key_bytes(&record.key);
                 let key = key.map_err(|e| node_context.locate(e, &record.origin))?;
                 let task = self.task(Some(&record), &key, context);
-                self.expect(&key, end, task, context)?;
+                self.expect(&key, expiry, task, context)?;
             }
             out.push(record);
         }

@@ -340,7 +340,7 @@ impl Operator for Suppress {
     }
 
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
-        let (epoch, share) = (context.epoch, context.share);
+        let (epoch, assignment) = (context.epoch, context.assignment);
         let LaneStore { store, .. } = context.store(self.settings.store);
         let found = store
             .scan(epoch, &KeyRange::default(), usize::MAX)
@@ -348,7 +348,7 @@ impl Operator for Suppress {
         let tasks = Tasks::read(self.settings.clock, context)?;
         for (key, stored) in found {
             let affinity = self.settings.key.affinity(&key);
-            if !share.owns(affinity) {
+            if !assignment.owns(affinity) {
                 continue;
             }
             let task = tasks.of(context, (0, &key), affinity)?;

@@ -13,7 +13,7 @@ use crate::expr::aggregation::Aggregation;
 use crate::expr::combiner::Takes;
 use crate::ops::aggregates::aggregate::Initializer;
 use crate::ops::aggregates::count::counted;
-use crate::ops::aggregates::fold::{Fold, Folding, Steps};
+use crate::ops::aggregates::fold::{Fold, FoldFunction, Folding};
 use crate::ops::tables::table_update;
 use crate::support::function::Function;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl TableAggregate {
     }
 }
 
-impl Steps for Retracting {
+impl FoldFunction for Retracting {
     fn attach(&self) -> Option<Arc<dyn Udf>> {
         match &self.0 {
             How::Count | How::Native(_) => None,

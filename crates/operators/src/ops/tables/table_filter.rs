@@ -10,7 +10,7 @@
 mod tests;
 
 use crate::ops::tables::table_update;
-use crate::support::function::{Function, in_turn};
+use crate::support::function::{Function, whole_or_singly};
 use crate::support::table_writer::{Before, TableWriter};
 use crate::{Context, Operator};
 use stoatflow_core::{Change, Datum, Record, Result};
@@ -113,7 +113,7 @@ impl Operator for TableFilter {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let singly = self.function.singly(input.len());
-        in_turn(singly, input, |batch| self.take(batch, out, context))
+        whole_or_singly(singly, input, |batch| self.take(batch, out, context))
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {

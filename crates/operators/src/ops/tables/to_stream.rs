@@ -3,7 +3,7 @@
 //! Takes updates, emits their new values, including those that aren't the newest of a versioned table.
 //! Costs a swap of buffers per batch, and a check of each record.
 
-use crate::api::operator::pour;
+use crate::api::operator::move_records;
 use crate::ops::tables::table_update;
 use crate::{Context, Operator};
 use stoatflow_core::{Datum, Record, Result};
@@ -24,7 +24,7 @@ impl Operator for ToStream {
                 record.value = table_update::into_new(std::mem::take(&mut record.value));
             }
         }
-        pour(input, out);
+        move_records(input, out);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! Takes updates, including those that aren't the newest of their key, and marks each as the newest.
 //! Costs a check of each record.
 
-use crate::api::operator::pour;
+use crate::api::operator::move_records;
 use crate::{Context, Operator};
 use stoatflow_core::{Datum, Record, Result};
 
@@ -23,7 +23,7 @@ impl Operator for Unversioned {
                 change.latest = true;
             }
         }
-        pour(input, out);
+        move_records(input, out);
         Ok(())
     }
 }

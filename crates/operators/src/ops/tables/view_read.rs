@@ -14,7 +14,7 @@ use crate::ops::process::Process;
 use crate::support::function::Function;
 use crate::support::node_context::NodeContext;
 use crate::{Context, LaneStore};
-use lenient::Looked;
+use lenient::LookupResult;
 use stoatflow_core::{ClockId, Datum, Epoch, Error, Record, Result, Serde, StoreId, Timestamp};
 use stoatflow_state::{SessionView, Stored, VersionedView, WindowView};
 
@@ -107,11 +107,11 @@ impl ViewRead {
             return found.map_err(|e| node_context.name_node(e));
         }
         let mut all = Vec::with_capacity(asked.len());
-        let looked = self.look(node_context, asked, as_of, context)?;
+        let looked = self.look_up_each(node_context, asked, as_of, context)?;
         for (at, looked) in looked.into_iter().enumerate() {
             match looked {
-                Looked::Found(found) => all.push(found),
-                Looked::Lost => lost.push(at),
+                LookupResult::Found(found) => all.push(found),
+                LookupResult::LeftOut => lost.push(at),
             }
         }
         Ok(all)

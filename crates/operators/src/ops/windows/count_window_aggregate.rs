@@ -13,7 +13,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::ops::windows::window::{Folder, Kept, Slots};
+use crate::ops::windows::window::{Folder, WindowCache, WindowedStore};
 use crate::support::dropped;
 use crate::{Context, Operator};
 use bytes::Bytes;
@@ -22,9 +22,9 @@ use stoatflow_state::{Stored, WindowView};
 
 /// A record in its window.
 #[derive(Debug)]
-struct Task {
+struct WindowUpdate {
     record: usize,
-    slot: usize,
+    window: usize,
     start: i64,
     /// True if the record fills the window.
     fills: bool,
@@ -33,23 +33,23 @@ struct Task {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct CountWindowAggregate {
-    kept: Kept,
+    kept: WindowedStore,
     positions: StoreId,
     folder: Folder,
     /// Number of records per window.
     records: i64,
     on_close: bool,
-    slots: Slots,
-    counted: Slots,
+    cache: WindowCache,
+    counted: WindowCache,
     batch: Vec<Record>,
-    tasks: Vec<Task>,
+    updates: Vec<WindowUpdate>,
     /// Windows that were full before the last full one of their key.
     outdated: Vec<Bytes>,
 }
 
 impl CountWindowAggregate {
     pub fn new(
-        kept: Kept,
+        kept: WindowedStore,
         positions: StoreId,
         folder: Folder,
         records: i64,
@@ -61,10 +61,10 @@ impl CountWindowAggregate {
             folder,
             records,
             on_close,
-            slots: Slots::default(),
-            counted: Slots::default(),
+            cache: WindowCache::default(),
+            counted: WindowCache::default(),
             batch: Vec::new(),
-            tasks: Vec::new(),
+            updates: Vec::new(),
             outdated: Vec::new(),
         }
     }
@@ -77,15 +77,15 @@ impl CountWindowAggregate {
                 context.effects.dropped.push(dropped);
                 continue;
             }
-            let task = self.admit(&record, context);
-            let task = task.map_err(|e| self.kept.writer.locate(e, &record))?;
-            self.tasks.push(task);
+            let update = self.admit(&record, context);
+            let update = update.map_err(|e| self.kept.writer.locate(e, &record))?;
+            self.updates.push(update);
             self.batch.push(record);
         }
         Ok(())
     }
 
-    fn admit(&mut self, record: &Record, context: &mut Context<'_>) -> Result<Task> {
+    fn admit(&mut self, record: &Record, context: &mut Context<'_>) -> Result<WindowUpdate> {
         let key = self.kept.writer.key(record)?;
         let position = self.count(key.clone(), record.timestamp, context)?;
         let start = position - position % self.records;
@@ -99,9 +99,9 @@ impl CountWindowAggregate {
             let before = view.admit(&key, start - self.records).ok_or_else(gone)?;
             self.outdated.push(before);
         }
-        Ok(Task {
+        Ok(WindowUpdate {
             record: self.batch.len(),
-            slot: self.slots.load(store, context.epoch, internal)?,
+            window: self.cache.load(store, context.epoch, internal)?,
             start,
             fills,
         })
@@ -112,8 +112,8 @@ impl CountWindowAggregate {
         let epoch = context.epoch;
         let store = &context.store(self.positions).store;
         let at = self.counted.load(store, epoch, key)?;
-        let slot = self.counted.get(at);
-        let (position, timestamp) = match &slot.current {
+        let window = self.counted.get(at);
+        let (position, timestamp) = match &window.current {
             None => (0, time),
             Some(Stored {
                 value: Datum::Int(position),
@@ -133,8 +133,8 @@ impl CountWindowAggregate {
         let next = position
             .checked_add(1)
             .ok_or_else(|| Error::user("a key had more records than 64 bits can count"))?;
-        slot.changed = true;
-        slot.current = Some(Stored {
+        window.changed = true;
+        window.current = Some(Stored {
             value: Datum::Int(next),
             timestamp,
         });
@@ -146,27 +146,27 @@ impl CountWindowAggregate {
         let Self {
             kept,
             folder,
-            slots,
+            cache,
             batch,
-            tasks,
+            updates,
             ..
         } = self;
         let (records, on_close) = (self.records, self.on_close);
         let mut lost = false;
         folder.scope(&mut || {
-            tasks.drain(..).try_for_each(|task| {
-                let record = &batch[task.record];
-                let slot = slots.get(task.slot);
-                let Some(folded) = slot.fold(record, folder, kept, out, context)? else {
+            updates.drain(..).try_for_each(|update| {
+                let record = &batch[update.record];
+                let window = cache.get(update.window);
+                let Some(folded) = window.fold(record, folder, kept, out, context)? else {
                     lost = true;
                     return Ok(());
                 };
-                let end = task.start.saturating_add(records);
-                let key = Datum::windowed(record.key.clone(), task.start, end);
+                let end = update.start.saturating_add(records);
+                let key = Datum::windowed(record.key.clone(), update.start, end);
                 if !on_close {
                     let outcome = folded.under(key);
-                    slot.passed_on = kept.forward(&slot.key, record, outcome, out)?;
-                } else if task.fills && !folded.new.is_null() {
+                    window.passed_on = kept.forward(&window.key, record, outcome, out)?;
+                } else if update.fills && !folded.new.is_null() {
                     out.push(Record {
                         key,
                         value: kept.writer.update(true, Datum::Null, folded.new),
@@ -186,7 +186,7 @@ impl CountWindowAggregate {
         let epoch = context.epoch;
         self.counted.store(context.store(self.positions), epoch)?;
         let windows = self.kept.lane_store(context.stores);
-        self.slots.store(windows, epoch)?;
+        self.cache.store(windows, epoch)?;
         // After the writes: a batch may fill two windows of a key.
         self.outdated
             .drain(..)
@@ -206,7 +206,7 @@ impl CountWindowAggregate {
             return self.write(context).map_err(|e| self.kept.name(e));
         }
         self.counted.forget();
-        self.slots.forget();
+        self.cache.forget();
         self.outdated.clear();
         Ok(())
     }

@@ -119,8 +119,8 @@ impl ClosesWhenIdle {
         let by = now.saturating_sub(clocks.stream(seen, task));
         let moved = now >= idle_from && by > 0;
         if moved {
-            clocks.move_on(time, task, from.saturating_add(by).min(all_closed));
-            clocks.move_on(seen, task, now);
+            clocks.raise_to(time, task, from.saturating_add(by).min(all_closed));
+            clocks.raise_to(seen, task, now);
             own.left = clocks.stream(time, task);
         }
         let left = all_closed.saturating_sub(clocks.stream(time, task));
@@ -143,7 +143,7 @@ impl ClosesWhenIdle {
         let (time, now) = (self.time, clocks.wall.0);
         let gone = (clocks.stream(seen, task)).saturating_sub(clocks.mark(seen, task));
         let gone = gone.clamp(0, reach_ms);
-        clocks.move_on(seen, task, now);
+        clocks.raise_to(seen, task, now);
         clocks.set_mark(seen, task, now.saturating_sub(gone));
         let own = self.of(task);
         own.left = clocks.stream(time, task);
@@ -168,7 +168,7 @@ impl Operator for ClosesWhenIdle {
         for record in input.iter() {
             let task = context.clocks.task(record.task());
             if last.replace(task) != Some(task) {
-                context.clocks.move_on(self.spec.seen, task, now);
+                context.clocks.raise_to(self.spec.seen, task, now);
                 context.clocks.set_mark(self.spec.seen, task, now);
             }
         }

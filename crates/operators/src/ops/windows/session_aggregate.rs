@@ -14,11 +14,11 @@
 mod tests;
 
 use crate::ops::windows::window::{
-    Cell, Closing, Due, Folder, Kept, Outcome, Row, Rows, Trigger, session_key_in, session_place,
-    split_session_place,
+    Cell, Closing, Due, Folder, Outcome, Row, Rows, Trigger, WindowedStore, session_key_in,
+    session_place, split_session_place,
 };
 use crate::support::dropped;
-use crate::support::waiting::{Tasks, see_key};
+use crate::support::waiting::{Tasks, record_key_task};
 use crate::{Context, LaneStore, Operator};
 use bytes::Bytes;
 use stoatflow_core::{ClockId, Datum, Record, Result, Timestamp};
@@ -27,7 +27,7 @@ use stoatflow_state::{SessionView, Stored, session_changelog_key, session_key};
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct SessionAggregate {
-    kept: Kept,
+    kept: WindowedStore,
     folder: Folder,
     gap_ms: i64,
     /// Gap and grace: how long after its end a session may still grow.
@@ -44,7 +44,7 @@ pub(crate) struct SessionAggregate {
 
 impl SessionAggregate {
     pub fn new(
-        kept: Kept,
+        kept: WindowedStore,
         folder: Folder,
         gap_ms: i64,
         grace_ms: i64,
@@ -102,7 +102,7 @@ impl SessionAggregate {
             earliest = earliest.min(at);
             let due = self.closing.after(context, stream, earliest, record);
             let key = self.kept.writer.key(record)?;
-            see_key(context, self.kept.clock, record.task(), &key)?;
+            record_key_task(context, self.kept.clock, record.task(), &key)?;
             self.rows.add(key, record);
             self.batch.push((place, close_time, before));
             if due.is_some() {
@@ -154,7 +154,7 @@ impl SessionAggregate {
                 let record = &records[place];
                 // The newest record always ends a session, in whichever lane it is.
                 context.clocks.see(kept.clock, record.task(), before);
-                let mut turn = Turn {
+                let mut update = RecordUpdate {
                     kept: &mut *kept,
                     folder,
                     closing: &mut *closing,
@@ -165,7 +165,7 @@ impl SessionAggregate {
                     out: &mut *out,
                     record,
                 };
-                if !turn.take(rows.of(at))? {
+                if !update.take(rows.of(at))? {
                     context.effects.dropped.push((node, dropped::LATE));
                 }
             }
@@ -241,8 +241,8 @@ impl SessionAggregate {
 }
 
 /// One record among the sessions of its key.
-struct Turn<'a, 'c> {
-    kept: &'a mut Kept,
+struct RecordUpdate<'a, 'c> {
+    kept: &'a mut WindowedStore,
     folder: &'a Folder,
     closing: &'a mut Closing,
     context: &'a mut Context<'c>,
@@ -253,7 +253,7 @@ struct Turn<'a, 'c> {
     record: &'a Record,
 }
 
-impl Turn<'_, '_> {
+impl RecordUpdate<'_, '_> {
     /// Returns `false` if the record is too late.
     fn take(&mut self, row: &mut Row) -> Result<bool> {
         let at = self.record.timestamp.0;
@@ -302,7 +302,7 @@ impl Turn<'_, '_> {
                     befores.push(kept.before(value, record)?);
                 }
                 let value = if lenient {
-                    kept.writer.spare(value, record)?
+                    kept.writer.mutable_copy(value, record)?
                 } else {
                     value.clone()
                 };
@@ -390,7 +390,7 @@ impl Operator for SessionAggregate {
         if !self.closing.is_enabled() {
             return Ok(());
         }
-        let (epoch, share) = (context.epoch, context.share);
+        let (epoch, assignment) = (context.epoch, context.assignment);
         let LaneStore { store, .. } = context.store(self.kept.store());
         // As if nothing had expired: sessions hidden by retention may still have to be emitted.
         let found = SessionView::new(store, epoch, -1)
@@ -399,7 +399,7 @@ impl Operator for SessionAggregate {
         let tasks = Tasks::read(self.clock, context)?;
         for found in found {
             let affinity = self.kept.key.affinity(&found.key);
-            if !share.owns(affinity) {
+            if !assignment.owns(affinity) {
                 continue;
             }
             let place = session_place(&found.key, found.start);

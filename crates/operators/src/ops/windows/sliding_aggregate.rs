@@ -8,15 +8,15 @@
 //!
 //! Takes records at their key's lane. Null keys and null values are dropped and don't move stream time.
 
-mod around;
+mod record_update;
 #[cfg(test)]
 mod tests;
 
-use crate::ops::windows::window::{Cell, Closing, Due, Folder, Kept, Row, Rows};
+use crate::ops::windows::window::{Cell, Closing, Due, Folder, Row, Rows, WindowedStore};
 use crate::support::dropped;
-use crate::support::waiting::see_key;
+use crate::support::waiting::record_key_task;
 use crate::{Context, LaneStore, Operator};
-use around::Turn;
+use record_update::RecordUpdate;
 use std::iter::Peekable;
 use stoatflow_core::{ClockId, Record, Result};
 use stoatflow_state::WindowView;
@@ -24,7 +24,7 @@ use stoatflow_state::WindowView;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct SlidingAggregate {
-    kept: Kept,
+    kept: WindowedStore,
     folder: Folder,
     difference: i64,
     grace_ms: i64,
@@ -37,7 +37,7 @@ pub(crate) struct SlidingAggregate {
 
 impl SlidingAggregate {
     pub fn new(
-        kept: Kept,
+        kept: WindowedStore,
         folder: Folder,
         difference: i64,
         grace_ms: i64,
@@ -90,7 +90,7 @@ impl SlidingAggregate {
             let due = self.closing.after(context, stream, earliest, &record);
             if in_time {
                 let key = self.kept.writer.key(&record)?;
-                see_key(context, self.kept.clock, record.task(), &key)?;
+                record_key_task(context, self.kept.clock, record.task(), &key)?;
                 self.rows.add(key, &record);
                 self.batch.push((record, close_time));
             } else {
@@ -142,7 +142,7 @@ impl SlidingAggregate {
         let folder = &*folder;
         folder.scope(&mut || {
             for (at, (record, close_time)) in batch.drain(..).enumerate() {
-                let mut turn = Turn {
+                let mut update = RecordUpdate {
                     kept: &mut *kept,
                     folder,
                     closing: &mut *closing,
@@ -153,7 +153,7 @@ impl SlidingAggregate {
                     record: &record,
                     lost: false,
                 };
-                turn.take(rows.of(at))?;
+                update.take(rows.of(at))?;
             }
             Ok(())
         })

@@ -7,15 +7,17 @@
 //! the interpreter.
 
 mod assign;
+mod cache;
 mod closing;
 mod folder;
-mod kept;
 mod rows;
-mod slots;
+mod windowed_store;
 
 pub(crate) use assign::Assign;
+pub(crate) use cache::WindowCache;
 pub(crate) use closing::{Closing, Due, Trigger};
 pub(crate) use folder::Folder;
-pub(crate) use kept::{Kept, Outcome, session_key_in, session_place, split_session_place};
 pub(crate) use rows::{Cell, Row, Rows};
-pub(crate) use slots::Slots;
+pub(crate) use windowed_store::{
+    Outcome, WindowedStore, session_key_in, session_place, split_session_place,
+};

@@ -11,23 +11,23 @@
 #[cfg(test)]
 mod tests;
 
-use crate::ops::windows::window::{Assign, Closing, Due, Folder, Kept, Slots};
+use crate::ops::windows::window::{Assign, Closing, Due, Folder, WindowCache, WindowedStore};
 use crate::support::dropped;
-use crate::support::waiting::see_key;
+use crate::support::waiting::record_key_task;
 use crate::{Context, Operator};
 use stoatflow_core::{ClockId, Datum, Record, Result};
 use stoatflow_state::WindowView;
 
 /// A record in a window.
 #[derive(Debug)]
-struct Task {
+struct WindowUpdate {
     record: usize,
-    slot: usize,
+    window: usize,
     start: i64,
     end: i64,
 }
 
-impl Task {
+impl WindowUpdate {
     /// The record's key in this window.
     fn key(&self, record: &Record) -> Datum {
         Datum::windowed(record.key.clone(), self.start, self.end)
@@ -37,14 +37,14 @@ impl Task {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct WindowAggregate {
-    kept: Kept,
+    kept: WindowedStore,
     folder: Folder,
     assign: Assign,
     clock: ClockId,
     grace_ms: i64,
     closing: Closing,
-    slots: Slots,
-    tasks: Vec<Task>,
+    cache: WindowCache,
+    updates: Vec<WindowUpdate>,
 }
 
 /// Settings of the operator, beside its store and function.
@@ -57,7 +57,7 @@ pub(crate) struct Windowing {
 }
 
 impl WindowAggregate {
-    pub fn new(kept: Kept, folder: Folder, windowing: Windowing) -> Self {
+    pub fn new(kept: WindowedStore, folder: Folder, windowing: Windowing) -> Self {
         let Windowing {
             assign,
             clock,
@@ -72,8 +72,8 @@ impl WindowAggregate {
             clock,
             grace_ms,
             closing: Closing::new(on_close, waiting, clock, (assign.size(), grace_ms)),
-            slots: Slots::default(),
-            tasks: Vec::new(),
+            cache: WindowCache::default(),
+            updates: Vec::new(),
         }
     }
 
@@ -122,7 +122,7 @@ impl WindowAggregate {
         close_time: i64,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let tasks = self.tasks.len();
+        let updates = self.updates.len();
         let mut key = None;
         for (start, end) in self.assign.windows(record.timestamp.0) {
             if end <= close_time {
@@ -132,7 +132,7 @@ impl WindowAggregate {
                 Some(key) => key,
                 None => {
                     let bytes = self.kept.writer.key(record)?;
-                    see_key(context, self.kept.clock, record.task(), &bytes)?;
+                    record_key_task(context, self.kept.clock, record.task(), &bytes)?;
                     key.insert(bytes)
                 }
             };
@@ -140,25 +140,25 @@ impl WindowAggregate {
             let store = &self.kept.lane_store(context.stores).store;
             let admitted = WindowView::new(store, context.epoch, observed)
                 .map(|mut view| view.admit(key, start));
-            let slot = match admitted {
-                Ok(Some(internal)) => self.slots.load(store, context.epoch, internal),
-                Ok(None) => Ok(self.slots.forgotten()),
+            let window = match admitted {
+                Ok(Some(internal)) => self.cache.load(store, context.epoch, internal),
+                Ok(None) => Ok(self.cache.forgotten()),
                 Err(e) => Err(e),
             };
-            let slot = slot.map_err(|e| self.kept.writer.locate(e, record))?;
+            let window = window.map_err(|e| self.kept.writer.locate(e, record))?;
             if self.closing.is_enabled() {
                 let task = context.clocks.task(record.task());
                 let waiting = self.closing.waiting();
                 waiting.insert(task, (start, key.clone()), context)?;
             }
-            self.tasks.push(Task {
+            self.updates.push(WindowUpdate {
                 record: at,
-                slot,
+                window,
                 start,
                 end,
             });
         }
-        if self.tasks.len() == tasks {
+        if self.updates.len() == updates {
             let dropped = (self.kept.writer.node_context.node, dropped::LATE);
             context.effects.dropped.push(dropped);
         }
@@ -175,47 +175,47 @@ impl WindowAggregate {
             kept,
             folder,
             closing,
-            slots,
-            tasks,
+            cache,
+            updates,
             ..
         } = self;
         let cached = kept.writer.is_cached();
         // If a record fails in one of its windows, the later ones skip it, as in Kafka Streams.
         let mut lost = None;
         folder.scope(&mut || {
-            tasks.iter().enumerate().try_for_each(|(at, task)| {
-                if lost == Some(task.record) {
+            updates.iter().enumerate().try_for_each(|(at, update)| {
+                if lost == Some(update.record) {
                     return Ok(());
                 }
-                let record = &records[task.record];
-                let slot = slots.get(task.slot);
-                let Some(folded) = slot.fold(record, folder, kept, out, context)? else {
-                    lost = Some(task.record);
+                let record = &records[update.record];
+                let window = cache.get(update.window);
+                let Some(folded) = window.fold(record, folder, kept, out, context)? else {
+                    lost = Some(update.record);
                     return Ok(());
                 };
                 if closing.is_enabled() {
                     return Ok(());
                 }
                 if cached {
-                    slot.gather(at, folded);
+                    window.gather(at, folded);
                     return Ok(());
                 }
-                let outcome = folded.under(task.key(record));
-                slot.passed_on = kept.forward(&slot.key, record, outcome, out)?;
+                let outcome = folded.under(update.key(record));
+                window.passed_on = kept.forward(&window.key, record, outcome, out)?;
                 Ok(())
             })
         })?;
         if cached {
             // In the order of the last updates, as the cache emits them.
-            for (at, task) in tasks.iter().enumerate() {
-                let slot = slots.get(task.slot);
-                if let Some((_, folded)) = slot.gathered.take_if(|(last, _)| *last == at) {
-                    let record = &records[task.record];
-                    kept.forward(&slot.key, record, folded.under(task.key(record)), out)?;
+            for (at, update) in updates.iter().enumerate() {
+                let window = cache.get(update.window);
+                if let Some((_, folded)) = window.gathered.take_if(|(last, _)| *last == at) {
+                    let record = &records[update.record];
+                    kept.forward(&window.key, record, folded.under(update.key(record)), out)?;
                 }
             }
         }
-        tasks.clear();
+        updates.clear();
         Ok(())
     }
 
@@ -231,7 +231,7 @@ impl WindowAggregate {
             self.compute(records, out, context)?;
             let epoch = context.epoch;
             let stored = self
-                .slots
+                .cache
                 .store(self.kept.lane_store(context.stores), epoch);
             stored.map_err(|e| self.kept.name(e))?;
             match due {

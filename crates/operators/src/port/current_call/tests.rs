@@ -17,7 +17,7 @@ fn watched<T: Send>(at: &Arc<CurrentCall>, body: impl FnOnce() -> T + Send) -> T
     at.begin();
     std::thread::scope(|scope| {
         let body = || {
-            note_at(Arc::clone(at), Arc::new(SystemClock::new()));
+            watch_thread(Arc::clone(at), Arc::new(SystemClock::new()));
             body()
         };
         #[allow(clippy::disallowed_methods)] // a test's own thread

@@ -54,7 +54,7 @@ fn names_and_keys_are_different_things() {
 
 #[test]
 #[allow(clippy::disallowed_methods)]
-fn who_waits_is_woken_by_the_end_of_the_run() {
+fn waiters_are_woken_by_the_end_of_the_run() {
     let table = Arc::new(LockTable::default());
     let held = table.try_hold(vec![row("a")], &me(1)).expect("free");
     let waiting = thread::spawn({

@@ -57,7 +57,7 @@ fn mixed() -> Vec<Record> {
 }
 
 #[test]
-fn what_fails_is_left_out_and_the_batch_goes_on_behind_it() {
+fn failed_records_are_left_out_and_the_batch_goes_on() {
     let value = |args: &[&Datum]| picky(args).map(|()| args[args.len() - 1].clone());
     let pair = |args: &[&Datum]| picky(args).map(|()| list_of([args[0].clone(), args[1].clone()]));
     let many = |args: &[&Datum]| picky(args).map(|()| list_of([args[args.len() - 1].clone()]));
@@ -281,7 +281,7 @@ fn both_values_of_an_update_belong_together() {
 }
 
 #[test]
-fn what_a_sink_cannot_write_is_a_matter_of_production() {
+fn errors_of_a_sink_go_to_the_production_handler() {
     // Sink 1 writes numbers.
     let nodes = vec![(Op::Sink { sink: SinkId(1) }, vec![], Delivery::Batch)];
     let mut rig = Rig::changed(nodes, vec![], |plan| {
@@ -362,7 +362,7 @@ fn a_callable_decides_record_by_record() {
 }
 
 #[test]
-fn what_is_nobodys_record_is_never_left_out() {
+fn errors_of_no_record_are_never_left_out() {
     let udf = closure(|_: &[&Datum]| Err(Error::state_corrupt("a broken store")));
     let mut rig = rig(Op::Peek { function: UDF }, udf, Handler::Continue);
     let error = rig.push(vec![record("a", "b", 1)]).unwrap_err();

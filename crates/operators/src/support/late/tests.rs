@@ -83,7 +83,7 @@ fn a_callable_is_asked_once_for_a_batch() {
 }
 
 #[test]
-fn what_a_callable_can_not_say() {
+fn invalid_verdicts_of_a_callable_are_errors() {
     let udf = by_value();
     let asking = policy(&calling(&[]), &udf).unwrap();
     for (values, at, what) in [

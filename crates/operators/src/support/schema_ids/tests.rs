@@ -39,7 +39,7 @@ fn names(ids: &SchemaIds, given: &[&str], source: u16) -> Vec<String> {
         source: SourceId(source),
         ..Origin::default()
     };
-    let left = ids.true_of(Some(given.iter().map(header).collect()), &origin);
+    let left = ids.valid_headers(Some(given.iter().map(header).collect()), &origin);
     assert!(
         left.as_ref().is_none_or(|left| !left.is_empty()),
         "no headers are none"
@@ -74,7 +74,7 @@ fn a_schema_is_named_as_long_as_it_is_the_one() {
 }
 
 #[test]
-fn what_functions_are_shown_is_no_other_schema() {
+fn the_form_that_functions_get_changes_no_schema() {
     let dicts = json!({"avro": {"schema": "\"long\"", "decode": "dict"}});
     assert!(stays(avro("\"long\""), dicts, false));
 }

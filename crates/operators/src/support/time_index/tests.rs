@@ -18,7 +18,7 @@ fn due(index: &mut TimeIndex, until: i64) -> Vec<(i64, String)> {
 }
 
 #[test]
-fn what_is_due_comes_by_time_then_by_the_bytes_of_the_key() {
+fn due_entries_come_by_time_then_by_the_bytes_of_the_key() {
     let mut index = index(&[
         (20, "a"),
         (10, "b"),

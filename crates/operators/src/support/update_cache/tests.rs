@@ -33,7 +33,7 @@ fn one_update_per_key_in_the_order_of_the_newest() {
 }
 
 #[test]
-fn what_is_born_and_deleted_again_is_not_held_on_to() {
+fn keys_created_and_deleted_again_are_not_kept() {
     let mut held = UpdateCache::default();
     hold(&mut held, "first", false, "1");
     for number in 0..1_000 {
@@ -57,7 +57,7 @@ fn what_is_born_and_deleted_again_is_not_held_on_to() {
 }
 
 #[test]
-fn what_is_there_already_stays_in_front() {
+fn records_already_in_the_output_stay_in_front() {
     let mut held = UpdateCache::default();
     hold(&mut held, "a", false, "2");
     let mut out = vec![record("k", "1", 0)];

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{ClockRule, Effects, LaneClocks, RunCoordinator, Share, Time};
+use crate::{ClockRule, Effects, KeyAssignment, LaneClocks, RunCoordinator, Time};
 use stoatflow_core::{Epoch, Serde, StoreId};
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::{Dirty, KeyValueStore};
@@ -47,7 +47,7 @@ impl Rig {
             stores: &mut self.stores,
             effects: &mut self.effects,
             clocks: &mut self.clocks,
-            share: Share::new(0, 1),
+            assignment: KeyAssignment::new(0, 1),
             run: &self.run,
         }
     }
@@ -78,11 +78,11 @@ fn waiting(rows: Rows) -> Waiting {
 }
 
 #[test]
-fn what_waits_away_from_home_is_found_there() {
+fn entries_in_another_task_are_found_there() {
     let mut rig = Rig::new();
     let home = rig.clocks.task_of(CLOCK, KEY);
     let away = Task((home.0 + 1) % 4);
-    let mut waiting = waiting(Rows::OfAway);
+    let mut waiting = waiting(Rows::OfKeysInOtherTasks);
     let place = Bytes::from_static(KEY);
     waiting
         .insert(away, (7, place.clone()), &mut rig.context())
@@ -104,11 +104,11 @@ fn what_waits_away_from_home_is_found_there() {
 }
 
 #[test]
-fn what_is_taken_away_has_no_row() {
+fn removed_entries_have_no_row() {
     let mut rig = Rig::new();
     let home = rig.clocks.task_of(CLOCK, KEY);
     let away = Task((home.0 + 3) % 4);
-    let mut waiting = waiting(Rows::OfAway);
+    let mut waiting = waiting(Rows::OfKeysInOtherTasks);
     let place = Bytes::from_static(KEY);
     let at = (7, place.clone());
     waiting.insert(away, at, &mut rig.context()).unwrap();
@@ -122,10 +122,10 @@ fn what_is_taken_away_has_no_row() {
 }
 
 #[test]
-fn what_waits_at_home_needs_no_row() {
+fn entries_in_the_task_of_their_key_need_no_row() {
     let mut rig = Rig::new();
     let home = rig.clocks.task_of(CLOCK, KEY);
-    let mut waiting = waiting(Rows::OfAway);
+    let mut waiting = waiting(Rows::OfKeysInOtherTasks);
     let at = (7, Bytes::from_static(KEY));
     waiting.insert(home, at, &mut rig.context()).unwrap();
     assert_eq!((rig.rows(), rig.found(CLOCK)), (0, home));

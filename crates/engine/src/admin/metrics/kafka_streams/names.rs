@@ -13,7 +13,7 @@ pub(super) enum FamilyKind {
 
 /// A metric of Kafka Streams.
 #[derive(Debug)]
-pub(super) struct Same {
+pub(super) struct EquivalentMetric {
     pub(super) name: &'static str,
     pub(super) kind: FamilyKind,
     /// Our metrics that it is computed from.
@@ -21,13 +21,13 @@ pub(super) struct Same {
     pub(super) meaning: &'static str,
 }
 
-const fn same(
+const fn metric(
     name: &'static str,
     kind: FamilyKind,
     ours: &'static str,
     meaning: &'static str,
-) -> Same {
-    Same {
+) -> EquivalentMetric {
+    EquivalentMetric {
         name,
         kind,
         ours,
@@ -37,137 +37,137 @@ const fn same(
 
 use FamilyKind::{Counter, Gauge};
 
-pub(super) const SAME: &[Same] = &[
-    same(
+pub(super) const KAFKA_STREAMS_METRICS: &[EquivalentMetric] = &[
+    metric(
         "kafka_streams_stream_metrics",
         Gauge,
         "stoatflow_state, stoatflow_build_info",
         "Always 1; the label is the text of state, application_id, version or alive_stream_threads",
     ),
-    same(
+    metric(
         "kafka_streams_stream_metrics_client_state",
         Gauge,
         "stoatflow_state",
         "The state by its number: 0 CREATED, 1 REBALANCING (starting, restoring), 2 RUNNING (or paused), 3 \
             PENDING_SHUTDOWN, 4 NOT_RUNNING, 6 ERROR",
     ),
-    same(
+    metric(
         "kafka_streams_stream_metrics_alive_stream_threads",
         Gauge,
         "stoatflow_lane_working",
         "How many lanes there are while it starts, restores and runs, else 0",
     ),
-    same(
+    metric(
         "kafka_streams_stream_thread_metrics_process_total",
         Counter,
         "stoatflow_lane_records_total",
         "Records that a lane took, again behind each new key, as Kafka Streams reads them again from a \
             repartition topic",
     ),
-    same(
+    metric(
         "kafka_streams_stream_thread_metrics_process_rate",
         Gauge,
         "stoatflow_lane_records_total",
         "The same, a second",
     ),
-    same(
+    metric(
         "kafka_streams_stream_thread_metrics_commit_total",
         Counter,
         "stoatflow_commits_total",
         "Commits, all by one thread",
     ),
-    same(
+    metric(
         "kafka_streams_stream_thread_metrics_commit_rate",
         Gauge,
         "stoatflow_commits_total",
         "The same, a second",
     ),
-    same(
+    metric(
         "kafka_streams_stream_thread_metrics_commit_latency_avg",
         Gauge,
         "stoatflow_last_commit_seconds",
         "How long commits take, in ms: the broker's part and the local store's, without waiting for lanes",
     ),
-    same(
+    metric(
         "kafka_streams_stream_thread_metrics_commit_latency_max",
         Gauge,
         "stoatflow_last_commit_seconds",
         "The longest of them",
     ),
-    same(
+    metric(
         "kafka_streams_stream_task_metrics_dropped_records_total",
         Counter,
         "stoatflow_dropped_records_total",
         "Records left out, without those of what Kafka Streams has not: duplicates, ticks, answers of \
             workers",
     ),
-    same(
+    metric(
         "kafka_streams_stream_task_metrics_dropped_records_rate",
         Gauge,
         "stoatflow_dropped_records_total",
         "The same, a second",
     ),
-    same(
+    metric(
         "kafka_streams_stream_task_metrics_restore_remaining_records_total",
         Gauge,
         "stoatflow_restore_records, stoatflow_restore_records_done",
         "Changelog records that are left to be restored",
     ),
-    same(
+    metric(
         "kafka_streams_stream_processor_node_metrics_process_total",
         Counter,
         "stoatflow_node_records_total",
         "Records that a source node took",
     ),
-    same(
+    metric(
         "kafka_streams_stream_processor_node_metrics_process_rate",
         Gauge,
         "stoatflow_node_records_total",
         "The same, a second",
     ),
-    same(
+    metric(
         "kafka_streams_stream_state_metrics_estimate_num_keys",
         Gauge,
         "stoatflow_store_keys",
         "RocksDB's estimate of the keys of a store on disk",
     ),
-    same(
+    metric(
         "kafka_streams_stream_state_metrics_live_sst_files_size",
         Gauge,
         "stoatflow_store_disk_bytes",
         "Bytes of the files of a store on disk",
     ),
-    same(
+    metric(
         "kafka_streams_stream_state_metrics_cur_size_all_mem_tables",
         Gauge,
         "stoatflow_store_memory_bytes",
         "Bytes of a store on disk that are still in memory",
     ),
-    same(
+    metric(
         "kafka_consumer_consumer_fetch_manager_metrics_records_lag",
         Gauge,
         "stoatflow_partition_position",
         "Readable records of a partition that are not taken yet",
     ),
-    same(
+    metric(
         "kafka_consumer_consumer_fetch_manager_metrics_records_consumed_total",
         Counter,
         "stoatflow_records_in_total",
         "Input records taken",
     ),
-    same(
+    metric(
         "kafka_consumer_consumer_fetch_manager_metrics_records_consumed_rate",
         Gauge,
         "stoatflow_records_in_total",
         "The same, a second",
     ),
-    same(
+    metric(
         "kafka_producer_producer_metrics_record_send_total",
         Counter,
         "stoatflow_records_out_total, stoatflow_changelog_records_total",
         "Output and changelog records handed to the producer",
     ),
-    same(
+    metric(
         "kafka_producer_producer_metrics_record_send_rate",
         Gauge,
         "stoatflow_records_out_total, stoatflow_changelog_records_total",

@@ -1,5 +1,5 @@
-use super::names::{FamilyKind, SAME};
-use super::{KafkaStreams, is_theirs, theirs};
+use super::names::{FamilyKind, KAFKA_STREAMS_METRICS};
+use super::{KafkaStreams, counted_by_kafka_streams, kafka_streams_state};
 use crate::admin::status::{CommitStatus, RestoreProgress, Status};
 use crate::admin::tests::fixture::plan;
 use crate::admin::top::Sample;
@@ -72,12 +72,12 @@ fn all_of_the_table_is_written_and_nothing_else() {
             (format!("{name}{ending}"), kind)
         })
         .collect();
-    let table = SAME.iter().map(|same| {
-        let kind = match same.kind {
+    let table = KAFKA_STREAMS_METRICS.iter().map(|metric| {
+        let kind = match metric.kind {
             FamilyKind::Counter => "counter",
             FamilyKind::Gauge => "gauge",
         };
-        (same.name.to_owned(), kind)
+        (metric.name.to_owned(), kind)
     });
     assert_eq!(written, table.collect());
     let samples: BTreeSet<_> = text
@@ -85,11 +85,11 @@ fn all_of_the_table_is_written_and_nothing_else() {
         .filter(|line| !line.starts_with('#'))
         .map(|line| line.rsplit_once(' ').unwrap().0)
         .collect();
-    for same in SAME {
-        let has = |series: &&str| series.split('{').next() == Some(same.name);
+    for metric in KAFKA_STREAMS_METRICS {
+        let has = |series: &&str| series.split('{').next() == Some(metric.name);
         // The application reads no partition.
-        let wanted = !same.name.ends_with("records_lag");
-        assert_eq!(samples.iter().any(has), wanted, "{}", same.name);
+        let wanted = !metric.name.ends_with("records_lag");
+        assert_eq!(samples.iter().any(has), wanted, "{}", metric.name);
     }
 }
 
@@ -201,8 +201,10 @@ fn without_a_commit_a_latency_is_no_number() {
 
 #[test]
 fn states_and_drops_are_theirs() {
-    let numbers: Vec<_> = Lifecycle::ALL.map(|state| theirs(state).0).to_vec();
+    let numbers: Vec<_> = Lifecycle::ALL
+        .map(|state| kafka_streams_state(state).0)
+        .to_vec();
     assert_eq!(numbers, [0, 1, 1, 2, 2, 3, 4, 6]);
-    assert!(is_theirs(dropped::NULL_KEY) && is_theirs(dropped::LATE));
-    assert!(!is_theirs(dropped::DUPLICATE));
+    assert!(counted_by_kafka_streams(dropped::NULL_KEY) && counted_by_kafka_streams(dropped::LATE));
+    assert!(!counted_by_kafka_streams(dropped::DUPLICATE));
 }

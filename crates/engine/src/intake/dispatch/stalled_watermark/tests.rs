@@ -7,7 +7,7 @@ const fn at(seconds: u64) -> Duration {
 }
 
 #[test]
-fn it_is_told_after_a_minute_and_then_every_ten() {
+fn warnings_come_after_a_minute_and_then_every_ten() {
     let mut standing = StalledWatermark::new(-1, at(0));
     assert_eq!(standing.barrier(-1, 5, at(59)), None);
     assert_eq!(standing.barrier(-1, 5, at(60)), Some((at(60), 10)));

@@ -16,7 +16,7 @@ impl Udf for Never {
 }
 
 #[test]
-fn what_waits_for_its_batch_brings_the_commit_forward() {
+fn records_that_wait_for_a_batch_bring_the_commit_forward() {
     let plan = json!({
         "version": 1,
         "functions": ["app.py:1 never"],
@@ -29,8 +29,8 @@ fn what_waits_for_its_batch_brings_the_commit_forward() {
     let plan = stoatflow_plan::compile(plan.to_string().as_bytes()).unwrap();
     for lanes in [1, 3] {
         let udfs: Vec<Arc<dyn Udf>> = vec![Arc::new(Never)];
-        let stand = Stand::with_functions(&["in", "out"], lanes, plan.clone(), udfs);
-        let mut engine = stand.start();
+        let bench = TestBench::with_functions(&["in", "out"], lanes, plan.clone(), udfs);
+        let mut engine = bench.start();
         engine.run_and_commit().unwrap();
         let shared = Arc::clone(&engine.parts().shared);
         // Commits are slow: the next one would follow only after all of commit.interval.ms, 100 ms.
@@ -38,16 +38,16 @@ fn what_waits_for_its_batch_brings_the_commit_forward() {
             .last_commit_us
             .store(1_000_000, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(shared.until_punctuation(), None);
-        stand.send("in", &[("a", r#"{"n":1}"#, 10)]);
+        bench.send("in", &[("a", r#"{"n":1}"#, 10)]);
         engine.run_until_idle().unwrap();
         assert_eq!(
             shared.until_punctuation(),
             Some(Duration::from_millis(50)),
             "the plan has no clock, and its lanes know the time all the same"
         );
-        stand.clock.advance(Duration::from_millis(49));
+        bench.clock.advance(Duration::from_millis(49));
         engine.run_until_idle().unwrap();
-        stand.clock.advance(Duration::from_millis(1));
+        bench.clock.advance(Duration::from_millis(1));
         let called = engine.run_until_idle().unwrap_err();
         assert!(called.message().contains("can't take columns"), "{called}");
     }

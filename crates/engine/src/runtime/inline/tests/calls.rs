@@ -9,12 +9,12 @@ use stoatflow_plan::ClockSpec;
 
 /// A function whose calls end when the test answers them.
 #[derive(Debug, Default)]
-struct Asked {
+struct ManualCalls {
     load: Arc<CallsInFlight>,
     calls: Mutex<Vec<(Call, Arc<CallQueue>)>>,
 }
 
-impl Asked {
+impl ManualCalls {
     /// Answers all calls; returns how many there were.
     fn answer(&self) -> usize {
         let calls = std::mem::take(&mut *self.calls.lock());
@@ -40,7 +40,7 @@ impl Udf for Never {
     }
 }
 
-impl AsyncUdf for Asked {
+impl AsyncUdf for ManualCalls {
     fn name(&self) -> &str {
         "app.py:1 ask"
     }
@@ -101,9 +101,9 @@ impl Producer for Slow {
 }
 
 /// Holds back the records of a topic from now on.
-pub(super) fn slow_down(engine: &mut Inline, stand: &Stand, topic: &'static str) {
+pub(super) fn slow_down(engine: &mut Inline, bench: &TestBench, topic: &'static str) {
     let producer = engine.parts().commit.producer();
-    let inner = std::mem::replace(producer, stand.producer("nobody"));
+    let inner = std::mem::replace(producer, bench.producer("nobody"));
     *producer = Box::new(Slow {
         inner,
         topic,
@@ -112,7 +112,7 @@ pub(super) fn slow_down(engine: &mut Inline, stand: &Stand, topic: &'static str)
 }
 
 /// One async function between `in` and `out`, under at-least-once; `timed`: the plan also has a clock.
-fn asking(asked: &Arc<Asked>, concurrency: u32, timed: bool) -> Stand {
+fn asking(calls: &Arc<ManualCalls>, concurrency: u32, timed: bool) -> TestBench {
     let awaiting = json!({"udf": 0, "concurrency": concurrency, "park_after_ms": 0});
     let plan = json!({
         "version": 1,
@@ -130,56 +130,56 @@ fn asking(asked: &Arc<Asked>, concurrency: u32, timed: bool) -> Stand {
             name: "application".into(),
         });
     }
-    let mut stand = Stand::new(&["in", "out"], 2, plan);
-    let mut settings = (*stand.spec.settings).clone();
+    let mut bench = TestBench::new(&["in", "out"], 2, plan);
+    let mut settings = (*bench.spec.settings).clone();
     settings.guarantee = Guarantee::AtLeastOnce;
-    stand.spec.settings = Arc::new(settings);
-    stand.spec.foreign = Arc::new(Foreign {
+    bench.spec.settings = Arc::new(settings);
+    bench.spec.foreign = Arc::new(Foreign {
         udfs: vec![Arc::new(Never)],
-        calls: [(0, Arc::clone(asked) as Arc<dyn AsyncUdf>)].into(),
+        calls: [(0, Arc::clone(calls) as Arc<dyn AsyncUdf>)].into(),
         ..Foreign::default()
     });
-    stand
+    bench
 }
 
 #[test]
 fn a_parked_record_is_kept_until_its_result_has_arrived() {
     for timed in [false, true] {
-        let asked = Arc::new(Asked::default());
-        let stand = asking(&asked, 10, timed);
+        let calls = Arc::new(ManualCalls::default());
+        let bench = asking(&calls, 10, timed);
         let failpoints =
             crate::runtime::failpoint::Failpoints::parse("commit.before-flush=error@2").unwrap();
-        let mut engine = Inline::start_with(&stand.spec, failpoints).unwrap();
-        stand.send("in", &[("a", "1", 1), ("b", "2", 2)]);
+        let mut engine = Inline::start_with(&bench.spec, failpoints).unwrap();
+        bench.send("in", &[("a", "1", 1), ("b", "2", 2)]);
         engine.run_and_commit().unwrap();
         // Its offset is committed: only its row brings the record back.
         assert!(engine.parts().intake.is_settled());
-        slow_down(&mut engine, &stand, "out");
-        assert_eq!(asked.answer(), 2);
+        slow_down(&mut engine, &bench, "out");
+        assert_eq!(calls.answer(), 2);
         engine.parts().intake.dispatch().barrier();
         let killed = engine.run_until_idle().unwrap_err();
         assert_eq!(killed.kind(), ErrorKind::Unavailable, "{killed}");
         drop(engine);
 
-        let asked = Arc::new(Asked::default());
-        let mut stand = stand;
-        let mut foreign = (*stand.spec.foreign).clone();
-        foreign.calls = [(0, Arc::clone(&asked) as Arc<dyn AsyncUdf>)].into();
-        stand.spec.foreign = Arc::new(foreign);
-        let mut engine = stand.start();
-        let again = asked.answer();
+        let calls = Arc::new(ManualCalls::default());
+        let mut bench = bench;
+        let mut foreign = (*bench.spec.foreign).clone();
+        foreign.calls = [(0, Arc::clone(&calls) as Arc<dyn AsyncUdf>)].into();
+        bench.spec.foreign = Arc::new(foreign);
+        let mut engine = bench.start();
+        let again = calls.answer();
         engine.parts().intake.dispatch().barrier();
         engine.run_until_idle().unwrap();
-        let given = stand.read("out").len();
+        let given = bench.read("out").len();
         assert!(given >= 2, "with a clock: {timed}, called again: {again}");
     }
 }
 
 #[test]
 fn calls_that_find_no_room_neither_keep_a_commit_waiting_nor_grow() {
-    let asked = Arc::new(Asked::default());
-    let stand = asking(&asked, 1, false);
-    let mut engine = stand.start();
+    let calls = Arc::new(ManualCalls::default());
+    let bench = asking(&calls, 1, false);
+    let mut engine = bench.start();
     let shared = Arc::clone(&engine.parts().shared);
     let read = || {
         shared
@@ -188,25 +188,25 @@ fn calls_that_find_no_room_neither_keep_a_commit_waiting_nor_grow() {
             .load(std::sync::atomic::Ordering::Relaxed)
     };
     let keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    stand.send("in", &keys.map(|key| (key, "x", 1)));
+    bench.send("in", &keys.map(|key| (key, "x", 1)));
     engine.take(Turn::Intake).unwrap();
     assert_eq!(read(), 8);
     engine.parts().intake.dispatch().barrier();
-    stand.clock.advance(Duration::from_millis(999));
+    bench.clock.advance(Duration::from_millis(999));
     engine.take(Turn::Intake).unwrap();
-    assert!(!shared.run.is_hurried(), "lanes may wait for a while");
-    stand.clock.advance(Duration::from_millis(1));
+    assert!(!shared.run.is_barrier_late(), "lanes may wait for a while");
+    bench.clock.advance(Duration::from_millis(1));
     engine.take(Turn::Intake).unwrap();
-    assert!(shared.run.is_hurried());
+    assert!(shared.run.is_barrier_late());
     engine.run_until_idle().unwrap();
-    assert!(!shared.run.is_hurried(), "all lanes are through");
+    assert!(!shared.run.is_barrier_late(), "all lanes are through");
     assert_eq!(shared.committed().0, 1);
-    assert_eq!(asked.load.count(), 8);
+    assert_eq!(calls.load.count(), 8);
     // Nothing more is read until the calls in flight are within their limit.
-    stand.send("in", &keys.map(|key| (key, "y", 2)));
+    bench.send("in", &keys.map(|key| (key, "y", 2)));
     engine.run_until_idle().unwrap();
     assert_eq!(read(), 8);
-    assert_eq!(asked.answer(), 8);
+    assert_eq!(calls.answer(), 8);
     engine.take(Turn::Intake).unwrap();
     assert_eq!(read(), 16);
 }

@@ -5,13 +5,13 @@ use stoatflow_core::ClockId;
 use stoatflow_plan::ClockSpec;
 
 /// A copying plan with the application's clock, as plans with processors have it.
-fn timed(lanes: u32) -> Stand {
+fn timed(lanes: u32) -> TestBench {
     let mut plan = compile(copy("in"));
     plan.clocks.push(ClockSpec {
         id: ClockId(0),
         name: "application".into(),
     });
-    Stand::new(&["in", "out"], lanes, plan)
+    TestBench::new(&["in", "out"], lanes, plan)
 }
 
 fn kept(engine: &mut Inline) -> Option<i64> {
@@ -21,12 +21,12 @@ fn kept(engine: &mut Inline) -> Option<i64> {
 }
 
 #[test]
-fn what_any_lane_has_seen_is_committed_and_comes_back() {
+fn times_of_all_lanes_are_committed_and_restored() {
     for lanes in [1, 3] {
-        let mut stand = timed(lanes);
-        let mut engine = stand.start();
+        let mut bench = timed(lanes);
+        let mut engine = bench.start();
         assert_eq!(kept(&mut engine), None);
-        stand.send(
+        bench.send(
             "in",
             &[
                 ("a", "1", 10),
@@ -41,44 +41,44 @@ fn what_any_lane_has_seen_is_committed_and_comes_back() {
         assert_eq!(kept(&mut engine), Some(70), "{lanes} lanes");
         // After a crash, with another number of lanes and an empty disk: the changelog has the time.
         drop(engine);
-        let mut settings = (*stand.spec.settings).clone();
+        let mut settings = (*bench.spec.settings).clone();
         settings.lanes = 4 - lanes;
         settings.state_dir = settings.state_dir.join("other");
-        stand.spec.settings = Arc::new(settings);
-        let mut engine = stand.start();
+        bench.spec.settings = Arc::new(settings);
+        let mut engine = bench.start();
         assert_eq!(kept(&mut engine), Some(70));
         // Time never goes back.
-        stand.send("in", &[("a", "5", 40)]);
+        bench.send("in", &[("a", "5", 40)]);
         engine.run_and_commit().unwrap();
         assert_eq!(kept(&mut engine), Some(70));
-        stand.send("in", &[("a", "6", 80)]);
+        bench.send("in", &[("a", "6", 80)]);
         engine.run_and_commit().unwrap();
         assert_eq!(kept(&mut engine), Some(80));
-        assert_eq!(stand.read("out").len(), 6);
+        assert_eq!(bench.read("out").len(), 6);
     }
 }
 
 #[test]
 fn a_lane_waits_at_the_barrier_and_holds_what_comes_after_it() {
-    let stand = timed(2);
-    let mut engine = stand.start();
+    let bench = timed(2);
+    let mut engine = bench.start();
     // Two keys, one for each lane.
     let keys: Vec<&'static str> = vec!["a", "b", "c", "d", "e", "f", "g", "h"];
     let lane_of = |key: &str| {
         stoatflow_operators::jump_hash(stoatflow_operators::key_hash(key.as_bytes()), 2)
     };
     let of = |lane| *keys.iter().find(|k| lane_of(k) == lane).unwrap();
-    stand.send("in", &[(of(0), "1", 10), (of(1), "2", 90)]);
+    bench.send("in", &[(of(0), "1", 10), (of(1), "2", 90)]);
     while engine.take(Turn::Intake).unwrap() {}
     engine.parts().intake.dispatch().barrier();
-    stand.send("in", &[(of(1), "3", 200)]);
+    bench.send("in", &[(of(1), "3", 200)]);
     while engine.take(Turn::Intake).unwrap() {}
     // Lane 1 reaches the barrier and has the next epoch in its queue, lane 0 has done nothing yet.
     for _ in 0..10 {
         engine.take(Turn::Lane(1)).unwrap();
         engine.take(Turn::Commit).unwrap();
     }
-    assert_eq!(stand.read("out"), []);
+    assert_eq!(bench.read("out"), []);
     assert_eq!(kept(&mut engine), None);
     // Once lane 0 has arrived, epoch 1 is committed, with its own time and not that of the next epoch.
     for _ in 0..10 {
@@ -93,8 +93,8 @@ fn a_lane_waits_at_the_barrier_and_holds_what_comes_after_it() {
 
 #[test]
 fn a_punctuation_that_is_due_is_an_epoch_without_records() {
-    let stand = timed(1);
-    let mut engine = stand.start();
+    let bench = timed(1);
+    let mut engine = bench.start();
     let shared = Arc::clone(&engine.parts().shared);
     engine.run_and_commit().unwrap();
     assert_eq!(shared.committed().0, 1, "where reading began is committed");
@@ -105,7 +105,7 @@ fn a_punctuation_that_is_due_is_an_epoch_without_records() {
         .store(1_000_500, std::sync::atomic::Ordering::Relaxed);
     engine.run_and_commit().unwrap();
     assert_eq!(shared.committed().0, 1, "not due yet");
-    stand.clock.advance(Duration::from_millis(500));
+    bench.clock.advance(Duration::from_millis(500));
     engine.run_until_idle().unwrap();
     assert_eq!(shared.committed().0, 2);
 }

@@ -3,8 +3,8 @@
 use super::*;
 use std::sync::atomic::Ordering::Relaxed;
 
-fn stand() -> Stand {
-    Stand::new(
+fn bench() -> TestBench {
+    TestBench::new(
         &["in", "out"],
         1,
         compile(json!([
@@ -17,7 +17,7 @@ fn stand() -> Stand {
     )
 }
 
-fn counts(stand: &Stand) -> Vec<(String, i64)> {
+fn counts(bench: &TestBench) -> Vec<(String, i64)> {
     let count = |r: &ConsumerRecord| {
         let key = String::from_utf8(r.key.clone().unwrap().to_vec()).unwrap();
         let value = r.value.clone().unwrap();
@@ -26,15 +26,15 @@ fn counts(stand: &Stand) -> Vec<(String, i64)> {
             i64::from_be_bytes(value.first_chunk().copied().unwrap()),
         )
     };
-    stand.fetch("out").iter().map(count).collect()
+    bench.fetch("out").iter().map(count).collect()
 }
 
 #[test]
 fn a_lane_that_has_nothing_else_to_do_counts_at_once() {
-    let stand = stand();
-    let mut engine = stand.start();
+    let bench = bench();
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
-    stand.send("in", &[("a", "x", 1), ("b", "y", 2), ("c", "x", 3)]);
+    bench.send("in", &[("a", "x", 1), ("b", "y", 2), ("c", "x", 3)]);
     engine.take(Turn::Intake).unwrap();
     while engine.take(Turn::Lane(0)).unwrap() {}
     let lane = Arc::clone(&engine.parts().shared.status);
@@ -45,7 +45,7 @@ fn a_lane_that_has_nothing_else_to_do_counts_at_once() {
         waiting, 1,
         "what is counted is on its way, until its tick ends"
     );
-    assert_eq!(counts(&stand), [], "and nothing is committed");
+    assert_eq!(counts(&bench), [], "and nothing is committed");
     engine.parts().intake.dispatch().barrier();
     engine.run_until_idle().unwrap();
     assert_eq!(
@@ -54,7 +54,7 @@ fn a_lane_that_has_nothing_else_to_do_counts_at_once() {
         "two went on: x for both of them"
     );
     engine.run_and_commit().unwrap();
-    let mut all = counts(&stand);
+    let mut all = counts(&bench);
     all.sort();
     assert_eq!(all, [("x".into(), 2), ("y".into(), 1)]);
 }

@@ -1,10 +1,10 @@
 //! Every failpoint is reached by a run, and a run that ends there loses and duplicates nothing.
 
 use super::*;
-use crate::runtime::failpoint::{Failpoint, Failpoints, PLACES};
+use crate::runtime::failpoint::{FAILPOINT_NAMES, Failpoint, Failpoints};
 use stoatflow_core::ErrorKind;
 
-fn counting() -> Stand {
+fn counting() -> TestBench {
     let plan = compile(json!([
         {"op": "stream", "topics": ["in"], "key": "string", "value": "string"},
         {"op": "group_by_key", "from": 0, "key": "string", "value": "string"},
@@ -12,19 +12,19 @@ fn counting() -> Stand {
         {"op": "to_stream", "from": 2},
         {"op": "to", "from": 3, "topic": "out", "key": "string", "value": "int64"},
     ]));
-    let mut stand = Stand::new(&["in", "out"], 2, plan);
-    let mut settings = (*stand.spec.settings).clone();
+    let mut bench = TestBench::new(&["in", "out"], 2, plan);
+    let mut settings = (*bench.spec.settings).clone();
     settings.cache_max_bytes = 0; // every update is forwarded
-    stand.spec.settings = Arc::new(settings);
-    stand
+    bench.spec.settings = Arc::new(settings);
+    bench
 }
 
 /// The counts of a key that a consumer of committed records sees, in order.
-fn counts(stand: &Stand, key: &str) -> Vec<i64> {
+fn counts(bench: &TestBench, key: &str) -> Vec<i64> {
     let partitions: Vec<_> = (0..2)
         .map(|p| (TopicPartition::new("out", p), Offset(0)))
         .collect();
-    let mut consumer = stand.broker.consumer("reader", 1).unwrap();
+    let mut consumer = bench.broker.consumer("reader", 1).unwrap();
     consumer.assign(&partitions).unwrap();
     let mut fetched: Vec<ConsumerRecord> = Vec::new();
     consumer.poll(1_000, Duration::ZERO, &mut fetched).unwrap();
@@ -37,8 +37,8 @@ fn counts(stand: &Stand, key: &str) -> Vec<i64> {
 }
 
 /// One run: it reads all records, is asked to stop, and ends.
-fn live(stand: &Stand, failpoints: Failpoints) -> Result<()> {
-    let mut engine = Inline::start_with(&stand.spec, failpoints)?;
+fn live(bench: &TestBench, failpoints: Failpoints) -> Result<()> {
+    let mut engine = Inline::start_with(&bench.spec, failpoints)?;
     engine.run_until_idle()?;
     engine.parts().shared.stop();
     engine.run_until_idle()
@@ -47,36 +47,36 @@ fn live(stand: &Stand, failpoints: Failpoints) -> Result<()> {
 #[test]
 fn every_place_is_met_and_nothing_is_lost_or_doubled_there() {
     // Nothing requests end offsets here: `tests/python/test_failpoints.py` reaches that place.
-    let met = PLACES
+    let met = FAILPOINT_NAMES
         .iter()
         .filter(|(place, _)| *place != Failpoint::ObserveEnds);
     for (place, name) in met {
-        let mut stand = counting();
-        stand.send("in", &[("a", "1", 1), ("b", "1", 2), ("a", "2", 3)]);
-        live(&stand, Failpoints::default()).unwrap();
+        let mut bench = counting();
+        bench.send("in", &[("a", "1", 1), ("b", "1", 2), ("a", "2", 3)]);
+        live(&bench, Failpoints::default()).unwrap();
         // An empty disk, so that there is something to restore.
-        let mut settings = (*stand.spec.settings).clone();
+        let mut settings = (*bench.spec.settings).clone();
         settings.state_dir = settings.state_dir.join("other");
-        stand.spec.settings = Arc::new(settings);
-        stand.send("in", &[("a", "3", 4), ("b", "2", 5)]);
+        bench.spec.settings = Arc::new(settings);
+        bench.send("in", &[("a", "3", 4), ("b", "2", 5)]);
         let armed = Failpoints::parse(&format!("{name}=error")).unwrap();
-        let error = live(&stand, armed).expect_err(name);
+        let error = live(&bench, armed).expect_err(name);
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{place:?}: {error}");
         assert!(error.to_string().contains(name), "{error}");
-        live(&stand, Failpoints::default()).unwrap();
-        assert_eq!(counts(&stand, "a"), [1, 2, 3], "{name}");
-        assert_eq!(counts(&stand, "b"), [1, 2], "{name}");
+        live(&bench, Failpoints::default()).unwrap();
+        assert_eq!(counts(&bench, "a"), [1, 2, 3], "{name}");
+        assert_eq!(counts(&bench, "b"), [1, 2], "{name}");
     }
 }
 
 #[test]
 fn a_place_that_is_met_later_lets_the_run_go_on() {
-    let stand = counting();
-    stand.send("in", &[("a", "1", 1)]);
+    let bench = counting();
+    bench.send("in", &[("a", "1", 1)]);
     live(
-        &stand,
+        &bench,
         Failpoints::parse("commit.before-commit=error@2").unwrap(),
     )
     .unwrap();
-    assert_eq!(counts(&stand, "a"), [1]);
+    assert_eq!(counts(&bench, "a"), [1]);
 }

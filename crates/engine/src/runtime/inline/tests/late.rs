@@ -15,8 +15,8 @@ fn reading(late: &Late) -> PhysicalPlan {
 }
 
 /// An engine that has reached the watermark before there is any record.
-fn started(stand: &Stand) -> Inline {
-    let mut engine = stand.start();
+fn started(bench: &TestBench) -> Inline {
+    let mut engine = bench.start();
     engine.parts().shared.request_watermark(WATERMARK);
     engine.run_and_commit().unwrap();
     engine
@@ -52,17 +52,17 @@ const MIXED: &[(&str, &str, i64)] = &[
     ("d", "6", 150),
 ];
 
-fn values(stand: &Stand) -> Vec<String> {
-    let read = stand.read("out");
+fn values(bench: &TestBench) -> Vec<String> {
+    let read = bench.read("out");
     read.into_iter().map(|(value, _)| value).collect()
 }
 
 /// A topic's records with their headers.
-fn letters(stand: &Stand, topic: &str) -> Vec<ConsumerRecord> {
+fn letters(bench: &TestBench, topic: &str) -> Vec<ConsumerRecord> {
     let partitions: Vec<_> = (0..2)
         .map(|p| (TopicPartition::new(topic, p), Offset(0)))
         .collect();
-    let mut consumer = stand.broker.consumer("reader", 1).unwrap();
+    let mut consumer = bench.broker.consumer("reader", 1).unwrap();
     consumer.assign(&partitions).unwrap();
     let mut fetched = Vec::new();
     consumer.poll(1_000, Duration::ZERO, &mut fetched).unwrap();
@@ -70,7 +70,7 @@ fn letters(stand: &Stand, topic: &str) -> Vec<ConsumerRecord> {
     fetched
 }
 
-fn told(letter: &ConsumerRecord, name: &str) -> Option<String> {
+fn error_header(letter: &ConsumerRecord, name: &str) -> Option<String> {
     let name = format!("__stoatflow.errors.{name}");
     let header = letter.headers.iter().flat_map(|all| all.iter());
     let mut header = header.filter(|h| *h.name == *name);
@@ -81,11 +81,11 @@ fn told(letter: &ConsumerRecord, name: &str) -> Option<String> {
 #[test]
 fn grace_lets_all_in_and_counts_them() {
     for lanes in [1, 3] {
-        let stand = Stand::new(&["in", "out"], lanes, reading(&Late::Grace));
-        let mut engine = started(&stand);
-        stand.send("in", MIXED);
+        let bench = TestBench::new(&["in", "out"], lanes, reading(&Late::Grace));
+        let mut engine = started(&bench);
+        bench.send("in", MIXED);
         engine.run_and_commit().unwrap();
-        assert_eq!(values(&stand), ["3", "5", "1", "2", "6", "4"]);
+        assert_eq!(values(&bench), ["3", "5", "1", "2", "6", "4"]);
         assert_eq!(late(&mut engine), [of("in", "grace", 3)]);
         assert_eq!(dropped_at_source(&mut engine), []);
     }
@@ -94,54 +94,54 @@ fn grace_lets_all_in_and_counts_them() {
 #[test]
 fn drop_leaves_out_what_is_older_and_commits_it_as_read() {
     for lanes in [1, 3] {
-        let stand = Stand::new(&["in", "out"], lanes, reading(&Late::Drop));
-        let mut engine = started(&stand);
-        stand.send("in", MIXED);
+        let bench = TestBench::new(&["in", "out"], lanes, reading(&Late::Drop));
+        let mut engine = started(&bench);
+        bench.send("in", MIXED);
         engine.run_and_commit().unwrap();
-        assert_eq!(values(&stand), ["2", "6", "4"]);
+        assert_eq!(values(&bench), ["2", "6", "4"]);
         assert_eq!(late(&mut engine), [of("in", "drop", 3)]);
         assert_eq!(dropped_at_source(&mut engine), [(dropped::LATE, 3)]);
         // The watermark survives a restart, and nothing is sent a second time.
         drop(engine);
-        let mut engine = stand.start();
-        stand.send("in", &[("a", "7", 1), ("a", "8", 100)]);
+        let mut engine = bench.start();
+        bench.send("in", &[("a", "7", 1), ("a", "8", 100)]);
         engine.run_and_commit().unwrap();
-        assert_eq!(values(&stand), ["2", "8", "6", "4"]);
+        assert_eq!(values(&bench), ["2", "8", "6", "4"]);
         assert_eq!(late(&mut engine), [of("in", "drop", 1)]);
     }
 }
 
 #[test]
 fn nothing_is_late_before_the_watermark_is_known() {
-    let stand = Stand::new(&["in", "out"], 2, reading(&Late::Drop));
-    let mut engine = stand.start();
+    let bench = TestBench::new(&["in", "out"], 2, reading(&Late::Drop));
+    let mut engine = bench.start();
     for time in [500, 0] {
-        stand.send("in", &[("a", "v", time)]);
+        bench.send("in", &[("a", "v", time)]);
         engine.run_and_commit().unwrap();
     }
-    assert_eq!(values(&stand).len(), 2);
+    assert_eq!(values(&bench).len(), 2);
     assert_eq!(late(&mut engine), []);
 }
 
 #[test]
 fn a_dead_letter_is_the_record_and_belongs_to_the_transaction() {
     let plan = reading(&Late::Dlq("letters".into()));
-    let stand = Stand::new(&["in", "out", "letters"], 2, plan);
-    let mut engine = started(&stand);
-    stand.send("in", MIXED);
+    let bench = TestBench::new(&["in", "out", "letters"], 2, plan);
+    let mut engine = started(&bench);
+    bench.send("in", MIXED);
     engine.run_until_idle().unwrap();
     drop(engine);
-    assert_eq!(letters(&stand, "letters").len(), 0, "nothing was committed");
+    assert_eq!(letters(&bench, "letters").len(), 0, "nothing was committed");
     // The watermark is that of the last commit.
-    let mut engine = stand.start();
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
-    assert_eq!(values(&stand), ["2", "6", "4"]);
+    assert_eq!(values(&bench), ["2", "6", "4"]);
     assert_eq!(late(&mut engine), [of("in", "dlq", 3)]);
     assert_eq!(
         dropped_at_source(&mut engine),
         [(dropped::LATE_DEAD_LETTER, 3)]
     );
-    let all = letters(&stand, "letters");
+    let all = letters(&bench, "letters");
     let found: Vec<_> = all
         .iter()
         .map(|r| {
@@ -163,22 +163,26 @@ fn a_dead_letter_is_the_record_and_belongs_to_the_transaction() {
             "the record is 95 ms older than the watermark 100",
         ),
     ] {
-        assert_eq!(told(&all[0], name).as_deref(), Some(value), "{name}");
+        assert_eq!(
+            error_header(&all[0], name).as_deref(),
+            Some(value),
+            "{name}"
+        );
     }
-    let node = stand.spec.plan.sources[0].name.clone();
-    assert_eq!(told(&all[0], "node"), Some(node));
+    let node = bench.spec.plan.sources[0].name.clone();
+    assert_eq!(error_header(&all[0], "node"), Some(node));
 }
 
 #[test]
 fn a_letter_keeps_the_headers_of_its_record() {
     let plan = reading(&Late::Dlq("letters".into()));
-    let stand = Stand::new(&["in", "out", "letters"], 1, plan);
-    let mut engine = started(&stand);
+    let bench = TestBench::new(&["in", "out", "letters"], 1, plan);
+    let mut engine = started(&bench);
     let mode = ProducerMode::Plain {
         id: "feeder".into(),
         timeout: SOON,
     };
-    let mut producer = stand.broker.producer(&mode, SOON).unwrap();
+    let mut producer = bench.broker.producer(&mode, SOON).unwrap();
     producer.begin().unwrap();
     let own = Header {
         name: "trace".into(),
@@ -196,7 +200,7 @@ fn a_letter_keeps_the_headers_of_its_record() {
     producer.flush(SOON).unwrap();
     producer.commit(SOON).unwrap();
     engine.run_and_commit().unwrap();
-    let all = letters(&stand, "letters");
+    let all = letters(&bench, "letters");
     assert_eq!(all.len(), 1);
     assert_eq!(
         (
@@ -205,7 +209,7 @@ fn a_letter_keeps_the_headers_of_its_record() {
         ),
         (true, own)
     );
-    assert_eq!(told(&all[0], "offset").as_deref(), Some("0"));
+    assert_eq!(error_header(&all[0], "offset").as_deref(), Some("0"));
 }
 
 /// Decides by the value of each record, and keeps the batches that it was called with.
@@ -249,7 +253,7 @@ impl Udf for ByValue {
     }
 }
 
-fn asking(lanes: u32) -> (Stand, Arc<ByValue>) {
+fn asking(lanes: u32) -> (TestBench, Arc<ByValue>) {
     let call = Late::Call(Calling {
         udf: 0,
         topics: vec!["letters".into()],
@@ -257,15 +261,15 @@ fn asking(lanes: u32) -> (Stand, Arc<ByValue>) {
     let udf = Arc::new(ByValue::default());
     let udfs: Vec<Arc<dyn Udf>> = vec![Arc::clone(&udf) as Arc<dyn Udf>];
     let topics = ["in", "out", "letters"];
-    let stand = Stand::with_functions(&topics, lanes, reading(&call), udfs);
-    (stand, udf)
+    let bench = TestBench::with_functions(&topics, lanes, reading(&call), udfs);
+    (bench, udf)
 }
 
 #[test]
 fn a_callable_is_asked_about_late_records_only_and_in_batches() {
-    let (stand, udf) = asking(1);
-    let mut engine = started(&stand);
-    stand.send(
+    let (bench, udf) = asking(1);
+    let mut engine = started(&bench);
+    bench.send(
         "in",
         &[
             ("a", "grace", 10),
@@ -278,7 +282,7 @@ fn a_callable_is_asked_about_late_records_only_and_in_batches() {
     );
     engine.run_and_commit().unwrap();
     assert_eq!(*udf.0.lock(), [["grace", "drop", "letters", "grace"]]);
-    assert_eq!(values(&stand), ["grace", "grace", "on time", "too"]);
+    assert_eq!(values(&bench), ["grace", "grace", "on time", "too"]);
     let mut counted = late(&mut engine);
     counted.sort_unstable();
     assert_eq!(
@@ -289,15 +293,15 @@ fn a_callable_is_asked_about_late_records_only_and_in_batches() {
             of("in", "grace", 2)
         ]
     );
-    assert_eq!(letters(&stand, "letters").len(), 1);
+    assert_eq!(letters(&bench, "letters").len(), 1);
 }
 
 #[test]
-fn what_a_callable_raises_names_the_record() {
+fn errors_of_a_callable_name_the_record() {
     for (value, what) in [("raise", "it raised"), ("nowhere", "no such topic")] {
-        let (stand, _) = asking(2);
-        let mut engine = started(&stand);
-        stand.send("in", &[("a", "grace", 10), ("a", value, 11)]);
+        let (bench, _) = asking(2);
+        let mut engine = started(&bench);
+        bench.send("in", &[("a", "grace", 10), ("a", value, 11)]);
         let error = engine.run_and_commit().unwrap_err();
         let at = error.coordinates();
         assert!(error.to_string().contains(what), "{error}");
@@ -308,7 +312,7 @@ fn what_a_callable_raises_names_the_record() {
 }
 
 #[test]
-fn what_can_not_be_decoded_is_late_all_the_same() {
+fn undecodable_records_are_late_all_the_same() {
     let numbers = |late: &Late| {
         let mut plan = compile(json!([
             {"op": "stream", "topics": ["in"], "key": "string", "value": "int64"},
@@ -317,9 +321,9 @@ fn what_can_not_be_decoded_is_late_all_the_same() {
         plan.sources[0].late = late.clone();
         plan
     };
-    let stand = Stand::new(&["in", "out"], 1, numbers(&Late::Drop));
-    let mut engine = started(&stand);
-    stand.send("in", &[("a", "no int", 10)]);
+    let bench = TestBench::new(&["in", "out"], 1, numbers(&Late::Drop));
+    let mut engine = started(&bench);
+    bench.send("in", &[("a", "no int", 10)]);
     engine.run_and_commit().unwrap();
     assert_eq!(late(&mut engine), [of("in", "drop", 1)]);
 
@@ -331,9 +335,9 @@ fn what_can_not_be_decoded_is_late_all_the_same() {
     });
     let mut plan = numbers(&call);
     plan.handlers.deserialization = Some(stoatflow_core::Handler::Continue);
-    let stand = Stand::with_functions(&["in", "out"], 1, plan, vec![udf]);
-    let mut engine = started(&stand);
-    stand.send("in", &[("a", "no int", 10)]);
+    let bench = TestBench::with_functions(&["in", "out"], 1, plan, vec![udf]);
+    let mut engine = started(&bench);
+    bench.send("in", &[("a", "no int", 10)]);
     engine.run_and_commit().unwrap();
     assert_eq!(late(&mut engine), []);
     assert_eq!(
@@ -346,11 +350,11 @@ fn what_can_not_be_decoded_is_late_all_the_same() {
 fn the_time_that_an_extractor_tells_is_the_time_that_counts() {
     let mut plan = reading(&Late::Drop);
     plan.sources[0].timestamp = TimestampExtractor::Wallclock;
-    let stand = Stand::new(&["in", "out"], 1, plan);
-    let mut engine = started(&stand);
-    stand.send("in", &[("a", "1", 5)]);
+    let bench = TestBench::new(&["in", "out"], 1, plan);
+    let mut engine = started(&bench);
+    bench.send("in", &[("a", "1", 5)]);
     engine.run_and_commit().unwrap();
-    assert_eq!(values(&stand), ["1"]);
+    assert_eq!(values(&bench), ["1"]);
 }
 
 #[test]
@@ -360,9 +364,9 @@ fn no_record_of_a_global_table_is_late() {
     ]));
     plan.sources[0].global = true;
     plan.sources[0].late = Late::Drop;
-    let stand = Stand::new(&["rates"], 2, plan);
-    let mut engine = started(&stand);
-    stand.send("rates", &[("eur", "1.1", 1)]);
+    let bench = TestBench::new(&["rates"], 2, plan);
+    let mut engine = started(&bench);
+    bench.send("rates", &[("eur", "1.1", 1)]);
     engine.run_and_commit().unwrap();
     let kept = engine.parts().backend.get(StoreId(0), b"eur").unwrap();
     assert!(kept.is_some());

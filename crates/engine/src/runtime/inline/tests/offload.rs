@@ -4,7 +4,7 @@ use super::calls::slow_down;
 use super::*;
 use stoatflow_core::{ErrorKind, Guarantee};
 
-fn offloading(guarantee: Guarantee, max_parked: u32, timeout_ms: Option<i64>) -> Stand {
+fn offloading(guarantee: Guarantee, max_parked: u32, timeout_ms: Option<i64>) -> TestBench {
     let plan = compile(json!([
         {"op": "stream", "topics": ["in"], "key": "string", "value": "string"},
         {
@@ -17,16 +17,16 @@ fn offloading(guarantee: Guarantee, max_parked: u32, timeout_ms: Option<i64>) ->
         },
         {"op": "to", "from": 1, "topic": "out", "key": "string", "value": "string"},
     ]));
-    let mut stand = Stand::new(&["in", "asked", "answered", "out"], 2, plan);
-    let mut settings = (*stand.spec.settings).clone();
+    let mut bench = TestBench::new(&["in", "asked", "answered", "out"], 2, plan);
+    let mut settings = (*bench.spec.settings).clone();
     settings.guarantee = guarantee;
-    stand.spec.settings = Arc::new(settings);
-    stand
+    bench.spec.settings = Arc::new(settings);
+    bench
 }
 
 /// Answers requests from number `from` on with their values; returns how many there are now.
-fn answer(stand: &Stand, from: usize) -> usize {
-    let mut requests = stand.fetch("asked");
+fn answer(bench: &TestBench, from: usize) -> usize {
+    let mut requests = bench.fetch("asked");
     requests.sort_by_key(|request| request.timestamp);
     let count = requests.len();
     let answers = requests
@@ -40,35 +40,35 @@ fn answer(stand: &Stand, from: usize) -> usize {
             timestamp: Timestamp(1),
             headers: request.headers,
         });
-    stand.write(answers.collect());
+    bench.write(answers.collect());
     count
 }
 
 #[test]
 fn a_record_is_parked_until_its_result_has_arrived() {
-    let stand = offloading(Guarantee::AtLeastOnce, 10, None);
+    let bench = offloading(Guarantee::AtLeastOnce, 10, None);
     let failpoints =
         crate::runtime::failpoint::Failpoints::parse("commit.before-flush=error@2").unwrap();
-    let mut engine = Inline::start_with(&stand.spec, failpoints).unwrap();
-    stand.send("in", &[("a", "1", 1), ("b", "2", 2)]);
+    let mut engine = Inline::start_with(&bench.spec, failpoints).unwrap();
+    bench.send("in", &[("a", "1", 1), ("b", "2", 2)]);
     engine.run_and_commit().unwrap();
-    assert_eq!(answer(&stand, 0), 2);
-    slow_down(&mut engine, &stand, "out");
+    assert_eq!(answer(&bench, 0), 2);
+    slow_down(&mut engine, &bench, "out");
     let killed = engine.run_and_commit().unwrap_err();
     assert_eq!(killed.kind(), ErrorKind::Unavailable, "{killed}");
     drop(engine);
 
     // The answers are read again. Their records are parked, or their results have arrived.
-    let mut engine = stand.start();
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
-    let mut given = stand.read("out");
+    let mut given = bench.read("out");
     given.dedup();
     assert_eq!(given, [("1".to_owned(), 1), ("2".to_owned(), 2)]);
 }
 
 #[test]
 fn no_more_are_read_than_there_is_room_for() {
-    let stand = offloading(Guarantee::ExactlyOnceV2, 3, None);
+    let bench = offloading(Guarantee::ExactlyOnceV2, 3, None);
     let keys = [
         (1, "a"),
         (2, "b"),
@@ -79,42 +79,42 @@ fn no_more_are_read_than_there_is_room_for() {
         (7, "g"),
         (8, "h"),
     ];
-    stand.send("in", &keys.map(|(time, key)| (key, key, time)));
-    let mut engine = stand.start();
+    bench.send("in", &keys.map(|(time, key)| (key, key, time)));
+    let mut engine = bench.start();
     let mut answered = 0;
     for parked in [3, 3, 2] {
         engine.run_and_commit().unwrap();
-        let now = answer(&stand, answered);
+        let now = answer(&bench, answered);
         assert_eq!(now - answered, parked);
         answered = now;
     }
     engine.run_and_commit().unwrap();
-    assert_eq!(stand.read("out").len(), 8);
+    assert_eq!(bench.read("out").len(), 8);
 }
 
 #[test]
-fn what_was_answered_while_nothing_ran_has_not_timed_out() {
-    let stand = offloading(Guarantee::ExactlyOnceV2, 10, Some(1_000));
-    stand.send("in", &[("a", "1", 1)]);
-    let mut engine = stand.start();
+fn answers_that_came_while_nothing_ran_prevent_timeouts() {
+    let bench = offloading(Guarantee::ExactlyOnceV2, 10, Some(1_000));
+    bench.send("in", &[("a", "1", 1)]);
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
     drop(engine);
     // More answers than one fetch returns; only the last one counts.
     let strange = ("a", "of nobody", 1);
-    stand.send("answered", &vec![strange; 5_000]);
-    assert_eq!(answer(&stand, 0), 1);
-    stand.clock.advance(Duration::from_secs(10));
-    let mut engine = stand.start();
+    bench.send("answered", &vec![strange; 5_000]);
+    assert_eq!(answer(&bench, 0), 1);
+    bench.clock.advance(Duration::from_secs(10));
+    let mut engine = bench.start();
     // A barrier is inserted before the second fetch.
     assert!(engine.take(Turn::Intake).unwrap());
     engine.parts().intake.dispatch().barrier();
     engine.run_and_commit().unwrap();
-    assert_eq!(stand.read("out"), [("1".to_owned(), 1)]);
+    assert_eq!(bench.read("out"), [("1".to_owned(), 1)]);
 
     // From then on calls time out.
-    stand.send("in", &[("a", "2", 2)]);
+    bench.send("in", &[("a", "2", 2)]);
     engine.run_and_commit().unwrap();
-    stand.clock.advance(Duration::from_secs(10));
+    bench.clock.advance(Duration::from_secs(10));
     let late = engine.run_and_commit().unwrap_err();
     assert!(
         late.message().contains("no answer within 1000 ms"),

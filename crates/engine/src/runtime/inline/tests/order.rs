@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::TopicPartition;
 
 /// An engine over an empty topic with two partitions.
-fn stand(idle: Option<Duration>) -> (Stand, Inline) {
-    let mut stand = Stand::new(&["in", "out"], 1, compile(copy("in")));
-    let mut settings = (*stand.spec.settings).clone();
+fn bench(idle: Option<Duration>) -> (TestBench, Inline) {
+    let mut bench = TestBench::new(&["in", "out"], 1, compile(copy("in")));
+    let mut settings = (*bench.spec.settings).clone();
     settings.max_task_idle = idle;
-    stand.spec.settings = Arc::new(settings);
-    let engine = stand.start();
-    (stand, engine)
+    bench.spec.settings = Arc::new(settings);
+    let engine = bench.start();
+    (bench, engine)
 }
 
 fn fetched(slot: u32, offset: i64, time: i64, size: usize) -> ConsumerRecord {
@@ -40,8 +40,8 @@ fn accept(engine: &mut Inline, mut records: Vec<ConsumerRecord>, caught_up: [boo
 }
 
 #[test]
-fn who_has_more_on_the_broker_is_waited_for() {
-    let (_stand, mut engine) = stand(Some(Duration::ZERO));
+fn a_partition_with_more_on_the_broker_is_waited_for() {
+    let (_bench, mut engine) = bench(Some(Duration::ZERO));
     accept(
         &mut engine,
         vec![fetched(0, 0, 10, 1), fetched(0, 1, 30, 1)],
@@ -59,8 +59,8 @@ fn who_has_more_on_the_broker_is_waited_for() {
 }
 
 #[test]
-fn who_is_waited_for_is_fetched_when_there_is_no_room_for_others() {
-    let (_stand, mut engine) = stand(Some(Duration::ZERO));
+fn an_awaited_partition_is_fetched_when_there_is_no_room_for_others() {
+    let (_bench, mut engine) = bench(Some(Duration::ZERO));
     let much = (0..200).map(|n| fetched(0, n, n, 1_000)).collect();
     accept(&mut engine, much, [false, false]);
     let dispatch = engine.parts().intake.dispatch();
@@ -78,26 +78,26 @@ fn who_is_waited_for_is_fetched_when_there_is_no_room_for_others() {
 }
 
 #[test]
-fn who_has_nothing_is_waited_for_as_long_as_was_asked() {
-    let (stand, mut engine) = stand(Some(Duration::from_millis(50)));
+fn an_empty_partition_is_waited_for_as_long_as_set() {
+    let (bench, mut engine) = bench(Some(Duration::from_millis(50)));
     accept(&mut engine, vec![fetched(0, 0, 10, 1)], [true, true]);
     assert_eq!(admitted(&mut engine), [0, 0]);
-    stand.clock.advance(Duration::from_millis(49));
+    bench.clock.advance(Duration::from_millis(49));
     assert_eq!(admitted(&mut engine), [0, 0]);
-    stand.clock.advance(Duration::from_millis(1));
+    bench.clock.advance(Duration::from_millis(1));
     assert_eq!(admitted(&mut engine), [1, 0]);
 }
 
 #[test]
 fn nobody_is_waited_for_if_it_was_forbidden() {
-    let (_stand, mut engine) = stand(None);
+    let (_bench, mut engine) = bench(None);
     accept(&mut engine, vec![fetched(0, 0, 10, 1)], [false, false]);
     assert_eq!(admitted(&mut engine), [1, 0]);
 }
 
 #[test]
 fn a_backlog_of_a_topic_does_not_overtake_another_topic() {
-    let stand = Stand::new(
+    let bench = TestBench::new(
         &["in", "late", "out"],
         1,
         compile(json!([
@@ -111,9 +111,9 @@ fn a_backlog_of_a_topic_does_not_overtake_another_topic() {
         let records: Vec<_> = (at..at + 100)
             .map(|time| ("k", body, 1_000 + time))
             .collect();
-        stand.send("in", &records);
+        bench.send("in", &records);
     }
-    stand.send(
+    bench.send(
         "late",
         &[
             ("k", "first", 1),
@@ -121,9 +121,9 @@ fn a_backlog_of_a_topic_does_not_overtake_another_topic() {
             ("k", "last", 100_000),
         ],
     );
-    let mut engine = stand.start();
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
-    let mut consumer = stand.broker.consumer("reader", 1).unwrap();
+    let mut consumer = bench.broker.consumer("reader", 1).unwrap();
     let places: Vec<_> = (0..2)
         .map(|p| (TopicPartition::new("out", p), Offset(0)))
         .collect();
@@ -139,8 +139,8 @@ fn a_backlog_of_a_topic_does_not_overtake_another_topic() {
 
 /// The records are admitted one by one, while the lane has to wait.
 #[test]
-fn what_waits_in_front_of_a_lane_is_one_batch_up_to_the_barrier() {
-    let (_stand, mut engine) = stand(None);
+fn waiting_input_of_a_lane_is_one_batch_up_to_the_barrier() {
+    let (_bench, mut engine) = bench(None);
     for offset in 0..4 {
         accept(&mut engine, vec![fetched(0, offset, 10, 1)], [true, true]);
         assert_eq!(admitted(&mut engine)[0], offset + 1);

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const BUDGET: usize = 1 << 20;
 
-fn counting() -> Stand {
-    let mut stand = Stand::new(
+fn counting() -> TestBench {
+    let mut bench = TestBench::new(
         &["in"],
         1,
         compile(json!([
@@ -15,14 +15,14 @@ fn counting() -> Stand {
             {"op": "count", "from": 1, "materialized": {"store": "counts"}},
         ])),
     );
-    let mut settings = (*stand.spec.settings).clone();
+    let mut settings = (*bench.spec.settings).clone();
     settings.in_flight_max_bytes = BUDGET;
-    stand.spec.settings = Arc::new(settings);
-    stand
+    bench.spec.settings = Arc::new(settings);
+    bench
 }
 
 /// Records with `keys` different keys.
-fn fill(stand: &Stand, records: usize, keys: usize) {
+fn fill(bench: &TestBench, records: usize, keys: usize) {
     let record = |number: usize| ProducerRecord {
         topic: "in".into(),
         partition: None,
@@ -31,14 +31,14 @@ fn fill(stand: &Stand, records: usize, keys: usize) {
         timestamp: Timestamp(number as i64),
         headers: None,
     };
-    stand.write((0..records).map(record).collect());
+    bench.write((0..records).map(record).collect());
 }
 
 /// How many records are admitted during a commit that never ends, and the bytes that stores hold then.
 fn admitted_beside_a_commit(records: usize, keys: usize) -> (i64, u64) {
-    let stand = counting();
-    fill(&stand, records, keys);
-    let mut engine = stand.start();
+    let bench = counting();
+    fill(&bench, records, keys);
+    let mut engine = bench.start();
     engine.take(Turn::Intake).unwrap();
     let at = |engine: &mut Inline| -> i64 {
         let dispatch = engine.parts().intake.dispatch();
@@ -56,7 +56,7 @@ fn admitted_beside_a_commit(records: usize, keys: usize) -> (i64, u64) {
 }
 
 #[test]
-fn what_stores_hold_of_an_epoch_bounds_it() {
+fn uncommitted_rows_of_stores_bound_an_epoch() {
     let (many, staged) = admitted_beside_a_commit(30_000, 30_000);
     let (few, little) = admitted_beside_a_commit(30_000, 10);
     // A record weighs 135 bytes, and the limit is twice the budget.

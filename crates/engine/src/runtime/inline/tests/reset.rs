@@ -10,7 +10,7 @@ use stoatflow_protocol::Lease;
 use stoatflow_protocol::reset::{Move, Request, Target};
 
 /// Counts the keys of topics, and has a clock.
-fn counting(topics: &[&str]) -> Stand {
+fn counting(topics: &[&str]) -> TestBench {
     let mut plan = compile(json!([
         {"op": "stream", "topics": topics, "key": "string", "value": "string"},
         {"op": "group_by_key", "from": 0, "key": "string", "value": "string"},
@@ -23,7 +23,7 @@ fn counting(topics: &[&str]) -> Stand {
         name: "application".into(),
     });
     let made: Vec<&str> = topics.iter().copied().chain(["out"]).collect();
-    Stand::new(&made, 2, plan)
+    TestBench::new(&made, 2, plan)
 }
 
 const INPUT: [(&str, &str, i64); 4] = [
@@ -35,8 +35,8 @@ const INPUT: [(&str, &str, i64); 4] = [
 const CHANGELOGS: [&str; 2] = ["stand-counts-changelog", "stand-clocks-changelog"];
 
 /// Runs an engine until everything is counted and committed.
-fn run(stand: &Stand) {
-    let mut engine = stand.start();
+fn run(bench: &TestBench) {
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
 }
 
@@ -50,16 +50,16 @@ fn counts(engine: &mut Inline) -> [Option<i64>; 2] {
     })
 }
 
-fn committed(stand: &Stand, topic: &str) -> Vec<Option<Committed>> {
+fn committed(bench: &TestBench, topic: &str) -> Vec<Option<Committed>> {
     let parts: Vec<_> = (0..2).map(|p| TopicPartition::new(topic, p)).collect();
-    stand.broker.committed("stand", &parts, SOON).unwrap()
+    bench.broker.committed("stand", &parts, SOON).unwrap()
 }
 
 /// Sums of offsets over the partitions: the committed ones and the ends.
-fn read_of(stand: &Stand, topic: &str) -> (i64, i64) {
+fn read_of(bench: &TestBench, topic: &str) -> (i64, i64) {
     let parts: Vec<_> = (0..2).map(|p| TopicPartition::new(topic, p)).collect();
-    let ends = stand.broker.ranges(&parts, SOON).unwrap();
-    let at = committed(stand, topic).into_iter().flatten();
+    let ends = bench.broker.ranges(&parts, SOON).unwrap();
+    let at = committed(bench, topic).into_iter().flatten();
     (
         at.map(|c| c.offset.0).sum(),
         ends.iter().map(|r| r.stable_end.0).sum(),
@@ -73,12 +73,12 @@ fn all(target: Target) -> Request {
     }
 }
 
-fn whole(stand: &Stand, target: Target) -> Plan {
-    reset(&stand.spec, &all(target), |_| Ok(())).unwrap()
+fn whole(bench: &TestBench, target: Target) -> Plan {
+    reset(&bench.spec, &all(target), |_| Ok(())).unwrap()
 }
 
-fn refused(stand: &Stand) -> Error {
-    Inline::start(&stand.spec).err().expect("it must not start")
+fn refused(bench: &TestBench) -> Error {
+    Inline::start(&bench.spec).err().expect("it must not start")
 }
 
 fn ways(plan: &Plan) -> Vec<(Option<i64>, Option<i64>)> {
@@ -88,12 +88,12 @@ fn ways(plan: &Plan) -> Vec<(Option<i64>, Option<i64>)> {
 
 #[test]
 fn everything_is_counted_anew_exactly_once() {
-    let stand = counting(&["in"]);
-    stand.send("in", &INPUT);
-    run(&stand);
-    let outputs = stand.read("out").len();
-    let ends: i64 = read_of(&stand, "in").1;
-    let plan = whole(&stand, Target::Earliest);
+    let bench = counting(&["in"]);
+    bench.send("in", &INPUT);
+    run(&bench);
+    let outputs = bench.read("out").len();
+    let ends: i64 = read_of(&bench, "in").1;
+    let plan = whole(&bench, Target::Earliest);
     assert!(!plan.begun);
     assert_eq!(plan.moves.len(), 2);
     assert_eq!(ways(&plan).iter().map(|w| w.0.unwrap()).sum::<i64>(), ends);
@@ -102,31 +102,31 @@ fn everything_is_counted_anew_exactly_once() {
     assert_eq!(names, CHANGELOGS);
     assert!(plan.changelogs.iter().all(|c| c.1 > 0), "{plan:?}");
     let place = plan.state.expect("there is local state");
-    assert!(!place.exists() && !stand.spec.settings.state_dir.exists());
+    assert!(!place.exists() && !bench.spec.settings.state_dir.exists());
     assert_eq!(
-        stand.broker.topics(&CHANGELOGS, SOON).unwrap(),
+        bench.broker.topics(&CHANGELOGS, SOON).unwrap(),
         [None, None]
     );
-    let mut engine = stand.start();
+    let mut engine = bench.start();
     assert_eq!(counts(&mut engine), [None, None], "nothing is restored");
     engine.run_and_commit().unwrap();
     assert_eq!(counts(&mut engine), [Some(3), Some(1)]);
     assert_eq!(
-        stand.read("out").len(),
+        bench.read("out").len(),
         2 * outputs,
         "results are written again"
     );
     // A later start continues as usual.
     drop(engine);
-    stand.send("in", &[("b", "x", 50)]);
-    let mut engine = stand.start();
+    bench.send("in", &[("b", "x", 50)]);
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
     assert_eq!(counts(&mut engine), [Some(3), Some(2)]);
 }
 
 /// Takes this many steps of a reset and dies.
-fn die_after(stand: &Stand, steps: usize) {
-    let mut reset = Reset::open(&stand.spec, &all(Target::Earliest)).unwrap();
+fn die_after(bench: &TestBench, steps: usize) {
+    let mut reset = Reset::open(&bench.spec, &all(Target::Earliest)).unwrap();
     let taken = [Reset::begin, Reset::wipe_state, Reset::delete_changelogs];
     for step in &taken[..steps] {
         step(&mut reset).unwrap();
@@ -136,22 +136,22 @@ fn die_after(stand: &Stand, steps: usize) {
 #[test]
 fn wherever_it_dies_nothing_starts_until_it_is_made_again() {
     for steps in 0..=4 {
-        let stand = counting(&["in"]);
-        stand.send("in", &INPUT);
-        run(&stand);
+        let bench = counting(&["in"]);
+        bench.send("in", &INPUT);
+        run(&bench);
         // Also in the middle of a step: one of two changelogs is deleted.
-        die_after(&stand, steps.min(3));
+        die_after(&bench, steps.min(3));
         if steps == 3 {
-            stand.broker.delete_topics(&CHANGELOGS[..1], SOON).unwrap();
+            bench.broker.delete_topics(&CHANGELOGS[..1], SOON).unwrap();
         }
         if steps == 0 {
             // It has only fenced the running instance: nothing has changed.
-            let mut engine = stand.start();
+            let mut engine = bench.start();
             engine.run_and_commit().unwrap();
             assert_eq!(counts(&mut engine), [Some(3), Some(1)]);
         } else {
             for _ in 0..2 {
-                let error = refused(&stand);
+                let error = refused(&bench);
                 assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
                 assert!(error.message().contains("reset of 'stand' was started"));
                 assert!(error.next_step().contains("run it again"), "{error}");
@@ -159,12 +159,12 @@ fn wherever_it_dies_nothing_starts_until_it_is_made_again() {
         }
         if steps == 4 {
             // It dies again, earlier than before.
-            die_after(&stand, 1);
-            assert_eq!(refused(&stand).kind(), ErrorKind::Incompatible);
+            die_after(&bench, 1);
+            assert_eq!(refused(&bench).kind(), ErrorKind::Incompatible);
         }
-        let plan = whole(&stand, Target::Earliest);
+        let plan = whole(&bench, Target::Earliest);
         assert_eq!(plan.begun, steps > 0, "after {steps} steps");
-        let mut engine = stand.start();
+        let mut engine = bench.start();
         assert_eq!(counts(&mut engine), [None, None], "after {steps} steps");
         engine.run_and_commit().unwrap();
         assert_eq!(
@@ -172,27 +172,27 @@ fn wherever_it_dies_nothing_starts_until_it_is_made_again() {
             [Some(3), Some(1)],
             "after {steps} steps"
         );
-        let (read, there) = read_of(&stand, "in");
+        let (read, there) = read_of(&bench, "in");
         assert_eq!(read, there);
     }
 }
 
 #[test]
 fn the_same_request_decides_the_same_after_a_death() {
-    let stand = counting(&["in"]);
-    stand.send("in", &INPUT);
-    run(&stand);
+    let bench = counting(&["in"]);
+    bench.send("in", &INPUT);
+    run(&bench);
     let back = all(Target::Shift(-1));
-    let first = preview(&stand.spec, &back).unwrap();
-    let mut begun = Reset::open(&stand.spec, &back).unwrap();
+    let first = preview(&bench.spec, &back).unwrap();
+    let mut begun = Reset::open(&bench.spec, &back).unwrap();
     begun.begin().unwrap();
     drop(begun);
-    let again = preview(&stand.spec, &back).unwrap();
+    let again = preview(&bench.spec, &back).unwrap();
     assert_eq!(again.moves, first.moves, "it does not go back twice");
     assert_eq!((first.begun, again.begun), (false, true));
-    let done = whole(&stand, Target::Shift(-1));
+    let done = whole(&bench, Target::Shift(-1));
     assert_eq!(done.moves, first.moves);
-    let at: Vec<_> = committed(&stand, "in")
+    let at: Vec<_> = committed(&bench, "in")
         .into_iter()
         .map(|c| c.map(|c| (c.offset, c.metadata)))
         .collect();
@@ -205,18 +205,18 @@ fn the_same_request_decides_the_same_after_a_death() {
 }
 
 #[test]
-fn what_is_left_out_keeps_position_and_time_and_a_mistyped_topic_changes_nothing() {
-    let stand = counting(&["in", "rates"]);
-    stand.send("in", &INPUT);
-    stand.send("rates", &[("c", "x", 50), ("d", "x", 60)]);
-    run(&stand);
-    let before = (committed(&stand, "in"), committed(&stand, "rates"));
+fn omitted_topics_keep_position_and_time_and_a_mistyped_topic_changes_nothing() {
+    let bench = counting(&["in", "rates"]);
+    bench.send("in", &INPUT);
+    bench.send("rates", &[("c", "x", 50), ("d", "x", 60)]);
+    run(&bench);
+    let before = (committed(&bench, "in"), committed(&bench, "rates"));
     let of = |topic: &str| Request {
         target: Target::Earliest,
         topics: vec![topic.to_owned()],
     };
-    let mut engine = stand.start();
-    let error = reset(&stand.spec, &of("inn"), |_| Ok(())).unwrap_err();
+    let mut engine = bench.start();
+    let error = reset(&bench.spec, &of("inn"), |_| Ok(())).unwrap_err();
     assert!(error.message().contains("did you mean 'in'?"), "{error}");
     engine.parts().intake.dispatch().barrier();
     engine
@@ -225,18 +225,18 @@ fn what_is_left_out_keeps_position_and_time_and_a_mistyped_topic_changes_nothing
     drop(engine);
     assert_eq!(
         before,
-        (committed(&stand, "in"), committed(&stand, "rates"))
+        (committed(&bench, "in"), committed(&bench, "rates"))
     );
     let no = |_: &Plan| Err(Error::user("no"));
-    let error = reset(&stand.spec, &of("in"), no).unwrap_err();
+    let error = reset(&bench.spec, &of("in"), no).unwrap_err();
     assert_eq!(error.message(), "no");
     assert_eq!(
         before,
-        (committed(&stand, "in"), committed(&stand, "rates"))
+        (committed(&bench, "in"), committed(&bench, "rates"))
     );
-    reset(&stand.spec, &of("in"), |_| Ok(())).unwrap();
-    assert_eq!(before.1, committed(&stand, "rates"));
-    let anew = committed(&stand, "in").into_iter().map(Option::unwrap);
+    reset(&bench.spec, &of("in"), |_| Ok(())).unwrap();
+    assert_eq!(before.1, committed(&bench, "rates"));
+    let anew = committed(&bench, "in").into_iter().map(Option::unwrap);
     assert!(
         anew.map(|c| (c.offset.0, c.metadata))
             .all(|c| c == (0, "st=-1".to_owned()))
@@ -245,50 +245,50 @@ fn what_is_left_out_keeps_position_and_time_and_a_mistyped_topic_changes_nothing
 
 #[test]
 fn looking_changes_nothing() {
-    let stand = counting(&["in"]);
-    stand.send("in", &INPUT);
-    let mut engine = stand.start();
+    let bench = counting(&["in"]);
+    bench.send("in", &INPUT);
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
-    let before = committed(&stand, "in");
-    let plan = preview(&stand.spec, &all(Target::Earliest)).unwrap();
+    let before = committed(&bench, "in");
+    let plan = preview(&bench.spec, &all(Target::Earliest)).unwrap();
     assert!(ways(&plan).iter().all(|w| w.1 == Some(0)), "{plan:?}");
-    assert_eq!(before, committed(&stand, "in"));
-    stand.send("in", &[("a", "x", 50)]);
+    assert_eq!(before, committed(&bench, "in"));
+    bench.send("in", &[("a", "x", 50)]);
     engine.run_and_commit().expect("it was not fenced");
     assert_eq!(counts(&mut engine), [Some(4), Some(1)]);
 }
 
 #[test]
 fn a_running_instance_is_fenced_and_one_that_starts_meanwhile_stops_the_reset() {
-    let stand = counting(&["in"]);
-    stand.send("in", &INPUT);
-    let mut engine = stand.start();
+    let bench = counting(&["in"]);
+    bench.send("in", &INPUT);
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
-    let mut running = Reset::open(&stand.spec, &all(Target::Earliest)).unwrap();
-    stand.send("in", &[("a", "x", 50)]);
+    let mut running = Reset::open(&bench.spec, &all(Target::Earliest)).unwrap();
+    bench.send("in", &[("a", "x", 50)]);
     let fenced = engine.run_and_commit().unwrap_err();
     assert_eq!(fenced.kind(), ErrorKind::Fenced);
     drop(engine);
     running.begin().unwrap();
-    assert_eq!(refused(&stand).kind(), ErrorKind::Incompatible);
+    assert_eq!(refused(&bench).kind(), ErrorKind::Incompatible);
     running.wipe_state().unwrap();
     running.delete_changelogs().unwrap();
     let error = running.end().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Fenced);
     assert!(error.next_step().contains("run the reset again"), "{error}");
-    whole(&stand, Target::Earliest);
-    let mut engine = stand.start();
+    whole(&bench, Target::Earliest);
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
     assert_eq!(counts(&mut engine), [Some(4), Some(1)]);
 }
 
 #[test]
-fn it_waits_until_nothing_of_an_unfenced_sender_can_come() {
-    let stand = counting(&["in"]);
-    stand.send("in", &INPUT);
-    run(&stand);
+fn a_reset_waits_until_nothing_of_an_unfenced_sender_can_come() {
+    let bench = counting(&["in"]);
+    bench.send("in", &INPUT);
+    run(&bench);
     let held = |held: bool| {
-        let cut: Vec<CutEntry> = committed(&stand, "in")
+        let cut: Vec<CutEntry> = committed(&bench, "in")
             .into_iter()
             .enumerate()
             .map(|(p, c)| CutEntry {
@@ -303,13 +303,13 @@ fn it_waits_until_nothing_of_an_unfenced_sender_can_come() {
             id: "stand".into(),
             timeout: SOON,
         };
-        let mut producer = stand.broker.producer(&mode, SOON).unwrap();
+        let mut producer = bench.broker.producer(&mode, SOON).unwrap();
         producer.begin().unwrap();
         producer.offsets("stand", cut, SOON).unwrap();
         producer.commit(SOON).unwrap();
-        let before = stoatflow_core::Clock::now(&*stand.clock);
-        Reset::open(&stand.spec, &all(Target::Earliest)).unwrap();
-        stoatflow_core::Clock::now(&*stand.clock).0 - before.0
+        let before = stoatflow_core::Clock::now(&*bench.clock);
+        Reset::open(&bench.spec, &all(Target::Earliest)).unwrap();
+        stoatflow_core::Clock::now(&*bench.clock).0 - before.0
     };
     assert_eq!(held(false), 0);
     assert_eq!(held(true), 2_000);
@@ -317,28 +317,28 @@ fn it_waits_until_nothing_of_an_unfenced_sender_can_come() {
 
 #[test]
 fn a_topology_that_reads_its_own_changelog_is_refused() {
-    let stand = counting(&["in", CHANGELOGS[0]]);
-    stand.send(CHANGELOGS[0], &[("a", "12345678", 1)]);
-    let error = reset(&stand.spec, &all(Target::Earliest), |_| Ok(())).unwrap_err();
+    let bench = counting(&["in", CHANGELOGS[0]]);
+    bench.send(CHANGELOGS[0], &[("a", "12345678", 1)]);
+    let error = reset(&bench.spec, &all(Target::Earliest), |_| Ok(())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Topology);
-    assert_eq!(stand.read(CHANGELOGS[0]).len(), 1, "it is still there");
+    assert_eq!(bench.read(CHANGELOGS[0]).len(), 1, "it is still there");
 }
 
 #[test]
 fn only_what_the_engine_put_there_is_removed() {
-    let stand = counting(&["in"]);
-    stand.send("in", &INPUT);
-    run(&stand);
-    let home = &stand.spec.settings.state_dir;
+    let bench = counting(&["in"]);
+    bench.send("in", &INPUT);
+    run(&bench);
+    let home = &bench.spec.settings.state_dir;
     std::fs::write(home.join("mine"), "untouched").unwrap();
-    whole(&stand, Target::Latest);
+    whole(&bench, Target::Latest);
     let left: Vec<_> = std::fs::read_dir(home).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "{left:?}");
     assert_eq!(
         std::fs::read_to_string(home.join("mine")).unwrap(),
         "untouched"
     );
-    let mut engine = stand.start();
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
     assert_eq!(
         counts(&mut engine),

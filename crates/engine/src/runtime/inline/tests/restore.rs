@@ -28,21 +28,21 @@ fn counted(engine: &mut Inline, key: &str) -> Option<i64> {
 }
 
 /// Counts and commits a few records, then drops the engine.
-fn counted_before(stand: &Stand) {
-    let mut engine = stand.start();
-    stand.send("in", &[("a", "x", 1), ("a", "x", 2), ("b", "x", 3)]);
+fn counted_before(bench: &TestBench) {
+    let mut engine = bench.start();
+    bench.send("in", &[("a", "x", 1), ("a", "x", 2), ("b", "x", 3)]);
     engine.run_and_commit().unwrap();
     assert_eq!(counted(&mut engine, "a"), Some(2));
 }
 
-fn disk(stand: &Stand) -> std::path::PathBuf {
-    stand.spec.settings.state_dir.join("rocksdb")
+fn disk(bench: &TestBench) -> std::path::PathBuf {
+    bench.spec.settings.state_dir.join("rocksdb")
 }
 
-fn set(stand: &mut Stand, change: impl FnOnce(&mut Settings)) {
-    let mut settings = (*stand.spec.settings).clone();
+fn set(bench: &mut TestBench, change: impl FnOnce(&mut Settings)) {
+    let mut settings = (*bench.spec.settings).clone();
     change(&mut settings);
-    stand.spec.settings = Arc::new(settings);
+    bench.spec.settings = Arc::new(settings);
 }
 
 /// A broker that refuses to assign input before the stores have reached the ends of their changelogs.
@@ -151,20 +151,20 @@ impl Broker for Strict {
 
 #[test]
 fn input_is_read_only_when_every_store_has_caught_up() {
-    let mut stand = Stand::new(&["in", "out"], 2, count());
-    counted_before(&stand);
+    let mut bench = TestBench::new(&["in", "out"], 2, count());
+    counted_before(&bench);
     let backend = MemoryBackend::new(false);
     let seen = Arc::default();
-    stand.spec.components.backend = Some(Arc::new(backend.clone()));
-    stand.spec.components.broker = Arc::new(Strict {
-        broker: Arc::clone(&stand.broker),
+    bench.spec.components.backend = Some(Arc::new(backend.clone()));
+    bench.spec.components.broker = Arc::new(Strict {
+        broker: Arc::clone(&bench.broker),
         backend,
         changelog: "stand-counts-changelog",
         seen: Arc::clone(&seen),
     });
     // New records must be counted on top of the earlier ones.
-    stand.send("in", &[("a", "x", 4)]);
-    let mut engine = stand.start();
+    bench.send("in", &[("a", "x", 4)]);
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
     assert_eq!(counted(&mut engine, "a"), Some(3));
     assert_eq!(seen.load(std::sync::atomic::Ordering::SeqCst), 1);
@@ -172,38 +172,38 @@ fn input_is_read_only_when_every_store_has_caught_up() {
 
 #[test]
 fn damaged_state_is_refused_or_rebuilt_as_declared() {
-    let mut stand = Stand::new(&["in", "out"], 2, count());
-    counted_before(&stand);
-    std::fs::write(disk(&stand).join("CURRENT"), b"nonsense").unwrap();
-    let refused = Inline::start(&stand.spec).err().unwrap();
+    let mut bench = TestBench::new(&["in", "out"], 2, count());
+    counted_before(&bench);
+    std::fs::write(disk(&bench).join("CURRENT"), b"nonsense").unwrap();
+    let refused = Inline::start(&bench.spec).err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::StateCorrupt);
     assert!(
         refused.next_step().contains("state.damaged = rebuild"),
         "{refused}"
     );
-    set(&mut stand, |s| s.rebuild_damaged_state = true);
-    let mut engine = stand.start();
+    set(&mut bench, |s| s.rebuild_damaged_state = true);
+    let mut engine = bench.start();
     assert_eq!(counted(&mut engine, "a"), Some(2), "from the changelog");
-    stand.send("in", &[("a", "x", 4)]);
+    bench.send("in", &[("a", "x", 4)]);
     engine.run_and_commit().unwrap();
     assert_eq!(counted(&mut engine, "a"), Some(3));
 }
 
 #[test]
-fn what_no_changelog_has_is_not_thrown_away() {
+fn stores_without_a_changelog_are_not_thrown_away() {
     let mut plan = count();
     plan.stores[0].logged = false;
-    let mut stand = Stand::new(&["in", "out"], 2, plan);
-    counted_before(&stand);
-    let current = disk(&stand).join("CURRENT");
+    let mut bench = TestBench::new(&["in", "out"], 2, plan);
+    counted_before(&bench);
+    let current = disk(&bench).join("CURRENT");
     let whole = std::fs::read(&current).unwrap();
     std::fs::write(&current, b"nonsense").unwrap();
-    set(&mut stand, |s| s.rebuild_damaged_state = true);
-    let refused = Inline::start(&stand.spec).err().unwrap();
+    set(&mut bench, |s| s.rebuild_damaged_state = true);
+    let refused = Inline::start(&bench.spec).err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::StateCorrupt);
     assert!(refused.to_string().contains("counts"), "{refused}");
     // Nothing was removed: with the file back, everything is there.
     std::fs::write(&current, whole).unwrap();
-    let mut engine = stand.start();
+    let mut engine = bench.start();
     assert_eq!(counted(&mut engine, "a"), Some(2));
 }

@@ -21,16 +21,16 @@ pub(super) fn many(count: i64) -> Vec<ProducerRecord> {
 }
 
 #[test]
-fn who_has_read_all_there_is_commits_after_the_shortest_interval() {
-    let stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
-    let mut engine = stand.start();
+fn a_caught_up_application_commits_after_the_shortest_interval() {
+    let bench = TestBench::new(&["in", "out"], 2, compile(copy("in")));
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
     let before = commits(&mut engine).len();
-    stand.send("in", &[("a", "1", 1)]);
-    stand.clock.advance(Duration::from_millis(6));
+    bench.send("in", &[("a", "1", 1)]);
+    bench.clock.advance(Duration::from_millis(6));
     engine.run_until_idle().unwrap();
     assert_eq!(commits(&mut engine).len(), before);
-    stand.clock.advance(Duration::from_millis(1));
+    bench.clock.advance(Duration::from_millis(1));
     engine.run_until_idle().unwrap();
     assert_eq!(commits(&mut engine)[before..], [1]);
 }
@@ -44,46 +44,46 @@ fn round(engine: &mut Inline) -> usize {
 }
 
 #[test]
-fn who_is_behind_commits_once_per_interval() {
-    let stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
-    let mut engine = stand.start();
+fn a_lagging_application_commits_once_per_interval() {
+    let bench = TestBench::new(&["in", "out"], 2, compile(copy("in")));
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
     let before = commits(&mut engine).len();
-    stand.write(many(9000));
+    bench.write(many(9000));
     // The first records after a pause are committed at once, and show that there are more.
-    stand.clock.advance(Duration::from_millis(20));
+    bench.clock.advance(Duration::from_millis(20));
     assert_eq!(round(&mut engine), before + 1);
-    stand.clock.advance(Duration::from_millis(99));
+    bench.clock.advance(Duration::from_millis(99));
     assert_eq!(
         round(&mut engine),
         before + 1,
         "the shortest interval is over"
     );
-    stand.clock.advance(Duration::from_millis(1));
+    bench.clock.advance(Duration::from_millis(1));
     assert_eq!(round(&mut engine), before + 2, "the longest is over");
     engine.run_until_idle().unwrap();
     assert!(commits(&mut engine).iter().sum::<u64>() < 9000);
     // Everything is read now.
-    stand.clock.advance(Duration::from_millis(20));
+    bench.clock.advance(Duration::from_millis(20));
     engine.run_until_idle().unwrap();
     assert_eq!(commits(&mut engine).iter().sum::<u64>(), 9000);
 }
 
 #[test]
-fn what_the_producer_keeps_back_takes_room_until_it_goes() {
-    let stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
-    let mut engine = stand.start();
+fn unsent_records_of_the_producer_take_room_until_they_are_sent() {
+    let bench = TestBench::new(&["in", "out"], 2, compile(copy("in")));
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
     let in_flight = |engine: &mut Inline| {
         let shared = &engine.parts().shared;
         shared.in_flight.load(std::sync::atomic::Ordering::Relaxed)
     };
     // Nothing is held back: records that the producer has sent take no room.
-    stand.send("in", &[("a", "1", 1)]);
+    bench.send("in", &[("a", "1", 1)]);
     engine.run_until_idle().unwrap();
     assert_eq!(in_flight(&mut engine), 0);
-    super::calls::slow_down(&mut engine, &stand, "out");
-    stand.send("in", &[("a", "22", 2), ("b", "333", 3)]);
+    super::calls::slow_down(&mut engine, &bench, "out");
+    bench.send("in", &[("a", "22", 2), ("b", "333", 3)]);
     engine.run_until_idle().unwrap();
     assert_eq!(in_flight(&mut engine), 5);
     engine.run_and_commit().unwrap();

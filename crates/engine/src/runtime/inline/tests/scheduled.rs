@@ -24,16 +24,16 @@ fn counted(engine: &mut Inline) -> i64 {
 #[test]
 fn an_idle_engine_without_topics_wakes_up_for_ticks() {
     for lanes in [1, 3] {
-        let stand = Stand::new(&["out"], lanes, ticking());
-        let mut engine = stand.start();
+        let bench = TestBench::new(&["out"], lanes, ticking());
+        let mut engine = bench.start();
         engine.run_and_commit().unwrap();
         assert_eq!(engine.parts().shared.committed().0, 1, "the start is kept");
         engine.run_and_commit().unwrap();
         assert_eq!(engine.parts().shared.committed().0, 1);
-        stand.clock.advance(Duration::from_millis(250));
+        bench.clock.advance(Duration::from_millis(250));
         engine.run_until_idle().unwrap();
         let expected: Vec<_> = [1_000_100, 1_000_200].map(|at| (at.to_string(), at)).into();
-        assert_eq!(stand.read("out"), expected, "{lanes} lanes");
+        assert_eq!(bench.read("out"), expected, "{lanes} lanes");
         assert_eq!(counted(&mut engine), 2);
     }
 }
@@ -46,11 +46,11 @@ fn wherever_it_dies_each_tick_is_made_once() {
             drawn += 1;
             key_hash(&[seed.to_be_bytes(), drawn.to_be_bytes()].concat()) % below
         };
-        let mut stand = Stand::new(&["out"], 1, ticking());
-        let mut engine = stand.start();
+        let mut bench = TestBench::new(&["out"], 1, ticking());
+        let mut engine = bench.start();
         engine.run_and_commit().unwrap();
         for _ in 0..25 {
-            stand.clock.advance(Duration::from_millis(draw(400)));
+            bench.clock.advance(Duration::from_millis(draw(400)));
             for _ in 0..draw(40) {
                 let turns = engine.turns();
                 let turn = draw(turns.len() as u64);
@@ -58,17 +58,17 @@ fn wherever_it_dies_each_tick_is_made_once() {
             }
             if draw(2) == 0 {
                 drop(engine);
-                stand.clock.advance(Duration::from_millis(draw(300)));
-                let mut settings = (*stand.spec.settings).clone();
+                bench.clock.advance(Duration::from_millis(draw(300)));
+                let mut settings = (*bench.spec.settings).clone();
                 settings.lanes = u32::try_from(1 + draw(3)).unwrap();
-                stand.spec.settings = Arc::new(settings);
-                engine = stand.start();
+                bench.spec.settings = Arc::new(settings);
+                engine = bench.start();
             }
         }
         engine.run_until_idle().unwrap();
         engine.run_and_commit().unwrap();
-        let now = stand.spec.components.clock.now().0;
-        let ticks: Vec<_> = stand.read("out").iter().map(|(_, at)| *at).collect();
+        let now = bench.spec.components.clock.now().0;
+        let ticks: Vec<_> = bench.read("out").iter().map(|(_, at)| *at).collect();
         let expected: Vec<_> = (1_000_100..=now).step_by(100).collect();
         assert_eq!(ticks, expected, "seed {seed}");
         let count = i64::try_from(ticks.len()).unwrap();

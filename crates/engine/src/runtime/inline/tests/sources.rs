@@ -13,11 +13,11 @@ fn global_tables_stand_before_anything_else_is_read() {
         {"op": "to", "from": 1, "topic": "out", "key": "string", "value": "string"},
     ]));
     plan.sources[0].global = true;
-    let stand = Stand::new(&["in", "out", "rates"], 3, plan);
+    let bench = TestBench::new(&["in", "out", "rates"], 3, plan);
     // The stream's records are older: by time alone they would be processed first.
-    stand.send("in", &[("a", "1", 1), ("b", "2", 2)]);
-    stand.send("rates", &[("eur", "1.1", 100), ("usd", "1.0", 101)]);
-    let mut engine = stand.start();
+    bench.send("in", &[("a", "1", 1), ("b", "2", 2)]);
+    bench.send("rates", &[("eur", "1.1", 100), ("usd", "1.0", 101)]);
+    let mut engine = bench.start();
     let slots: Vec<_> = engine.parts().slots.iter().cloned().collect();
     let read = |engine: &mut Inline, topic: &str| -> i64 {
         let positions = engine.parts().intake.dispatch().positions();
@@ -37,10 +37,10 @@ fn global_tables_stand_before_anything_else_is_read() {
         (read(&mut engine, "rates"), read(&mut engine, "in")),
         (2, 2)
     );
-    assert_eq!(stand.read("out").len(), 2);
+    assert_eq!(bench.read("out").len(), 2);
     // From then on it is a table like any other.
-    stand.send("rates", &[("eur", "1.2", 300)]);
-    stand.send("in", &[("a", "3", 3)]);
+    bench.send("rates", &[("eur", "1.2", 300)]);
+    bench.send("in", &[("a", "3", 3)]);
     engine.run_until_idle().unwrap();
     assert_eq!(
         (read(&mut engine, "rates"), read(&mut engine, "in")),
@@ -58,9 +58,9 @@ fn a_global_table_without_a_changelog_is_read_again_into_an_empty_store() {
     ]));
     plan.sources[0].global = true;
     plan.stores[0].logged = false;
-    let stand = Stand::new(&["rates"], 2, plan);
-    stand.send("rates", &[("eur", "1.1", 100)]);
-    let mut engine = stand.start();
+    let bench = TestBench::new(&["rates"], 2, plan);
+    bench.send("rates", &[("eur", "1.1", 100)]);
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
     let leftover = vec![stoatflow_state::Write {
         key: Bytes::from("gone"),
@@ -69,7 +69,7 @@ fn a_global_table_without_a_changelog_is_read_again_into_an_empty_store() {
     let backend = Arc::clone(&engine.parts().backend);
     backend.restore(StoreId(0), leftover, &[]).unwrap();
     drop((engine, backend));
-    let mut engine = stand.start();
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
     let backend = &engine.parts().backend;
     assert!(backend.get(StoreId(0), b"eur").unwrap().is_some());
@@ -82,18 +82,18 @@ fn a_pattern_finds_its_topics_at_the_start() {
     plan.sources[0].topics.clear();
     plan.sources[0].pattern = Some("in-.*|late".into());
     let topics = ["in-a", "in-b", "begin-a", "in", "out"];
-    let stand = Stand::new(&topics, 2, plan);
+    let bench = TestBench::new(&topics, 2, plan);
     for (topic, value, time) in [
         ("in-a", "1", 1),
         ("in-b", "2", 2),
         ("begin-a", "3", 3),
         ("in", "4", 4),
     ] {
-        stand.send(topic, &[("k", value, time)]);
+        bench.send(topic, &[("k", value, time)]);
     }
-    let mut engine = stand.start();
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
-    let read: Vec<_> = stand.read("out").into_iter().map(|(v, _)| v).collect();
+    let read: Vec<_> = bench.read("out").into_iter().map(|(v, _)| v).collect();
     assert_eq!(read, ["1", "2"]);
 }
 
@@ -103,8 +103,8 @@ fn a_pattern_that_finds_nothing_says_so() {
         let mut plan = compile(copy("x"));
         plan.sources[0].topics.clear();
         plan.sources[0].pattern = Some(pattern.into());
-        let stand = Stand::new(&["in", "out"], 1, plan);
-        let refused = Inline::start(&stand.spec).err().unwrap().to_string();
+        let bench = TestBench::new(&["in", "out"], 1, plan);
+        let refused = Inline::start(&bench.spec).err().unwrap().to_string();
         assert!(refused.contains(expected), "{refused}");
     }
 }
@@ -117,8 +117,8 @@ fn a_pattern_must_leave_out_what_another_source_reads() {
     second.topics.clear();
     second.pattern = Some("in.*".into());
     plan.sources.push(second);
-    let stand = Stand::new(&["in", "in-b", "out"], 1, plan);
-    let refused = Inline::start(&stand.spec).err().unwrap().to_string();
+    let bench = TestBench::new(&["in", "in-b", "out"], 1, plan);
+    let refused = Inline::start(&bench.spec).err().unwrap().to_string();
     assert!(
         refused.contains("'in.*'") && refused.contains("matches the topic 'in', which"),
         "{refused}"
@@ -169,14 +169,14 @@ impl Udf for FromValue {
     }
 }
 
-fn extracting(extractor: TimestampExtractor) -> Stand {
+fn extracting(extractor: TimestampExtractor) -> TestBench {
     let mut plan = compile(copy("in"));
     plan.sources[0].timestamp = extractor;
-    Stand::with_functions(&["in", "out"], 2, plan, vec![Arc::new(FromValue)])
+    TestBench::with_functions(&["in", "out"], 2, plan, vec![Arc::new(FromValue)])
 }
 
-fn times(stand: &Stand) -> Vec<i64> {
-    stand
+fn times(bench: &TestBench) -> Vec<i64> {
+    bench
         .read("out")
         .into_iter()
         .map(|(_, time)| time)
@@ -185,8 +185,8 @@ fn times(stand: &Stand) -> Vec<i64> {
 
 #[test]
 fn a_function_tells_the_time_and_may_drop_a_record() {
-    let stand = extracting(TimestampExtractor::Udf(0));
-    let mut engine = stand.start();
+    let bench = extracting(TimestampExtractor::Udf(0));
+    let mut engine = bench.start();
     let values = [
         ("k", "50", 1),
         ("k", "p", 2),
@@ -194,34 +194,34 @@ fn a_function_tells_the_time_and_may_drop_a_record() {
         ("k", "20", 4),
         ("k", "p", 5),
     ];
-    stand.send("in", &values);
+    bench.send("in", &values);
     engine.run_and_commit().unwrap();
-    assert_eq!(times(&stand), [20, 50, 50, 50]);
+    assert_eq!(times(&bench), [20, 50, 50, 50]);
     let drops = engine.parts().shared.status.drops();
     assert_eq!(drops[0].1, dropped::NEGATIVE_TIMESTAMP);
     assert_eq!(drops[0].2, 1);
     // The partition's time survives a restart; a record that is dropped is not read again.
-    stand.send("in", &[("k", "-1", 6)]);
+    bench.send("in", &[("k", "-1", 6)]);
     engine.run_and_commit().unwrap();
     drop(engine);
-    let mut engine = stand.start();
-    stand.send("in", &[("k", "p", 7)]);
+    let mut engine = bench.start();
+    bench.send("in", &[("k", "p", 7)]);
     engine.run_and_commit().unwrap();
-    assert_eq!(times(&stand), [20, 50, 50, 50, 50]);
+    assert_eq!(times(&bench), [20, 50, 50, 50, 50]);
     assert!(engine.parts().shared.status.drops().is_empty());
-    stand.send("in", &[("k", "bad", 8)]);
+    bench.send("in", &[("k", "bad", 8)]);
     let error = engine.run_and_commit().unwrap_err();
     assert!(error.to_string().contains("it raised"), "{error}");
     assert_eq!(error.coordinates().topic.as_deref(), Some("in"));
 }
 
 #[test]
-fn what_a_function_fails_for_is_a_matter_of_its_source() {
+fn failures_of_an_extractor_go_to_the_policy_of_its_source() {
     let mut plan = compile(copy("in"));
     plan.sources[0].timestamp = TimestampExtractor::Udf(0);
     plan.handlers.deserialization = Some(Handler::Continue);
-    let stand = Stand::with_functions(&["in", "out"], 2, plan, vec![Arc::new(FromValue)]);
-    let mut engine = stand.start();
+    let bench = TestBench::with_functions(&["in", "out"], 2, plan, vec![Arc::new(FromValue)]);
+    let mut engine = bench.start();
     let values = [
         ("k", "50", 1),
         ("k", "bad", i64::MAX),
@@ -229,17 +229,17 @@ fn what_a_function_fails_for_is_a_matter_of_its_source() {
         ("k", "bad", 4),
         ("k", "20", 5),
     ];
-    stand.send("in", &values);
+    bench.send("in", &values);
     engine.run_and_commit().unwrap();
-    assert_eq!(times(&stand), [20, 50, 50], "the others have theirs");
+    assert_eq!(times(&bench), [20, 50, 50], "the others have theirs");
     let drops = engine.parts().shared.status.drops();
     assert_eq!((drops[0].1, drops[0].2), ("deserialization_error", 2));
     // It hasn't moved the committed time either.
     drop(engine);
-    let mut engine = stand.start();
-    stand.send("in", &[("k", "p", 7)]);
+    let mut engine = bench.start();
+    bench.send("in", &[("k", "p", 7)]);
     engine.run_and_commit().unwrap();
-    assert_eq!(times(&stand), [20, 50, 50, 50]);
+    assert_eq!(times(&bench), [20, 50, 50, 50]);
 }
 
 #[test]
@@ -249,16 +249,16 @@ fn an_expression_tells_the_time_without_any_function() {
          "timestamp": {"expr": {"op": "get", "args": [{"op": "value"}], "name": "at"}}},
         {"op": "to", "from": 0, "topic": "out", "key": "string", "value": "json"},
     ]));
-    let stand = Stand::new(&["in", "out"], 2, plan);
-    let mut engine = stand.start();
-    stand.send("in", &[("k", r#"{"at": 7}"#, 1), ("k", r#"{"at": -7}"#, 2)]);
+    let bench = TestBench::new(&["in", "out"], 2, plan);
+    let mut engine = bench.start();
+    bench.send("in", &[("k", r#"{"at": 7}"#, 1), ("k", r#"{"at": -7}"#, 2)]);
     engine.run_and_commit().unwrap();
-    assert_eq!(times(&stand), [7]);
+    assert_eq!(times(&bench), [7]);
     assert_eq!(
         engine.parts().shared.status.drops()[0].1,
         dropped::NEGATIVE_TIMESTAMP
     );
-    stand.send("in", &[("k", "{}", 3)]);
+    bench.send("in", &[("k", "{}", 3)]);
     let error = engine.run_and_commit().unwrap_err();
     assert!(error.to_string().contains("gave null"), "{error}");
     assert_eq!(error.coordinates().topic.as_deref(), Some("in"));
@@ -267,10 +267,10 @@ fn an_expression_tells_the_time_without_any_function() {
 #[test]
 fn the_built_in_ways() {
     let run = |extractor, records: &[(&'static str, &'static str, i64)]| {
-        let stand = extracting(extractor);
-        let mut engine = stand.start();
-        stand.send("in", records);
-        engine.run_and_commit().map(|()| times(&stand))
+        let bench = extracting(extractor);
+        let mut engine = bench.start();
+        bench.send("in", records);
+        engine.run_and_commit().map(|()| times(&bench))
     };
     let with_bad = [("k", "a", 30), ("k", "b", -5), ("k", "c", 10)];
     assert_eq!(
@@ -307,8 +307,8 @@ fn one_topic_has_one_kind_of_time() {
     second.id = stoatflow_core::SourceId(1);
     plan.sources.push(second);
     plan.sources[1].timestamp = TimestampExtractor::Wallclock;
-    let stand = Stand::new(&["in", "out"], 1, plan);
-    let refused = Inline::start(&stand.spec).err().unwrap().to_string();
+    let bench = TestBench::new(&["in", "out"], 1, plan);
+    let refused = Inline::start(&bench.spec).err().unwrap().to_string();
     assert!(
         refused.contains("different timestamp extractors"),
         "{refused}"
@@ -316,13 +316,13 @@ fn one_topic_has_one_kind_of_time() {
 }
 
 /// A topic with three records, and an engine that is started for the first time with this reset policy.
-fn started(reset: Value) -> (Stand, Result<Inline, Error>) {
+fn started(reset: Value) -> (TestBench, Result<Inline, Error>) {
     let plan = compile(json!([
         {"op": "stream", "topics": ["in"], "key": "string", "value": "string", "reset": reset},
         {"op": "to", "from": 0, "topic": "out", "key": "string", "value": "string"},
     ]));
-    let stand = Stand::new(&["in", "out"], 2, plan);
-    stand.send(
+    let bench = TestBench::new(&["in", "out"], 2, plan);
+    bench.send(
         "in",
         &[
             ("a", "1", 990_000),
@@ -330,8 +330,8 @@ fn started(reset: Value) -> (Stand, Result<Inline, Error>) {
             ("a", "3", 995_000),
         ],
     );
-    let engine = Inline::start(&stand.spec);
-    (stand, engine)
+    let engine = Inline::start(&bench.spec);
+    (bench, engine)
 }
 
 #[test]
@@ -345,18 +345,18 @@ fn a_source_starts_where_its_reset_says() {
         (json!({"by_duration": 999}), vec![]),
         (json!({"by_duration": i64::MAX}), vec!["1", "3", "2"]),
     ] {
-        let (stand, engine) = started(reset.clone());
+        let (bench, engine) = started(reset.clone());
         let mut engine = engine.unwrap();
         engine.run_and_commit().unwrap();
         // With a committed position it continues there, however old the records are.
-        stand.send("in", &[("a", "4", 1_000_001)]);
+        bench.send("in", &[("a", "4", 1_000_001)]);
         engine.run_and_commit().unwrap();
         drop(engine);
-        stand.send("in", &[("a", "5", 1_000_002)]);
-        stand.clock.advance(Duration::from_secs(3_600));
-        let mut engine = stand.start();
+        bench.send("in", &[("a", "5", 1_000_002)]);
+        bench.clock.advance(Duration::from_secs(3_600));
+        let mut engine = bench.start();
         engine.run_and_commit().unwrap();
-        let read: Vec<String> = stand.read("out").into_iter().map(|(v, _)| v).collect();
+        let read: Vec<String> = bench.read("out").into_iter().map(|(v, _)| v).collect();
         let expected: Vec<&str> = first.into_iter().chain(["4", "5"]).collect();
         assert_eq!(read, expected, "{reset}");
     }
@@ -364,7 +364,7 @@ fn a_source_starts_where_its_reset_says() {
 
 #[test]
 fn starting_nowhere_needs_a_committed_position() {
-    let (mut stand, engine) = started(json!("none"));
+    let (mut bench, engine) = started(json!("none"));
     let error = engine.err().unwrap();
     assert_eq!(error.kind(), stoatflow_core::ErrorKind::Config);
     let said = format!("{error} {error:?}");
@@ -372,20 +372,20 @@ fn starting_nowhere_needs_a_committed_position() {
         assert!(said.contains(part), "{said}");
     }
     // Another run of the same application commits a position; after that it starts.
-    let none = Arc::clone(&stand.spec.plan);
+    let none = Arc::clone(&bench.spec.plan);
     let mut plan = (*none).clone();
     plan.sources[0].reset = None;
-    stand.spec.plan = Arc::new(plan);
-    let mut engine = stand.start();
+    bench.spec.plan = Arc::new(plan);
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
     drop(engine);
-    stand.send("in", &[("a", "4", 1_000_001), ("b", "5", 1_000_002)]);
-    stand.spec.plan = none;
-    let committed = stand.broker.committed("stand", &parts(), SOON).unwrap();
+    bench.send("in", &[("a", "4", 1_000_001), ("b", "5", 1_000_002)]);
+    bench.spec.plan = none;
+    let committed = bench.broker.committed("stand", &parts(), SOON).unwrap();
     assert!(committed.iter().all(Option::is_some), "{committed:?}");
-    let mut engine = stand.start();
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
-    assert_eq!(stand.read("out").len(), 5);
+    assert_eq!(bench.read("out").len(), 5);
 }
 
 fn parts() -> Vec<TopicPartition> {

@@ -14,9 +14,9 @@ fn two(a: &Value, b: &Value) -> PhysicalPlan {
     ]))
 }
 
-fn stand(plan: PhysicalPlan) -> Stand {
+fn bench(plan: PhysicalPlan) -> TestBench {
     // Both keys of a topic have records, so both of its partitions do.
-    Stand::new(&["a", "b", "out"], 2, plan)
+    TestBench::new(&["a", "b", "out"], 2, plan)
 }
 
 /// Keys of partition 0 and of partition 1.
@@ -31,24 +31,24 @@ fn application(engine: &mut Inline) -> i64 {
 }
 
 /// The committed metadata of all partitions.
-fn committed(stand: &Stand) -> Vec<String> {
+fn committed(bench: &TestBench) -> Vec<String> {
     let partitions: Vec<_> = ["a", "b"]
         .iter()
         .flat_map(|topic| (0..2).map(move |p| TopicPartition::new(*topic, p)))
         .collect();
-    let found = stand.broker.committed("stand", &partitions, SOON).unwrap();
+    let found = bench.broker.committed("stand", &partitions, SOON).unwrap();
     let text = |c: stoatflow_log::Committed| c.metadata;
     found.into_iter().flatten().map(text).collect()
 }
 
 #[test]
 fn keys_of_both_partitions() {
-    let stand = stand(two(
+    let bench = bench(two(
         &json!({"strategy": "monotonic"}),
         &json!({"strategy": "none"}),
     ));
-    stand.send("a", &both(5));
-    let mut engine = stand.start();
+    bench.send("a", &both(5));
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
     assert_eq!(
         application(&mut engine),
@@ -60,12 +60,12 @@ fn keys_of_both_partitions() {
 #[test]
 fn the_least_of_all_partitions_is_committed_and_restored() {
     let bounded = json!({"strategy": {"bounded": 10}});
-    let mut stand = stand(two(&json!({"strategy": "monotonic"}), &bounded));
-    let mut engine = stand.start();
-    stand.send("a", &both(500));
+    let mut bench = bench(two(&json!({"strategy": "monotonic"}), &bounded));
+    let mut engine = bench.start();
+    bench.send("a", &both(500));
     engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), -1, "b has said nothing");
-    stand.send("b", &both(300));
+    bench.send("b", &both(300));
     engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), 290);
     let expected = [
@@ -74,29 +74,29 @@ fn the_least_of_all_partitions_is_committed_and_restored() {
         "st=300;wm=290;aw=290",
         "st=300;wm=290;aw=290",
     ];
-    assert_eq!(committed(&stand), expected);
+    assert_eq!(committed(&bench), expected);
     drop(engine);
     // With another strategy after the restart, the watermark doesn't go back.
     let later = json!({"strategy": {"bounded": 250}});
-    stand.spec.plan = Arc::new(two(&json!({"strategy": "monotonic"}), &later));
-    let mut engine = stand.start();
+    bench.spec.plan = Arc::new(two(&json!({"strategy": "monotonic"}), &later));
+    let mut engine = bench.start();
     assert_eq!(application(&mut engine), 290);
-    stand.send("b", &[("x", "v", 100)]);
+    bench.send("b", &[("x", "v", 100)]);
     engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), 290);
-    stand.send("b", &both(900));
+    bench.send("b", &both(900));
     engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), 500);
 }
 
 #[test]
 fn metadata_of_an_older_version_is_read() {
-    let stand = stand(two(
+    let bench = bench(two(
         &json!({"strategy": {"bounded": 10}}),
         &json!({"strategy": "none"}),
     ));
-    stand.send("a", &both(500));
-    let mut engine = stand.start();
+    bench.send("a", &both(500));
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
     drop(engine);
     let places = [("a", 1, "st=500"), ("b", 0, "st=-1")];
@@ -113,13 +113,13 @@ fn metadata_of_an_older_version_is_read() {
         id: "older".into(),
         timeout: SOON,
     };
-    let mut producer = stand.broker.producer(&mode, SOON).unwrap();
+    let mut producer = bench.broker.producer(&mode, SOON).unwrap();
     producer.begin().unwrap();
     producer.offsets("stand", &cut, SOON).unwrap();
     producer.commit(SOON).unwrap();
-    let mut engine = stand.start();
+    let mut engine = bench.start();
     assert_eq!(application(&mut engine), -1);
-    stand.send("a", &[("x", "v", 600)]);
+    bench.send("a", &[("x", "v", 600)]);
     engine.run_and_commit().unwrap();
     assert_eq!(
         application(&mut engine),
@@ -131,36 +131,36 @@ fn metadata_of_an_older_version_is_read() {
 #[test]
 fn a_silent_partition_is_idle_after_its_time_and_a_barrier_says_so() {
     let idle = json!({"strategy": "monotonic", "idle_ms": 60_000});
-    let mut stand = stand(two(&json!({"strategy": "monotonic"}), &idle));
-    let mut settings = (*stand.spec.settings).clone();
+    let mut bench = bench(two(&json!({"strategy": "monotonic"}), &idle));
+    let mut settings = (*bench.spec.settings).clone();
     settings.time_by_watermark = true;
-    stand.spec.settings = Arc::new(settings);
-    let mut engine = stand.start();
-    stand.send("a", &both(500));
+    bench.spec.settings = Arc::new(settings);
+    let mut engine = bench.start();
+    bench.send("a", &both(500));
     engine.run_and_commit().unwrap();
     // While the broker is unreachable, no partition becomes idle: it may have records.
     let status = Arc::clone(&engine.parts.shared.status);
     status.broker_is_silent(Duration::ZERO);
     engine.run_and_commit().unwrap();
-    stand.clock.advance(Duration::from_millis(120_000));
+    bench.clock.advance(Duration::from_millis(120_000));
     engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), -1);
     status.broker_answers();
     engine.run_and_commit().unwrap();
-    stand.clock.advance(Duration::from_millis(59_999));
+    bench.clock.advance(Duration::from_millis(59_999));
     engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), -1);
     // Nothing is read: time alone causes the barrier.
-    stand.clock.advance(Duration::from_millis(1));
+    bench.clock.advance(Duration::from_millis(1));
     engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), 500);
-    assert!(committed(&stand)[0].ends_with(";aw=500"));
+    assert!(committed(&bench)[0].ends_with(";aw=500"));
     // The partition is active again, and behind.
-    stand.send("b", &[("x", "v", 20)]);
-    stand.send("a", &both(800));
+    bench.send("b", &[("x", "v", 20)]);
+    bench.send("a", &both(800));
     engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), 500);
-    stand.send("b", &[("x", "v", 700)]);
+    bench.send("b", &[("x", "v", 700)]);
     engine.run_and_commit().unwrap();
     assert_eq!(
         application(&mut engine),
@@ -170,30 +170,30 @@ fn a_silent_partition_is_idle_after_its_time_and_a_barrier_says_so() {
 }
 
 #[test]
-fn it_can_be_raised() {
-    let stand = stand(two(
+fn a_watermark_can_be_raised_on_request() {
+    let bench = bench(two(
         &json!({"strategy": "monotonic"}),
         &json!({"strategy": "none"}),
     ));
-    let mut engine = stand.start();
-    stand.send("a", &both(500));
+    let mut engine = bench.start();
+    bench.send("a", &both(500));
     engine.run_and_commit().unwrap();
     engine.parts().shared.request_watermark(700);
     engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), 700);
-    stand.send("a", &both(600));
+    bench.send("a", &both(600));
     engine.run_and_commit().unwrap();
     assert_eq!(application(&mut engine), 700);
     drop(engine);
-    assert_eq!(application(&mut stand.start()), 700);
+    assert_eq!(application(&mut bench.start()), 700);
 }
 
 /// How many values in `out` begin with this prefix.
-fn of(stand: &Stand, prefix: &str) -> usize {
+fn of(bench: &TestBench, prefix: &str) -> usize {
     let partitions: Vec<_> = (0..2)
         .map(|p| (TopicPartition::new("out", p), Offset(0)))
         .collect();
-    let mut consumer = stand.broker.consumer("reader", 1).unwrap();
+    let mut consumer = bench.broker.consumer("reader", 1).unwrap();
     consumer.assign(&partitions).unwrap();
     let mut fetched: Vec<ConsumerRecord> = Vec::new();
     let mut before = usize::MAX;
@@ -208,15 +208,15 @@ fn of(stand: &Stand, prefix: &str) -> usize {
 }
 
 #[test]
-fn who_runs_ahead_waits_and_is_not_fetched_for_ever() {
+fn a_partition_that_runs_ahead_waits_and_is_not_fetched_for_ever() {
     let aligned = json!({"strategy": "monotonic", "group": "g", "max_drift_ms": 100});
-    let mut stand = stand(two(&aligned, &aligned));
-    let mut settings = (*stand.spec.settings).clone();
+    let mut bench = bench(two(&aligned, &aligned));
+    let mut settings = (*bench.spec.settings).clone();
     settings.in_flight_max_bytes = 1 << 16;
-    stand.spec.settings = Arc::new(settings);
-    let mut engine = stand.start();
-    stand.send("a", &both(0));
-    stand.send("b", &both(0));
+    bench.spec.settings = Arc::new(settings);
+    let mut engine = bench.start();
+    bench.send("a", &both(0));
+    bench.send("b", &both(0));
     engine.run_and_commit().unwrap();
     // More than all buffers hold, all of it ahead of the other topic.
     let run: Vec<_> = (0..3_000)
@@ -229,17 +229,17 @@ fn who_runs_ahead_waits_and_is_not_fetched_for_ever() {
         })
         .collect();
     for part in run.chunks(500) {
-        stand.send("a", part);
+        bench.send("a", part);
         engine.run_and_commit().unwrap();
     }
-    let ahead = of(&stand, "a-record");
+    let ahead = of(&bench, "a-record");
     assert_eq!(ahead, 2, "one of each partition, and then it was ahead");
     // The other topic is processed all the same, and the group advances with it.
     for time in (100..=4_000).step_by(100) {
-        stand.send("b", &both(time));
+        bench.send("b", &both(time));
         engine.run_and_commit().unwrap();
     }
-    assert_eq!(of(&stand, "a-record"), run.len());
+    assert_eq!(of(&bench, "a-record"), run.len());
     assert_eq!(application(&mut engine), 3_198);
 }
 
@@ -255,8 +255,8 @@ fn two_sources_of_one_topic_must_agree() {
         max_drift_ms: 0,
     });
     plan.sources.push(second);
-    let stand = Stand::new(&["in", "out"], 1, plan);
-    let refused = Inline::start(&stand.spec).err().unwrap().to_string();
+    let bench = TestBench::new(&["in", "out"], 1, plan);
+    let refused = Inline::start(&bench.spec).err().unwrap().to_string();
     assert!(refused.contains("different watermarks"), "{refused}");
 }
 
@@ -268,8 +268,8 @@ fn global_tables_take_no_part() {
         {"op": "to", "from": 1, "topic": "out", "key": "string", "value": "string"},
     ]));
     plan.sources[0].global = true;
-    let stand = Stand::new(&["in", "out", "rates"], 1, plan);
-    let mut engine = stand.start();
+    let bench = TestBench::new(&["in", "out", "rates"], 1, plan);
+    let mut engine = bench.start();
     let slots = &engine.parts().slots;
     let strategies: Vec<_> = slots.iter().map(|s| s.watermark.rule.strategy).collect();
     let by_default = Strategy::Bounded(10_000);

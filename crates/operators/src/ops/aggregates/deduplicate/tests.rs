@@ -69,7 +69,7 @@ fn out_of_order_no_two_nearer_than_the_time_go_on() {
 }
 
 #[test]
-fn what_the_store_has_forgotten_goes_on() {
+fn expired_keys_pass_again() {
     let mut rig = rig(10, 20, false);
     assert_eq!(passed(&mut rig, &[0, 100]), [0, 100]);
     assert_eq!(passed(&mut rig, &[81, 85]), [81], "still known");

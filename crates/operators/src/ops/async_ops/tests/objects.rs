@@ -1,7 +1,7 @@
 //! Foreign objects: how they are parked, and what is restored.
 
 use super::parking::{ALONE, opened, restarted};
-use crate::testing::hand::{Hand, calls_op, rig, rig_of, rows};
+use crate::testing::manual_async_udf::{ManualAsyncUdf, calls_op, rig, rig_of, rows};
 use crate::testing::{Rig, record};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
@@ -26,7 +26,7 @@ impl Opaque for Object {
 
 /// Parks a value and returns the restored one.
 fn parked_and_back(value: Datum) -> Datum {
-    let mut rig = rig(&Hand::new(), 10, 0);
+    let mut rig = rig(&ManualAsyncUdf::new(), 10, 0);
     rig.push(vec![stoatflow_core::Record {
         value,
         ..record("a", "", 1)
@@ -62,7 +62,7 @@ fn an_object_of_the_foreign_language_comes_back_as_one_and_not_as_json_that_was_
 
 #[test]
 fn a_row_of_an_object_that_was_written_as_read_json_is_still_read() {
-    let mut rig = rig(&Hand::new(), 10, 0);
+    let mut rig = rig(&ManualAsyncUdf::new(), 10, 0);
     let mut row = bytes::BytesMut::from(&[1][..]);
     row.extend(7_i64.to_be_bytes());
     row.extend([0; 4]);
@@ -79,8 +79,8 @@ fn a_row_of_an_object_that_was_written_as_read_json_is_still_read() {
         .store
         .put(rig.epoch, &mut store.dirty, &key, Some(stored))
         .unwrap();
-    let hand = restarted(&mut rig, ALONE);
-    assert_eq!(hand.values(), [Datum::Json("{}".into())]);
+    let manual = restarted(&mut rig, ALONE);
+    assert_eq!(manual.values(), [Datum::Json("{}".into())]);
 }
 
 /// An object that its function changes, of a runtime that counts how often it was entered.
@@ -135,8 +135,8 @@ fn totals_of(values: &[Datum]) -> Vec<String> {
 
 #[test]
 fn a_call_begins_again_with_what_it_got_and_not_with_what_it_made_of_it() {
-    let hand = Hand::new();
-    let mut rig = rig(&hand, 10, 0);
+    let manual = ManualAsyncUdf::new();
+    let mut rig = rig(&manual, 10, 0);
     let mut all = orders(&Arc::default(), &[100]);
     // Nested as well.
     let within = std::mem::take(&mut orders(&Arc::default(), &[7])[0].value);
@@ -145,7 +145,7 @@ fn a_call_begins_again_with_what_it_got_and_not_with_what_it_made_of_it() {
         ..record("l", "", 9)
     });
     rig.push(all).unwrap();
-    for value in [&hand.values()[0], &within] {
+    for value in [&manual.values()[0], &within] {
         let Datum::Opaque(order) = value else {
             panic!("an order was expected, found {value:?}");
         };
@@ -154,8 +154,8 @@ fn a_call_begins_again_with_what_it_got_and_not_with_what_it_made_of_it() {
     }
     rig.barrier();
     assert_eq!(rows(&rig), 2);
-    let hand = restarted(&mut rig, ALONE);
-    let values = hand.values();
+    let manual = restarted(&mut rig, ALONE);
+    let values = manual.values();
     let Datum::List(within) = &values[1] else {
         panic!("a list was expected, found {values:?}");
     };
@@ -166,13 +166,13 @@ fn a_call_begins_again_with_what_it_got_and_not_with_what_it_made_of_it() {
 #[test]
 fn foreign_values_of_a_batch_are_written_with_one_entry_and_a_handler_decides_outside() {
     let entered = Arc::default();
-    let hand = Hand::new();
-    let mut rig = rig(&hand, 10, 0);
+    let manual = ManualAsyncUdf::new();
+    let mut rig = rig(&manual, 10, 0);
     rig.push(orders(&entered, &[1, 2, 3])).unwrap();
     rig.barrier();
     assert_eq!((rows(&rig), entered.load(Relaxed)), (3, 1));
     let (op, leave_out) = (calls_op(Form::MapValues, 10, 0), Handler::Continue);
-    let mut lenient = rig_of(&Hand::new(), op, Some(leave_out)).unwrap();
+    let mut lenient = rig_of(&ManualAsyncUdf::new(), op, Some(leave_out)).unwrap();
     entered.store(0, Relaxed);
     lenient.push(orders(&entered, &[1, -1, 3, -1])).unwrap();
     lenient.barrier();
@@ -202,54 +202,55 @@ impl CustomSerde for Sockets {
 }
 
 /// Calls whose values have the user's serde, or no longer have it.
-fn with_sockets(hand: &Arc<Hand>, still: bool) -> Rig {
+fn with_sockets(manual: &Arc<ManualAsyncUdf>, still: bool) -> Rig {
     let mut op = calls_op(Form::MapValues, 10, 0);
     if let (Op::Calls { value, .. }, true) = (&mut op, still) {
         *value = SerdeSpec::Custom { custom: 0 };
     }
     let mut plan = crate::testing::plan(crate::testing::into_sink(op, 0));
-    plan.stores.push(crate::testing::hand::parked(&plan));
+    plan.stores
+        .push(crate::testing::manual_async_udf::parked(&plan));
     let foreign = crate::Foreign {
         serdes: vec![Arc::new(Sockets)],
-        ..crate::testing::hand::foreign(hand)
+        ..crate::testing::manual_async_udf::foreign(manual)
     };
     Rig::of_foreign(&plan, &foreign, false).unwrap()
 }
 
 #[test]
 fn a_value_of_the_users_serde_is_parked_with_it_and_says_when_that_is_lost() {
-    let mut rig = with_sockets(&Hand::new(), true);
+    let mut rig = with_sockets(&ManualAsyncUdf::new(), true);
     let mut one = record("a", "", 1);
     one.value = Datum::Opaque(Arc::new(Object(None)));
     rig.push(vec![one]).unwrap();
     rig.barrier();
     assert_eq!(rows(&rig), 1);
-    let hand = Hand::new();
-    rig.share = ALONE;
-    rig.reopen(with_sockets(&hand, true));
-    let values = hand.values();
+    let manual = ManualAsyncUdf::new();
+    rig.assignment = ALONE;
+    rig.reopen(with_sockets(&manual, true));
+    let values = manual.values();
     let [Datum::Opaque(socket)] = values.as_slice() else {
         panic!("a Socket was expected, found {values:?}");
     };
     assert_eq!(socket.type_name(), "Socket");
-    let error = opened(&mut rig, with_sockets(&Hand::new(), false)).unwrap_err();
+    let error = opened(&mut rig, with_sockets(&ManualAsyncUdf::new(), false)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
     assert!(error.next_step().contains("the serde it had"), "{error}");
 }
 
 #[test]
 fn a_value_that_can_not_be_parked_is_found_out_before_the_call() {
-    let hand = Hand::new();
+    let manual = ManualAsyncUdf::new();
     let mut one = record("a", "", 1);
     one.value = Datum::Opaque(Arc::new(Object(None)));
-    let mut rig = rig(&hand, 10, 0);
+    let mut rig = rig(&manual, 10, 0);
     let error = rig.push(vec![one.clone()]).unwrap_err();
     assert!(error.next_step().contains("a Socket"), "{error}");
     assert!(error.coordinates().offset.is_some());
     // A handler may leave it out.
     let leave_out = Some(Handler::Continue);
-    let mut lenient = rig_of(&hand, calls_op(Form::MapValues, 10, 0), leave_out).unwrap();
+    let mut lenient = rig_of(&manual, calls_op(Form::MapValues, 10, 0), leave_out).unwrap();
     lenient.push(vec![one]).unwrap();
     assert_eq!(lenient.handled().len(), 1);
-    assert!(hand.running().is_empty());
+    assert!(manual.running().is_empty());
 }

@@ -7,8 +7,8 @@
 use super::column_builder::{Column, Members};
 use super::columns::data_type;
 use super::layout::{Layout, Shape, Shared, VALUE, is_added, json_of};
-use super::open::{self, Trouble};
 use super::read::{Misfit, object, value, wrong};
+use super::schema_values::{self, ReadError};
 use crate::support::node_context::NodeContext;
 use crate::{Failed, NO_ORIGIN};
 use arrow_array::{
@@ -23,7 +23,7 @@ use stoatflow_plan::columns::ORIGIN;
 
 /// Texts of error messages that depend on what is read.
 #[derive(Debug)]
-pub(crate) struct Voice {
+pub(crate) struct ErrorTexts {
     /// How to specify the columns.
     pub give: &'static str,
     /// Where an inferred type comes from.
@@ -35,7 +35,7 @@ pub(crate) struct Voice {
 }
 
 /// The texts for `map_batches`.
-pub(crate) const OPERATOR: Voice = Voice {
+pub(crate) const OPERATOR: ErrorTexts = ErrorTexts {
     give: "give the columns and their types with map_batches(schema=pa.schema([...]))",
     known: "the first batch had",
     mixed: "values of one stream must be objects, or none of them; filter them before map_batches",
@@ -43,7 +43,7 @@ pub(crate) const OPERATOR: Voice = Voice {
 };
 
 /// The texts for `foreach_batch`.
-pub(crate) const FOREACH: Voice = Voice {
+pub(crate) const FOREACH: ErrorTexts = ErrorTexts {
     give: "give the columns and their types with foreach_batch(schema=pa.schema([...]))",
     mixed: "values of one stream must be objects, or none of them; filter them before foreach_batch",
     ..OPERATOR
@@ -53,15 +53,15 @@ pub(crate) const FOREACH: Voice = Voice {
 #[derive(Debug)]
 pub(crate) struct Reader {
     shared: Arc<Shared>,
-    voice: &'static Voice,
+    error_texts: &'static ErrorTexts,
     by_row: Arc<str>,
     rows: usize,
-    grown: Option<Grown>,
+    builder: Option<BatchBuilder>,
 }
 
 /// The columns of a layout, being built.
 #[derive(Debug)]
-struct Grown {
+struct BatchBuilder {
     layout: Arc<Layout>,
     schema: SchemaRef,
     members: Members,
@@ -76,19 +76,24 @@ enum Unfit {
 }
 
 impl Reader {
-    pub fn new(shared: Arc<Shared>, by_row: &str, rows: usize, voice: &'static Voice) -> Self {
+    pub fn new(
+        shared: Arc<Shared>,
+        by_row: &str,
+        rows: usize,
+        error_texts: &'static ErrorTexts,
+    ) -> Self {
         Self {
             shared,
-            voice,
+            error_texts,
             by_row: by_row.into(),
             rows,
-            grown: None,
+            builder: None,
         }
     }
 
     /// True if the values of the last batch were objects.
     pub fn objects(&self) -> bool {
-        let shape = self.grown.as_ref().map(|grown| grown.layout.shape);
+        let shape = self.builder.as_ref().map(|builder| builder.layout.shape);
         shape != Some(Shape::Plain)
     }
 
@@ -108,14 +113,14 @@ impl Reader {
         node_context: Option<&NodeContext>,
     ) -> Result<Result<RecordBatch, Vec<Failed>>> {
         let mut layout = self.shared.layout();
-        let voice = self.voice;
+        let error_texts = self.error_texts;
         let mut learned = false;
         loop {
-            let grown = self.grown(layout)?;
+            let builder = self.builder(layout)?;
             let mut failed = Vec::new();
             let mut untyped = false;
             for (at, record) in records.iter().enumerate() {
-                match grown.push(record, voice) {
+                match builder.push(record, error_texts) {
                     Ok(()) => {}
                     Err(Unfit::Untyped(_)) if !learned => {
                         untyped = true;
@@ -127,30 +132,33 @@ impl Reader {
                 }
             }
             if untyped {
-                grown.clear();
+                builder.clear();
                 learned = true;
                 layout = self.shared.learn(records, &self.by_row);
                 continue;
             }
             if failed.is_empty() {
-                return grown.finish(records, node_context).map(Ok).map_err(unmade);
+                return builder
+                    .finish(records, node_context)
+                    .map(Ok)
+                    .map_err(unmade);
             }
-            grown.clear();
+            builder.clear();
             return Ok(Err(failed));
         }
     }
 
-    fn grown(&mut self, layout: Arc<Layout>) -> Result<&mut Grown> {
-        let known = self.grown.take();
-        let same = known.filter(|grown| Arc::ptr_eq(&grown.layout, &layout));
+    fn builder(&mut self, layout: Arc<Layout>) -> Result<&mut BatchBuilder> {
+        let known = self.builder.take();
+        let same = known.filter(|builder| Arc::ptr_eq(&builder.layout, &layout));
         let by_row = &self.by_row;
-        let made = same.unwrap_or_else(|| Grown {
+        let made = same.unwrap_or_else(|| BatchBuilder {
             schema: layout.schema(by_row),
             members: Members::new(None, &layout.columns, self.rows),
             key: Column::new("_key".into(), &layout.key, self.rows),
             layout,
         });
-        Ok(self.grown.insert(made))
+        Ok(self.builder.insert(made))
     }
 }
 
@@ -158,18 +166,18 @@ fn unmade(error: ArrowError) -> Error {
     Error::internal("a batch of records can't be made").caused_by(error)
 }
 
-impl Grown {
+impl BatchBuilder {
     fn clear(&mut self) {
         self.members.truncate(0);
         self.key.truncate(0);
     }
 
     /// Adds a row; a failure leaves everything unchanged.
-    fn push(&mut self, record: &Record, voice: &Voice) -> Result<(), Unfit> {
+    fn push(&mut self, record: &Record, error_texts: &ErrorTexts) -> Result<(), Unfit> {
         let row = self.members.rows();
         let pushed = self
-            .push_value(&record.value, voice)
-            .and_then(|()| self.push_key(&record.key, voice));
+            .push_value(&record.value, error_texts)
+            .and_then(|()| self.push_key(&record.key, error_texts));
         if pushed.is_err() {
             self.members.truncate(row);
             self.key.truncate(row);
@@ -177,7 +185,7 @@ impl Grown {
         pushed
     }
 
-    fn push_value(&mut self, datum: &Datum, voice: &Voice) -> Result<(), Unfit> {
+    fn push_value(&mut self, datum: &Datum, error_texts: &ErrorTexts) -> Result<(), Unfit> {
         let strict = !self.layout.given;
         if datum.is_null() {
             self.members.end_row();
@@ -188,7 +196,7 @@ impl Grown {
         }
         if let Some(parts) = parts(datum) {
             let parts = parts.map_err(Unfit::Wrong)?;
-            return self.push_parts(&parts, voice);
+            return self.push_parts(&parts, error_texts);
         }
         let json = match json_of(datum) {
             Some(json) => Some(json.map_err(Unfit::Wrong)?),
@@ -201,14 +209,14 @@ impl Grown {
             }
             (Shape::Unknown, _) => Err(untyped()),
             (Shape::Objects, Some(json)) if json.trim_ascii().starts_with(b"{") => {
-                object(&json, &mut self.members, strict).map_err(|m| self.unfit(m, voice))
+                object(&json, &mut self.members, strict).map_err(|m| self.unfit(m, error_texts))
             }
             (Shape::Objects, json) => {
                 let found = match &json {
                     Some(json) => shown(json),
                     None => datum.type_name(),
                 };
-                Err(mixed(&found, voice))
+                Err(mixed(&found, error_texts))
             }
             (Shape::Plain, json) => {
                 let Some(column) = self.members.columns.first_mut() else {
@@ -218,7 +226,7 @@ impl Grown {
                     Some(json) => value(&json, column, strict),
                     None => scalar(datum, column),
                 };
-                pushed.map_err(|m| self.unfit(m, voice))?;
+                pushed.map_err(|m| self.unfit(m, error_texts))?;
                 self.members.end_row();
                 Ok(())
             }
@@ -226,17 +234,19 @@ impl Grown {
     }
 
     /// Adds a value of a format with a schema, or an object built natively.
-    fn push_parts(&mut self, parts: &Datum, voice: &Voice) -> Result<(), Unfit> {
+    fn push_parts(&mut self, parts: &Datum, error_texts: &ErrorTexts) -> Result<(), Unfit> {
         let strict = !self.layout.given;
         let pushed = match (self.layout.shape, Fields::of(parts)) {
             (Shape::Unknown, _) => return Err(untyped()),
-            (Shape::Objects, Some(fields)) => open::object(fields, &mut self.members, None, strict),
-            (Shape::Objects, None) => return Err(mixed(&parts.type_name(), voice)),
+            (Shape::Objects, Some(fields)) => {
+                schema_values::object(fields, &mut self.members, None, strict)
+            }
+            (Shape::Objects, None) => return Err(mixed(&parts.type_name(), error_texts)),
             (Shape::Plain, _) => {
                 let Some(column) = self.members.columns.first_mut() else {
                     return Err(Unfit::Wrong(Error::internal("a plain value has no column")));
                 };
-                let pushed = open::put(parts, column, strict);
+                let pushed = schema_values::put(parts, column, strict);
                 if pushed.is_ok() {
                     self.members.end_row();
                 }
@@ -244,8 +254,8 @@ impl Grown {
             }
         };
         pushed.map_err(|trouble| match trouble {
-            Trouble::Misfit(misfit) => self.unfit(misfit, voice),
-            Trouble::Damaged(error) => Unfit::Wrong(error),
+            ReadError::Misfit(misfit) => self.unfit(misfit, error_texts),
+            ReadError::Damaged(error) => Unfit::Wrong(error),
         })
     }
 
@@ -273,7 +283,7 @@ impl Grown {
         Ok(())
     }
 
-    fn push_key(&mut self, key: &Datum, voice: &Voice) -> Result<(), Unfit> {
+    fn push_key(&mut self, key: &Datum, error_texts: &ErrorTexts) -> Result<(), Unfit> {
         let key = match (key, self.layout.windowed) {
             (Datum::Windowed(window), true) => &window.key,
             (Datum::Windowed(_), false) => {
@@ -296,11 +306,11 @@ impl Grown {
                 }
             }
         };
-        pushed.map_err(|m| self.unfit(m, voice))
+        pushed.map_err(|m| self.unfit(m, error_texts))
     }
 
-    fn unfit(&self, misfit: Misfit, voice: &Voice) -> Unfit {
-        let give = voice.give;
+    fn unfit(&self, misfit: Misfit, error_texts: &ErrorTexts) -> Unfit {
+        let give = error_texts.give;
         let known = || {
             let all = self.layout.columns.iter();
             let all: Vec<_> = all
@@ -315,15 +325,15 @@ impl Grown {
                 ),
             ),
             Misfit::Wrong(what) if self.layout.given => {
-                Unfit::Wrong(Error::user(what).hint(voice.wrong))
+                Unfit::Wrong(Error::user(what).hint(error_texts.wrong))
             }
             Misfit::Wrong(what) => Unfit::Wrong(
-                Error::user(format!("{what}: that is what {}", voice.known)).hint(give),
+                Error::user(format!("{what}: that is what {}", error_texts.known)).hint(give),
             ),
             Misfit::New(name) if name == VALUE || !name.starts_with('_') => Unfit::Wrong(
                 Error::user(format!(
                     "the field '{name}' is new: {} {}",
-                    voice.known,
+                    error_texts.known,
                     known()
                 ))
                 .hint(give),
@@ -332,7 +342,7 @@ impl Grown {
                 Error::user(if self.is_added(&name) {
                     format!("the value has a member '{name}', but each batch has a column of that name anyway")
                 } else {
-                    format!("the field '{name}' is new: {} {}", voice.known, known())
+                    format!("the field '{name}' is new: {} {}", error_texts.known, known())
                 })
                 .hint(format!("{give}: members that are not in it are not read")),
             ),
@@ -407,8 +417,10 @@ fn untyped() -> Unfit {
     )
 }
 
-fn mixed(found: &str, voice: &Voice) -> Unfit {
-    Unfit::Wrong(Error::user(format!("the value is no JSON object but {found}")).hint(voice.mixed))
+fn mixed(found: &str, error_texts: &ErrorTexts) -> Unfit {
+    Unfit::Wrong(
+        Error::user(format!("the value is no JSON object but {found}")).hint(error_texts.mixed),
+    )
 }
 
 fn scalar(datum: &Datum, column: &mut Column) -> Result<(), Misfit> {

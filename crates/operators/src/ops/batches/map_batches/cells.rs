@@ -5,7 +5,7 @@
 //! bytes never become JSON text: the serde of the value may have a form for them. Types without a form
 //! are rejected by name; a number that is not finite fails in its row.
 
-use super::moment;
+use super::iso8601;
 use arrow_array::cast::AsArray;
 use arrow_array::types as t;
 use arrow_array::{Array, ArrayRef};
@@ -314,12 +314,12 @@ impl<'a> Cells<'a> {
             }
             Held::Decimal(c) => out.extend_from_slice(c.value_as_string(row).as_bytes()),
             Held::Day(c) => {
-                let day = c.at(row).and_then(moment::shown_day);
+                let day = c.at(row).and_then(iso8601::shown_day);
                 let day = day.ok_or_else(|| self.refused("a day beyond the year 9999"))?;
                 write!(out, "\"{day}\"").map_err(|e| Error::internal("no text").caused_by(e))?;
             }
             Held::Time(c, unit, zoned) => {
-                let time = moment::shown(c[row], *unit, *zoned);
+                let time = iso8601::shown(c[row], *unit, *zoned);
                 let time = time.ok_or_else(|| self.refused("a time beyond the year 9999"))?;
                 write!(out, "\"{time}\"").map_err(|e| Error::internal("no text").caused_by(e))?;
             }

@@ -5,7 +5,7 @@
 //! bytes, objects that contain bytes become their parts. Objects with neither form stay: the reader
 //! reports them.
 
-use super::open::may_hold_bytes;
+use super::schema_values::may_hold_bytes;
 use crate::Udf;
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Datum, Fields, Record};

@@ -7,7 +7,7 @@
 
 use super::columns::{column, data_type, field, plain_type, timestamp};
 use super::infer::{merge, widen};
-use super::open::type_of;
+use super::schema_values::type_of;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use parking_lot::Mutex;
 use std::borrow::Cow;

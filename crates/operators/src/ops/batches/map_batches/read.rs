@@ -21,39 +21,39 @@ pub(super) enum Misfit {
     Untyped(String),
 }
 
-type Trouble = RefCell<Option<Misfit>>;
+type FirstMisfit = RefCell<Option<Misfit>>;
 
 /// Reads an object into its columns. `strict`: a member without a column is a misfit.
 pub(super) fn object(json: &[u8], members: &mut Members, strict: bool) -> Result<(), Misfit> {
-    let trouble = Trouble::default();
+    let misfit = FirstMisfit::default();
     let seed = Object {
         members,
         path: None,
         strict,
-        trouble: &trouble,
+        misfit: &misfit,
     };
     let mut reader = sonic_rs::Deserializer::from_slice(json);
     let read = seed.deserialize(&mut reader);
-    said(read.and_then(|()| reader.end()), trouble)
+    said(read.and_then(|()| reader.end()), misfit)
 }
 
 /// Reads any value into one column.
 pub(super) fn value(json: &[u8], column: &mut Column, strict: bool) -> Result<(), Misfit> {
-    let trouble = Trouble::default();
+    let misfit = FirstMisfit::default();
     let seed = Cell {
         column,
         strict,
-        trouble: &trouble,
+        misfit: &misfit,
     };
     let mut reader = sonic_rs::Deserializer::from_slice(json);
     let read = seed.deserialize(&mut reader);
-    said(read.and_then(|()| reader.end()), trouble)
+    said(read.and_then(|()| reader.end()), misfit)
 }
 
-fn said(read: Result<(), sonic_rs::Error>, trouble: Trouble) -> Result<(), Misfit> {
+fn said(read: Result<(), sonic_rs::Error>, misfit: FirstMisfit) -> Result<(), Misfit> {
     read.map_err(|e| {
         let malformed = || Misfit::Malformed(e.to_string().lines().next().unwrap_or("").into());
-        trouble.into_inner().unwrap_or_else(malformed)
+        misfit.into_inner().unwrap_or_else(malformed)
     })
 }
 
@@ -72,7 +72,7 @@ pub(super) fn wrong(column: &Column, found: &str) -> Misfit {
 struct Cell<'a> {
     column: &'a mut Column,
     strict: bool,
-    trouble: &'a Trouble,
+    misfit: &'a FirstMisfit,
 }
 
 impl Cell<'_> {
@@ -84,7 +84,7 @@ impl Cell<'_> {
         if held {
             return Ok(());
         }
-        *self.trouble.borrow_mut() = Some(wrong(self.column, &found()));
+        *self.misfit.borrow_mut() = Some(wrong(self.column, &found()));
         Err(E::custom("a value doesn't fit"))
     }
 }
@@ -138,7 +138,7 @@ impl<'de> Visitor<'de> for Cell<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        let (strict, trouble) = (self.strict, self.trouble);
+        let (strict, misfit) = (self.strict, self.misfit);
         let inner = match &mut self.column.cells {
             Cells::List(_, inner, _) | Cells::LargeList(_, inner, _) => inner,
             _ => return self.held(false, || "a list".into()),
@@ -147,7 +147,7 @@ impl<'de> Visitor<'de> for Cell<'_> {
             let item = Cell {
                 column: &mut *inner,
                 strict,
-                trouble,
+                misfit,
             };
             if items.next_element_seed(item)?.is_none() {
                 break;
@@ -166,7 +166,7 @@ impl<'de> Visitor<'de> for Cell<'_> {
             members: own,
             path: Some(&path),
             strict: self.strict,
-            trouble: self.trouble,
+            misfit: self.misfit,
         }
         .visit_map(members)?;
         self.column.seen();
@@ -178,7 +178,7 @@ struct Object<'a> {
     members: &'a mut Members,
     path: Option<&'a str>,
     strict: bool,
-    trouble: &'a Trouble,
+    misfit: &'a FirstMisfit,
 }
 
 impl<'de> DeserializeSeed<'de> for Object<'_> {
@@ -202,7 +202,7 @@ impl<'de> Visitor<'de> for Object<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut given: A) -> Result<(), A::Error> {
-        let (strict, trouble) = (self.strict, self.trouble);
+        let (strict, misfit) = (self.strict, self.misfit);
         let row = self.members.rows();
         let mut likely = 0;
         loop {
@@ -211,7 +211,7 @@ impl<'de> Visitor<'de> for Object<'_> {
                 likely,
                 path: self.path,
                 strict,
-                trouble,
+                misfit,
             };
             let Some(found) = given.next_key_seed(name)? else {
                 break;
@@ -228,7 +228,7 @@ impl<'de> Visitor<'de> for Object<'_> {
             given.next_value_seed(Cell {
                 column,
                 strict,
-                trouble,
+                misfit,
             })?;
         }
         self.members.end_row();
@@ -242,7 +242,7 @@ struct Name<'a> {
     likely: usize,
     path: Option<&'a str>,
     strict: bool,
-    trouble: &'a Trouble,
+    misfit: &'a FirstMisfit,
 }
 
 impl<'de> DeserializeSeed<'de> for Name<'_> {
@@ -263,7 +263,7 @@ impl Visitor<'_> for Name<'_> {
     fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Self::Value, E> {
         let found = self.members.find(name, self.likely);
         if found.is_none() && self.strict {
-            *self.trouble.borrow_mut() = Some(Misfit::New(match self.path {
+            *self.misfit.borrow_mut() = Some(Misfit::New(match self.path {
                 None => name.into(),
                 Some(path) => format!("{path}.{name}"),
             }));

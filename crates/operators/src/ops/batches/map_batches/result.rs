@@ -5,8 +5,8 @@
 //! records with the same key. Columns that every batch has are not part of a value.
 
 use super::cells::{Cells, Member, fields, object};
-use super::kept;
 use super::layout::{VALUE, is_added};
+use super::unchanged_columns;
 use crate::Failed;
 use arrow_array::cast::AsArray;
 use arrow_array::types as t;
@@ -50,7 +50,7 @@ pub(super) fn values(asked: Asked<'_>, batches: &[RecordBatch]) -> Result<Values
         let before = given.len() + failed.len();
         let from = |at: usize| rows.as_ref().map_or(before + at, |rows| rows[at]);
         if let Some(input) = asked.given {
-            kept::check(input, batch, from, asked.by_row)?;
+            unchanged_columns::check(input, batch, from, asked.by_row)?;
         }
         for at in 0..batch.num_rows() {
             let from = from(at);

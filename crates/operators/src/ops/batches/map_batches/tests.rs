@@ -1,6 +1,6 @@
 //! Batches: when they are emitted, their columns, and how values that don't fit are handled.
 
-mod moments;
+mod iso8601;
 mod results;
 mod rows;
 mod sinks;
@@ -163,7 +163,7 @@ fn nothing_outlives_the_barrier_and_an_empty_batch_is_not_called_for() {
 }
 
 #[test]
-fn what_waits_too_long_is_given_and_the_engine_is_told_when_that_is() {
+fn rows_that_wait_too_long_are_passed_on_and_the_engine_knows_when() {
     let udf = same();
     let mut rig = rig(op(None, 100), &udf);
     let next = |rig: &Rig| rig.run.next_batch();
@@ -330,7 +330,7 @@ fn a_type_conflict_names_record_and_field() {
 }
 
 #[test]
-fn what_was_learned_stays_and_only_nulls_get_a_type_later() {
+fn inferred_types_stay_and_only_nulls_get_a_type_later() {
     let udf = same();
     let mut rig = rig(op(None, 1), &udf);
     rig.push(all(&[r#"{"a":1,"b":null}"#])).unwrap();

@@ -281,7 +281,7 @@ fn a_reader_ends_with_what_it_reads() {
 }
 
 #[test]
-fn what_waits_has_no_columns() {
+fn stores_of_waiting_rows_have_no_columns() {
     let mut plan = crate::testing::plan(Vec::new());
     plan.stores = vec![spec(StoreKind::TimeOrdered)];
     let ask = |name: &str, rows| StoreQuery::new(&plan, &Foreign::default(), name, None, rows);

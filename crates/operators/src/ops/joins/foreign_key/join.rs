@@ -7,7 +7,7 @@
 //! dropped, so the row is right when the epoch ends, in whatever order messages arrived.
 
 use crate::ops::joins::foreign_key::epoch_rows::SharedEpochRows;
-use crate::ops::joins::foreign_key::message::{Answer, Fingerprint, TakeBack, fingerprint};
+use crate::ops::joins::foreign_key::message::{Answer, Fingerprint, Retract, fingerprint};
 use crate::ops::joins::joiner::{Joined, Joiner};
 use crate::ops::tables::view_read::{AsOf, ViewRead};
 use crate::support::node_context::NodeContext;
@@ -151,7 +151,7 @@ impl Operator for ForeignJoin {
             }
             let Answer { right, quiet, .. } = Answer::of(&record)?.clone();
             if quiet {
-                record.value = TakeBack.wrap();
+                record.value = Retract.wrap();
                 out.push(record);
                 continue;
             }

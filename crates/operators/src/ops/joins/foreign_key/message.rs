@@ -45,9 +45,9 @@ pub(crate) struct Answer {
 /// From the join to the table of its rows, instead of a row: a tombstone if the row exists, else
 /// nothing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TakeBack;
+pub(crate) struct Retract;
 
-impl TakeBack {
+impl Retract {
     /// Whether this value is one.
     pub fn is(value: &Datum) -> bool {
         matches!(value, Datum::Opaque(value) if value.as_any().is::<Self>())
@@ -92,4 +92,4 @@ carried!(Subscription, "subscription");
 carried!(Answer, "answer");
 message!(Subscription, "subscription");
 message!(Answer, "answer");
-message!(TakeBack, "row to take back");
+message!(Retract, "row to take back");

@@ -10,7 +10,7 @@ use crate::ops::joins::foreign_key::epoch_rows::{Row, SharedEpochRows};
 use crate::ops::joins::foreign_key::message::{Fingerprint, Subscription, fingerprint};
 use crate::ops::tables::table_update;
 use crate::support::dropped;
-use crate::support::function::{Function, in_turn};
+use crate::support::function::{Function, whole_or_singly};
 use crate::{Context, Operator};
 use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Record, Result, Serde};
@@ -38,7 +38,7 @@ pub(crate) struct ForeignSubscribe {
 
 /// The flags of a subscription.
 #[derive(Clone, Copy)]
-struct Says {
+struct SubscriptionFlags {
     delete: bool,
     always: bool,
 }
@@ -120,22 +120,22 @@ impl ForeignSubscribe {
         let neither = old.is_none() && new.is_none();
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
         let moved = !old.is_null() && !self.same(&old, &new)?;
-        let leave = |always| Says {
+        let leave = |always| SubscriptionFlags {
             delete: true,
             always,
         };
-        let enter = |always| Says {
+        let enter = |always| SubscriptionFlags {
             delete: false,
             always,
         };
-        let mut send = |foreign: Datum, says: Says| {
+        let mut send = |foreign: Datum, flags: SubscriptionFlags| {
             let left_bytes = Bytes::clone(&left_bytes);
             let message = Subscription {
                 left: record.key.clone(),
                 left_bytes,
                 fingerprint: print,
-                delete: says.delete,
-                always: says.always,
+                delete: flags.delete,
+                always: flags.always,
             };
             out.push(record.with_pair(foreign, message.wrap()));
         };
@@ -214,6 +214,6 @@ impl Operator for ForeignSubscribe {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let singly = self.function.singly(input.len());
-        in_turn(singly, input, |batch| self.take(batch, out, context))
+        whole_or_singly(singly, input, |batch| self.take(batch, out, context))
     }
 }

@@ -1,11 +1,11 @@
 //! Joiners with an async function, and the state after a failure.
 
 use super::Joiner;
-use crate::ops::async_ops::SideBySide;
+use crate::ops::async_ops::ConcurrentCalls;
 use crate::support::error_policy::ErrorPolicy;
 use crate::support::function::Function;
 use crate::support::node_context::NodeContext;
-use crate::testing::hand::{Hand, foreign};
+use crate::testing::manual_async_udf::{ManualAsyncUdf, foreign};
 use crate::testing::recorded::registered;
 use crate::testing::{Rig, closure, into_sink, raised, serde, word};
 use crate::{Args, FaultInjection, Foreign};
@@ -75,15 +75,15 @@ fn join(function: Spec) -> Op {
     }
 }
 
-fn awaited(hand: &Arc<Hand>, handler: Option<&Handler>) -> Joiner {
+fn awaited(manual: &Arc<ManualAsyncUdf>, handler: Option<&Handler>) -> Joiner {
     let function = Function::new(
         &Spec::Async(AWAITING),
         Args::Value,
         node_context(handler),
-        &foreign(hand),
+        &foreign(manual),
     );
-    let calls = SideBySide::new(
-        Arc::clone(hand) as _,
+    let calls = ConcurrentCalls::new(
+        Arc::clone(manual) as _,
         &AWAITING,
         false,
         FaultInjection::None,
@@ -93,23 +93,23 @@ fn awaited(hand: &Arc<Hand>, handler: Option<&Handler>) -> Joiner {
 
 #[test]
 fn rows_of_other_keys_are_joined_at_the_same_time() {
-    let hand = Hand::new();
-    hand.answers_the_newest_when_waited_for();
-    let mut joiner = awaited(&hand, None);
+    let manual = ManualAsyncUdf::new();
+    manual.answers_the_newest_when_waited_for();
+    let mut joiner = awaited(&manual, None);
     let rows = [("a", "1"), ("b", "2"), ("a", "3")];
     let (results, lost) = joined(&mut joiner, &rows).unwrap();
     assert_eq!(results, ["1", "2", "3"]);
     assert!(lost.is_empty());
-    assert_eq!(hand.begun(), ["1", "2", "3"]);
-    assert_eq!(hand.most(), 3);
+    assert_eq!(manual.begun(), ["1", "2", "3"]);
+    assert_eq!(manual.most(), 3);
 }
 
 #[test]
 fn a_row_that_a_handler_gives_up_is_left_out() {
-    let hand = Hand::new();
-    hand.answers_when_waited_for();
-    hand.fails("2");
-    let mut joiner = awaited(&hand, Some(&Handler::Continue));
+    let manual = ManualAsyncUdf::new();
+    manual.answers_when_waited_for();
+    manual.fails("2");
+    let mut joiner = awaited(&manual, Some(&Handler::Continue));
     let rows = [("a", "1"), ("b", "2"), ("b", "3")];
     let (results, lost) = joined(&mut joiner, &rows).unwrap();
     assert_eq!(
@@ -120,10 +120,10 @@ fn a_row_that_a_handler_gives_up_is_left_out() {
 
 #[test]
 fn a_failure_names_the_function_and_leaves_no_rows_behind() {
-    let hand = Hand::new();
-    hand.answers_when_waited_for();
-    hand.fails("1");
-    let mut joiner = awaited(&hand, None);
+    let manual = ManualAsyncUdf::new();
+    manual.answers_when_waited_for();
+    manual.fails("1");
+    let mut joiner = awaited(&manual, None);
     let error = joined(&mut joiner, &[("a", "1")]).unwrap_err();
     assert_eq!(
         error.coordinates().function.as_deref(),
@@ -151,10 +151,10 @@ fn neither_does_one_of_a_plain_function() {
 
 #[test]
 fn a_join_is_built_with_the_event_loop_of_its_function() {
-    let hand = Hand::new();
+    let manual = ManualAsyncUdf::new();
     let plan = crate::testing::plan(into_sink(join(Spec::Async(AWAITING)), 0));
-    assert!(Rig::of_foreign(&plan, &foreign(&hand), false).is_ok());
-    let mut without = foreign(&hand);
+    assert!(Rig::of_foreign(&plan, &foreign(&manual), false).is_ok());
+    let mut without = foreign(&manual);
     without.calls.clear();
     let error = Rig::of_foreign(&plan, &without, false).err().unwrap();
     assert!(error.message().contains("event loop"), "{error}");

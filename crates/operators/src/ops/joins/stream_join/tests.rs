@@ -1,6 +1,6 @@
 //! Recorded runs of Kafka Streams, in batches of any size; one lane against several; restarts.
 
-use crate::Share;
+use crate::KeyAssignment;
 use crate::testing::recorded::{self, Wiring, registered};
 use crate::testing::*;
 use serde_json::Value;
@@ -261,7 +261,7 @@ fn a_lane_loads_what_waits_for_its_keys_only() {
         let mut rig = outer(joiner("pair_text"), "string");
         rig.push_at(0, keys.map(|key| record(key, "1", 1)).to_vec())
             .unwrap();
-        rig.share = Share::new(lane, 2);
+        rig.assignment = KeyAssignment::new(lane, 2);
         rig.clocks = crate::LaneClocks::new(4, false);
         rig.reopen(outer(joiner("pair_text"), "string"));
         rig.clocks.see(ClockId(0), stoatflow_core::Task(0), 50);

@@ -159,7 +159,12 @@ pub(crate) struct Waiting {
 impl Waiting {
     pub fn new(shape: Shape, clock: ClockId) -> Self {
         Self {
-            lines: waiting::Waiting::new(clock, shape.key.clone(), key_in, waiting::Rows::OfAway),
+            lines: waiting::Waiting::new(
+                clock,
+                shape.key.clone(),
+                key_in,
+                waiting::Rows::OfKeysInOtherTasks,
+            ),
             shape,
             passes: Vec::new(),
             opened: false,
@@ -178,7 +183,7 @@ impl Waiting {
         if std::mem::replace(&mut self.opened, true) {
             return Ok(());
         }
-        let (epoch, share) = (context.epoch, context.share);
+        let (epoch, assignment) = (context.epoch, context.assignment);
         let tasks = Tasks::read(clock, context)?;
         for task in context.clocks.tasks(clock) {
             self.passes(task).seen = context.clocks.stream(clock, task);
@@ -195,7 +200,7 @@ impl Waiting {
                 let (time, rest) = split_time_key(&whole).ok_or_else(broken)?;
                 if rest.is_empty() || rest.len() == TASK {
                     let task = rest.first_chunk().map_or(0, |at| u16::from_be_bytes(*at));
-                    if share.owns_task(Task(task)) {
+                    if assignment.owns_task(Task(task)) {
                         let passes = self.passes(Task(task));
                         passes.next = NextPass::restored(&stored);
                         passes.kept = passes.next;
@@ -206,7 +211,7 @@ impl Waiting {
                     return Err(broken());
                 }
                 let affinity = self.lines.affinity(rest);
-                if share.owns(affinity) {
+                if assignment.owns(affinity) {
                     let task = tasks.of(context, (time, rest), affinity)?;
                     let rest = whole.slice(whole.len() - rest.len()..);
                     self.lines.restore(task, (time, rest));
@@ -408,10 +413,10 @@ impl Waiting {
         if !goes_by_min_time(context) {
             return Ok(());
         }
-        let share = context.share;
+        let assignment = context.assignment;
         for (at, passes) in (0u16..).zip(&mut self.passes) {
             // Each row has one writer.
-            if passes.next == passes.kept || !share.owns_task(Task(at)) {
+            if passes.next == passes.kept || !assignment.owns_task(Task(at)) {
                 continue;
             }
             passes.kept = passes.next;
@@ -469,7 +474,7 @@ impl Expired {
 pub(super) const fn goes_by_min_time(context: &Context<'_>) -> bool {
     let clocks = &*context.clocks;
     clocks.join_emit_interval_ms.is_some()
-        && context.share.has_whole_tasks()
+        && context.assignment.has_whole_tasks()
         && clocks.moves_with_records()
 }
 

@@ -128,7 +128,7 @@ fn two_tables_in_turn() {
 }
 
 #[test]
-fn what_cannot_be_joined_is_counted() {
+fn unjoinable_records_are_counted() {
     let nodes = vec![
         (
             join(JoinKind::Inner, store(0), false),
@@ -170,7 +170,7 @@ fn patient() -> Rig {
 }
 
 #[test]
-fn what_waits_survives_a_restart_with_its_headers_and_order() {
+fn waiting_records_survive_a_restart_with_headers_and_order() {
     let mut rig = patient();
     let mut waits = [
         record("b", "1", 5),

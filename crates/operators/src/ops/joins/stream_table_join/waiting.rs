@@ -47,7 +47,7 @@ impl Waiting {
                 room.clock,
                 room.key.clone(),
                 key_in,
-                waiting::Rows::OfAway,
+                waiting::Rows::OfKeysInOtherTasks,
             ),
             room,
             next: 0,
@@ -56,7 +56,7 @@ impl Waiting {
 
     /// Loads the waiting records.
     pub fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
-        let (epoch, share) = (context.epoch, context.share);
+        let (epoch, assignment) = (context.epoch, context.assignment);
         let tasks = Tasks::read(self.room.clock, context)?;
         let store = Arc::clone(&context.store(self.room.store).store);
         let mut range = KeyRange::default();
@@ -70,7 +70,7 @@ impl Waiting {
                 let (time, rest) = split_time_key(&whole).ok_or_else(|| self.broken())?;
                 let (_, number) = rest.split_last_chunk::<8>().ok_or_else(|| self.broken())?;
                 let affinity = self.lines.affinity(rest);
-                if share.owns(affinity) {
+                if assignment.owns(affinity) {
                     self.next = self.next.max(u64::from_be_bytes(*number) + 1);
                     let task = tasks.of(context, (time, rest), affinity)?;
                     let rest = whole.slice(whole.len() - rest.len()..);

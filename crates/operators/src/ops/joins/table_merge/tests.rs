@@ -3,7 +3,7 @@
 use super::TableMerge;
 use crate::support::node_context::NodeContext;
 use crate::testing::*;
-use crate::{Context, Effects, LaneClocks, Operator, Share};
+use crate::{Context, Effects, KeyAssignment, LaneClocks, Operator};
 use stoatflow_core::{Epoch, NodeId, Record, Serde};
 
 fn turn(
@@ -16,7 +16,7 @@ fn turn(
         stores: &mut [],
         effects: &mut Effects::default(),
         clocks: &mut LaneClocks::new(0, true),
-        share: Share::new(0, 1),
+        assignment: KeyAssignment::new(0, 1),
         run: &std::sync::Arc::default(),
     };
     act(merge, &mut out, &mut context);

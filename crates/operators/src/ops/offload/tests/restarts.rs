@@ -22,15 +22,15 @@ fn a_restart_finds_everything_with_any_number_of_lanes() {
     rig.barrier();
     let mut given = Vec::new();
     for lane in 0..2 {
-        rig.restart(THRICE, Share::new(lane, 2));
-        let share = rig.share;
+        rig.restart(THRICE, KeyAssignment::new(lane, 2));
+        let assignment = rig.assignment;
         let own: Vec<Record> = [
             answer("a", "1", &ids[0]),
             answer("b", "1", &ids[2]),
             answer("c", "1", &ids[3]),
         ]
         .into_iter()
-        .filter(|r| share.owns(word(&r.key).as_bytes()))
+        .filter(|r| assignment.owns(word(&r.key).as_bytes()))
         .collect();
         rig.answers(own);
         given.extend(rig.outputs());
@@ -55,7 +55,7 @@ fn whose_turn_has_come_goes_after_a_restart() {
     let (first, _) = rows.expect("a readable store").remove(0);
     store.put(rig.epoch, dirty, &first, None).unwrap();
     rig.barrier();
-    rig.restart(PATIENCE, Share::new(0, 1));
+    rig.restart(PATIENCE, KeyAssignment::new(0, 1));
     assert_eq!(rig.rows(), 2);
     rig.at(0);
     assert_eq!(rig.outputs(), ["0:a=a2+2@2", "0:a=a3+3@3"]);
@@ -70,21 +70,21 @@ fn a_restart_finds_more_than_it_reads_at_a_time() {
     rig.push(records(&all)).unwrap();
     let ids = rig.correlations();
     rig.barrier();
-    rig.restart(PATIENCE, Share::new(0, 1));
+    rig.restart(PATIENCE, KeyAssignment::new(0, 1));
     let answers = keys.iter().zip(&ids).map(|(key, id)| answer(key, "y", id));
     rig.answers(answers.collect());
     assert_eq!((rig.outputs().len(), rig.rows()), (600, 0));
 }
 
 #[test]
-fn what_was_due_while_nothing_ran_is_due_at_the_start() {
+fn records_due_while_nothing_ran_are_due_at_the_start() {
     let mut rig = rig(THRICE);
     rig.push(records(&[("a", "a1"), ("b", "b1")])).unwrap();
     let ids = rig.correlations();
     rig.answers(vec![error("b", "boom", &ids[1], "1")]);
     rig.barrier();
     rig.clocks.wall = Timestamp(500);
-    rig.restart(THRICE, Share::new(0, 1));
+    rig.restart(THRICE, KeyAssignment::new(0, 1));
     assert_eq!(rig.run.next_parked(), 10);
     rig.barrier();
     // The pause of one is over, and so is the timeout of the other's request: its pause begins.
@@ -98,7 +98,7 @@ fn patience_of_now_holds_for_what_is_parked_already() {
     let mut rig = rig(PATIENCE);
     rig.push(records(&[("a", "a1")])).unwrap();
     rig.barrier();
-    let alone = Share::new(0, 1);
+    let alone = KeyAssignment::new(0, 1);
     for (timeout_ms, due) in [(Some(10_000), 10_000), (None, i64::MAX), (Some(50), 50)] {
         let patience = RetryPolicy {
             timeout_ms,
@@ -131,7 +131,7 @@ fn a_number_is_never_given_again() {
     // No parked record is left that would remember it.
     rig.answers(vec![answer("a", "2", &next[0])]);
     rig.clocks.wall = Timestamp(8);
-    rig.restart(PATIENCE, Share::new(0, 1));
+    rig.restart(PATIENCE, KeyAssignment::new(0, 1));
     rig.push(records(&[("a", "a3")])).unwrap();
     let last = rig.correlations();
     assert!(!ids.contains(&last[0]) && !next.contains(&last[0]));

@@ -105,7 +105,7 @@ fn each_task_sees_its_own_keys_at_its_own_time() {
             seen_at(&mut rig, [9, 79, 9_000]),
             BTreeMap::from([(9_000, all[2].clone())])
         );
-        assert_eq!(rig.run.take_undivided(), [""; 0]);
+        assert_eq!(rig.run.take_stores_without_tasks(), [""; 0]);
     }
 }
 
@@ -124,13 +124,13 @@ fn keys_that_say_no_task_are_seen_by_the_time_of_the_slowest() {
         seen_at(&mut rig, [-1, 80, 9_000]),
         BTreeMap::from([(80, all)])
     );
-    assert_eq!(rig.run.take_undivided(), ["store-0"]);
-    assert_eq!(rig.run.take_undivided(), [""; 0]);
+    assert_eq!(rig.run.take_stores_without_tasks(), ["store-0"]);
+    assert_eq!(rig.run.take_stores_without_tasks(), [""; 0]);
 }
 
 /// Keys put before a restart count, even if every later key agrees with murmur2.
 #[test]
-fn what_keys_say_is_known_after_a_restart() {
+fn tasks_of_keys_are_known_after_a_restart() {
     let mut rig = three_tasks();
     rig.open();
     put_all(&mut rig, |_| 2);

@@ -153,7 +153,7 @@ impl Desk {
                 place: 0,
                 task,
             };
-            self.timer_queue.put_off(due, false);
+            self.timer_queue.postpone(due, false);
         } else {
             self.timer_queue.expect(0, domain, (task, at));
         }
@@ -260,7 +260,7 @@ fn nothing_is_read_while_nothing_can_be_due() {
 }
 
 #[test]
-fn what_is_too_much_for_a_cut_goes_on_with_the_next_one() {
+fn timers_beyond_the_limit_of_a_cut_fire_in_the_next_one() {
     let mut desk = Desk::new();
     for key in ["a", "b", "c", "d", "e", "f", "g"] {
         desk.register(Event, 10, key);
@@ -298,7 +298,7 @@ fn the_number_of_a_cut_follows_how_long_it_took() {
 }
 
 #[test]
-fn what_is_registered_too_late_is_fired_by_the_next_cut_without_reading_the_past_again() {
+fn timers_registered_too_late_fire_in_the_next_cut_without_reading_the_past_again() {
     let mut desk = Desk::new();
     assert_eq!(desk.cut(100, 0), none());
     desk.scans();
@@ -311,7 +311,7 @@ fn what_is_registered_too_late_is_fired_by_the_next_cut_without_reading_the_past
 }
 
 #[test]
-fn what_an_earlier_run_left_behind_needs_no_record() {
+fn timers_of_an_earlier_run_need_no_record() {
     let mut desk = Desk::new();
     desk.register(Event, 10, "a");
     desk.commit();
@@ -474,7 +474,7 @@ fn a_lane_that_is_not_alone_fires_when_it_is_released() {
 }
 
 #[test]
-fn what_timers_do_to_timers() {
+fn callbacks_register_and_cancel_timers() {
     fn acts(timer: &Timer<'_>, host: &mut dyn ProcessorHost) -> Result<()> {
         tell(timer, host)?;
         let other = Datum::text("b");
@@ -573,7 +573,7 @@ fn an_error_stops_at_its_timer() {
         stores: &mut rig.stores,
         effects: &mut rig.effects,
         clocks: &mut rig.clocks,
-        share: rig.share,
+        assignment: rig.assignment,
         run: &rig.run,
     };
     let error = rig.chain.punctuate(&mut context).unwrap_err();

@@ -6,10 +6,10 @@
 //! begin after them. Memory grows with the timers fired by one cut, never with the pending ones: timers
 //! beyond the limit wait for the next cut. Never calls a processor, never writes a store.
 
-mod line;
+mod pending_timers;
 
-use line::Line;
 use parking_lot::{Mutex, MutexGuard};
+use pending_timers::PendingTimers;
 use std::cmp::Ordering;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -65,7 +65,7 @@ impl Ord for Due {
 #[derive(Debug)]
 pub(crate) struct TimerQueue {
     /// By index of the store, then by domain.
-    lines: Vec<[Line; 2]>,
+    pending: Vec<[PendingTimers; 2]>,
     /// Timers that were due when they were registered: the next cut checks them one by one.
     overdue: Mutex<Vec<Due>>,
     /// By lane: the timers handed out by the cut.
@@ -74,18 +74,18 @@ pub(crate) struct TimerQueue {
     cut: AtomicU64,
     /// True if timers wait for the next cut, whatever the clocks.
     waits: AtomicBool,
-    pace: Mutex<Pace>,
+    cut_limit: Mutex<CutLimit>,
 }
 
 /// How many timers a cut fires.
 #[derive(Debug)]
-struct Pace {
+struct CutLimit {
     most: usize,
     /// Wall time of the last cut, if it was full.
     full_at: Option<i64>,
 }
 
-impl Pace {
+impl CutLimit {
     fn most(&mut self, wall: i64) -> usize {
         if let Some(at) = self.full_at.take() {
             let took = wall.saturating_sub(at);
@@ -118,33 +118,33 @@ impl Now {
 
     fn in_task(&self, domain: TimerDomain, task: Task) -> i64 {
         let now = self.of(domain);
-        now[line::index(now.len(), task)]
+        now[pending_timers::index(now.len(), task)]
     }
 }
 
 impl TimerQueue {
     /// For these stores, before anything is registered in this run.
     pub fn open(stores: &[TimerView<'_>], lanes: u32, now: &Now) -> Result<Self> {
-        let mut lines = Vec::with_capacity(stores.len());
+        let mut pending = Vec::with_capacity(stores.len());
         let mut waits = false;
         for view in stores {
-            let first = |domain| -> Result<Line> {
+            let first = |domain| -> Result<PendingTimers> {
                 let least = view.first_after(domain, None)?.unwrap_or(i64::MAX);
-                Ok(Line::new(domain, now.of(domain).len(), least))
+                Ok(PendingTimers::new(domain, now.of(domain).len(), least))
             };
             let [event, processing] = TimerDomain::ALL;
             let both = [first(event)?, first(processing)?];
             // Timers left over from a run that ended between two cuts: they must not wait for a record.
             waits |= both[0].may_be_due(&now.event);
-            lines.push(both);
+            pending.push(both);
         }
         Ok(Self {
-            lines,
+            pending,
             overdue: Mutex::default(),
             handed: (0..lanes).map(|_| Mutex::default()).collect(),
             cut: AtomicU64::new(0),
             waits: AtomicBool::new(waits),
-            pace: Mutex::new(Pace {
+            cut_limit: Mutex::new(CutLimit {
                 most: FIRST,
                 full_at: None,
             }),
@@ -154,27 +154,27 @@ impl TimerQueue {
     /// Sets the maximum to start with.
     #[cfg(test)]
     pub fn beginning_with(self, most: usize) -> Self {
-        self.pace.lock().most = most;
+        self.cut_limit.lock().most = most;
         self
     }
 
-    fn line(&self, place: usize, domain: TimerDomain) -> &Line {
-        &self.lines[place][domain as usize]
+    fn pending(&self, place: usize, domain: TimerDomain) -> &PendingTimers {
+        &self.pending[place][domain as usize]
     }
 
     /// Whether timers of this time were fired before, in this task.
     pub fn is_past(&self, place: usize, domain: TimerDomain, (task, at): (Task, i64)) -> bool {
-        self.line(place, domain).is_past(task, at)
+        self.pending(place, domain).is_past(task, at)
     }
 
     /// Notes that a timer that is not past was registered.
     pub fn expect(&self, place: usize, domain: TimerDomain, (task, at): (Task, i64)) {
-        self.line(place, domain).expect(task, at);
+        self.pending(place, domain).expect(task, at);
     }
 
     /// Notes that a timer that is past was registered: the next cut fires it, if it still exists.
     /// `waits`: the cut must happen even if no record arrives.
-    pub fn put_off(&self, due: Due, waits: bool) {
+    pub fn postpone(&self, due: Due, waits: bool) {
         self.overdue.lock().push(due);
         if waits {
             self.waits.store(true, Relaxed);
@@ -196,8 +196,8 @@ impl TimerQueue {
         if self.waits() {
             return i64::MIN;
         }
-        let least = |both: &[Line; 2]| both[TimerDomain::Processing as usize].least();
-        self.lines.iter().map(least).min().unwrap_or(i64::MAX)
+        let least = |both: &[PendingTimers; 2]| both[TimerDomain::Processing as usize].least();
+        self.pending.iter().map(least).min().unwrap_or(i64::MAX)
     }
 
     /// While all lanes stand still: hands out due timers. `task_of`: the task of a row that doesn't
@@ -210,7 +210,7 @@ impl TimerQueue {
         task_of: impl Fn(usize, &Bytes) -> Task,
         lane_of: impl Fn(&Due) -> usize,
     ) -> Result<()> {
-        let most = self.pace.lock().most(now.wall[0]);
+        let most = self.cut_limit.lock().most(now.wall[0]);
         self.waits.store(false, Relaxed);
         let mut due = self.overdue(now, stores)?;
         let mut full = false;
@@ -220,13 +220,13 @@ impl TimerQueue {
                     let task = task.unwrap_or_else(|| task_of(place, &row));
                     Due { row, place, task }
                 };
-                let line = self.line(place, domain);
-                full |= line.collect(*view, now.of(domain), most, take, &mut due)?;
+                let timers = self.pending(place, domain);
+                full |= timers.collect(*view, now.of(domain), most, take, &mut due)?;
             }
         }
         if full {
             self.waits.store(true, Relaxed);
-            self.pace.lock().full_at = Some(now.wall[0]);
+            self.cut_limit.lock().full_at = Some(now.wall[0]);
         }
         due.sort_unstable();
         // A timer registered again beyond the row where the last cut stopped is in the list twice.

@@ -1,7 +1,7 @@
 use super::Scheduled;
 use crate::support::dropped;
-use crate::testing::hand::{self, Hand};
-use crate::{Context, Effects, LaneClocks, Operator, RunCoordinator, Share};
+use crate::testing::manual_async_udf::{self, ManualAsyncUdf};
+use crate::{Context, Effects, KeyAssignment, LaneClocks, Operator, RunCoordinator};
 use std::sync::Arc;
 use stoatflow_core::{ClockId, Datum, Epoch, NodeId, Record, Timestamp};
 use stoatflow_plan::{CatchUp, Times};
@@ -54,7 +54,7 @@ impl Rig {
             stores: &mut [],
             effects: &mut self.effects,
             clocks: &mut self.clocks,
-            share: Share::new(0, 1),
+            assignment: KeyAssignment::new(0, 1),
             run: &self.run,
         };
         act(&mut self.operator, &mut out, &mut context);
@@ -127,13 +127,13 @@ fn a_run_that_goes_on_in_its_process_makes_every_tick() {
         let mut rig = Rig::new(times(catch_up, 2));
         rig.open(250);
         assert_eq!(rig.look(310).0, [300]);
-        rig.run.go_on();
+        rig.run.mark_as_restart();
         assert_eq!(rig.restart(650), Some(400));
         assert_eq!(rig.look(650), (vec![400, 500, 600], Some(700)));
     }
     // Before the first commit no ticks count.
     let mut rig = Rig::new(times(CatchUp::Latest, 2));
-    rig.run.go_on();
+    rig.run.mark_as_restart();
     assert_eq!(rig.open(650), Some(650));
     assert_eq!(rig.look(650), (vec![], Some(700)));
 }
@@ -165,7 +165,7 @@ fn a_clock_that_is_put_back_repeats_nothing() {
 }
 
 #[test]
-fn what_is_missed_follows_the_rule() {
+fn missed_ticks_follow_the_rule() {
     for (catch_up, most, made, counted) in [
         (CatchUp::Latest, 1000, vec![900], 0),
         (CatchUp::Skip, 1000, vec![], 0),
@@ -212,23 +212,23 @@ fn nothing_comes_before_the_start() {
 
 #[test]
 fn no_tick_is_made_while_calls_have_no_room_and_none_is_lost_by_that() {
-    let hand = Hand::new();
+    let manual = ManualAsyncUdf::new();
     // Two calls may be in flight; when a barrier is late, more are admitted.
-    let mut calls = hand::rig(&hand, 1, 0);
-    calls.run.hurry(true);
+    let mut calls = manual_async_udf::rig(&manual, 1, 0);
+    calls.run.set_barrier_late(true);
     let mut rig = Rig::new(times(CatchUp::Skip, 1000));
     rig.run = Arc::clone(&calls.run);
     rig.open(250);
     assert_eq!(rig.look(300).0, [300]);
     let all = ["a", "b", "c"].map(|key| crate::testing::record(key, key, 1));
     calls.push(all.to_vec()).unwrap();
-    assert!(rig.run.is_crowded());
+    assert!(rig.run.has_too_many_calls());
     // This alone causes no further cut.
     assert_eq!(rig.look(410), (vec![], Some(910)));
     assert_eq!(rig.look(910), (vec![], Some(1410)));
     assert!(!rig.run.ticks_wait());
     assert_eq!(rig.clocks.mark(CLOCK, stoatflow_core::Task(0)), 300);
-    hand.gives("a", "A");
+    manual.gives("a", "A");
     // One tick first: its effects are unknown.
     assert_eq!(rig.look(1010), (vec![400], Some(500)));
     assert!(rig.run.ticks_wait());
@@ -238,10 +238,10 @@ fn no_tick_is_made_while_calls_have_no_room_and_none_is_lost_by_that() {
 }
 
 #[test]
-fn what_was_missed_waits_for_room_too() {
-    let hand = Hand::new();
-    let mut calls = hand::rig(&hand, 1, 0);
-    calls.run.hurry(true);
+fn missed_ticks_wait_for_room_too() {
+    let manual = ManualAsyncUdf::new();
+    let mut calls = manual_async_udf::rig(&manual, 1, 0);
+    calls.run.set_barrier_late(true);
     let mut rig = Rig::new(times(CatchUp::All, 1000));
     rig.open(250);
     rig.look(300);
@@ -250,6 +250,6 @@ fn what_was_missed_waits_for_room_too() {
     calls.push(all.to_vec()).unwrap();
     rig.restart(550);
     assert_eq!(rig.look(550).0, Vec::<i64>::new());
-    hand.gives("a", "A");
+    manual.gives("a", "A");
     assert_eq!(rig.look(560).0, [400, 500]);
 }

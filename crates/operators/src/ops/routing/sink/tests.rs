@@ -46,7 +46,7 @@ fn records_are_encoded_with_time_headers_and_origin() {
 }
 
 #[test]
-fn what_cannot_be_encoded_says_node_and_record() {
+fn encoding_errors_name_node_and_record() {
     let error = rig(1).push(vec![record("k", "text", 12)]).unwrap_err();
     assert_eq!(error.kind(), stoatflow_core::ErrorKind::Serde);
     let at = error.coordinates();
@@ -243,7 +243,7 @@ fn foreign_values_of_a_batch_are_written_with_one_entry_of_their_runtime() {
 }
 
 #[test]
-fn what_becomes_of_a_record_is_decided_outside_of_its_runtime() {
+fn handlers_decide_outside_of_the_runtime_of_a_record() {
     // The handler may ask the broker, which can take any time.
     for partitioned in [false, true] {
         let good = AttachScope::default();

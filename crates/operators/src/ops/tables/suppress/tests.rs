@@ -23,7 +23,7 @@ fn recorded() {
 }
 
 #[test]
-fn what_waits_survives_restarts() {
+fn suppressed_updates_survive_restarts() {
     for topology in [
         "suppress__suppress_tumbling",
         "suppress__suppress_session",
@@ -107,7 +107,7 @@ fn at_the_barrier_each_key_gives_its_last_update_once() {
 }
 
 #[test]
-fn what_comes_after_the_barrier_belongs_to_its_epoch() {
+fn updates_after_the_barrier_belong_to_their_epoch() {
     for until in [Until::Barrier, limit(100)] {
         let mut rig = rig(until, None, None, WhenFull::EmitEarly);
         rig.barrier();

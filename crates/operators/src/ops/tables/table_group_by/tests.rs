@@ -72,7 +72,7 @@ fn the_same_group_gets_one_change_and_two_groups_one_each() {
 }
 
 #[test]
-fn what_is_not_the_newest_and_what_has_no_group_is_left_out() {
+fn outdated_versions_and_rows_without_a_group_are_left_out() {
     let mut rig = rig();
     rig.push(vec![
         change("~", "a1", false, 1),

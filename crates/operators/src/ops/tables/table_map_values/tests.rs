@@ -42,7 +42,7 @@ fn null_is_passed_on_without_a_call_and_a_null_result_deletes() {
 }
 
 #[test]
-fn what_was_before_is_mapped_too_or_read_from_the_store() {
+fn old_values_are_mapped_too_or_read_from_the_store() {
     for store in [None, Some(2)] {
         let source = Op::TableSource {
             store: StoreId(0),

@@ -14,9 +14,9 @@ use stoatflow_state::Stored;
 
 /// Result for a record that asks.
 #[derive(Clone, Debug)]
-pub(super) enum Looked {
+pub(super) enum LookupResult {
     Found(Option<Stored>),
-    Lost,
+    LeftOut,
 }
 
 impl ViewRead {
@@ -36,13 +36,13 @@ impl ViewRead {
         }
     }
 
-    pub(super) fn look(
+    pub(super) fn look_up_each(
         &mut self,
         node_context: &NodeContext,
         asked: &[Record],
         as_of: AsOf,
         context: &mut Context<'_>,
-    ) -> Result<Vec<Looked>> {
+    ) -> Result<Vec<LookupResult>> {
         if !self.awaits() {
             let each = asked.iter().map(|record| {
                 attempt(node_context, record, context, |context| {
@@ -55,22 +55,24 @@ impl ViewRead {
             Self::Store(_) => Vec::new(),
             Self::Filter { of, .. }
             | Self::MapValues { of, .. }
-            | Self::TransformValues { of, .. } => of.look(node_context, asked, as_of, context)?,
+            | Self::TransformValues { of, .. } => {
+                of.look_up_each(node_context, asked, as_of, context)?
+            }
             Self::Join {
                 left,
                 right,
                 needs,
                 joiner,
             } => {
-                let left = left.look(node_context, asked, as_of.whole(), context)?;
-                let right = right.look(node_context, asked, as_of.whole(), context)?;
+                let left = left.look_up_each(node_context, asked, as_of.whole(), context)?;
+                let right = right.look_up_each(node_context, asked, as_of.whole(), context)?;
                 let both = asked.iter().zip(left.into_iter().zip(right));
                 if joiner.awaits() {
-                    return side_by_side(node_context, both, *needs, joiner, context);
+                    return join_concurrently(node_context, both, *needs, joiner, context);
                 }
                 let each = both.map(|(record, sides)| {
-                    let (Looked::Found(left), Looked::Found(right)) = sides else {
-                        return Ok(Looked::Lost);
+                    let (LookupResult::Found(left), LookupResult::Found(right)) = sides else {
+                        return Ok(LookupResult::LeftOut);
                     };
                     attempt(node_context, record, context, |context| {
                         let asked = std::slice::from_ref(record);
@@ -82,8 +84,8 @@ impl ViewRead {
             }
         };
         let each = asked.iter().zip(found).map(|(record, held)| {
-            let Looked::Found(held) = held else {
-                return Ok(Looked::Lost);
+            let LookupResult::Found(held) = held else {
+                return Ok(LookupResult::LeftOut);
             };
             attempt(node_context, record, context, |context| {
                 self.apply(std::slice::from_ref(record), vec![held.clone()], context)
@@ -99,25 +101,25 @@ fn attempt(
     record: &Record,
     context: &mut Context<'_>,
     mut act: impl FnMut(&mut Context<'_>) -> Result<Vec<Option<Stored>>>,
-) -> Result<Looked> {
+) -> Result<LookupResult> {
     let found = node_context.attempt(record, context, |context| {
         Ok(act(context)?.into_iter().next().flatten())
     })?;
-    Ok(found.map_or(Looked::Lost, Looked::Found))
+    Ok(found.map_or(LookupResult::LeftOut, LookupResult::Found))
 }
 
 /// Joins all rows at once.
-fn side_by_side<'a>(
+fn join_concurrently<'a>(
     node_context: &NodeContext,
-    both: impl Iterator<Item = (&'a Record, (Looked, Looked))>,
+    both: impl Iterator<Item = (&'a Record, (LookupResult, LookupResult))>,
     needs: Needs,
     joiner: &mut Joiner,
     context: &mut Context<'_>,
-) -> Result<Vec<Looked>> {
+) -> Result<Vec<LookupResult>> {
     let (mut all, mut rows, mut asking) = (Vec::new(), Vec::new(), Vec::new());
     for (record, sides) in both {
-        let (Looked::Found(left), Looked::Found(right)) = sides else {
-            all.push(Looked::Lost);
+        let (LookupResult::Found(left), LookupResult::Found(right)) = sides else {
+            all.push(LookupResult::LeftOut);
             continue;
         };
         let (left, left_at) = parts(left);
@@ -127,16 +129,16 @@ fn side_by_side<'a>(
             joiner.add(&record.key, left, right, record.origin);
             asking.push(record);
         }
-        all.push(Looked::Found(None));
+        all.push(LookupResult::Found(None));
     }
     let joined = joiner.join_for(node_context, &asking, context)?;
     let values: Vec<Datum> = joined.results.collect();
     for row in joined.lost {
-        all[rows[*row].0] = Looked::Lost;
+        all[rows[*row].0] = LookupResult::LeftOut;
     }
     for ((at, timestamp), value) in rows.into_iter().zip(values) {
         if !value.is_null() {
-            all[at] = Looked::Found(Some(Stored { value, timestamp }));
+            all[at] = LookupResult::Found(Some(Stored { value, timestamp }));
         }
     }
     Ok(all)

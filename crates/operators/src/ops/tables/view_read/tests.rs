@@ -1,6 +1,6 @@
 //! A table read through joins and filters.
 
-use crate::testing::hand::{self, Hand};
+use crate::testing::manual_async_udf::{self, ManualAsyncUdf};
 use crate::testing::*;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Handler, SinkId, StoreId};
@@ -144,10 +144,10 @@ fn rows_of_an_async_joiner_are_joined_side_by_side_also_where_a_handler_decides(
         "<d2>" => Err(raised()),
         value => Ok(text(&format!("{value}+{}", word(a[1])))),
     });
-    let hand = Hand::new();
-    hand.answers_when_waited_for();
-    hand.fails("b2");
-    let awaited = hand::foreign(&hand);
+    let manual = ManualAsyncUdf::new();
+    manual.answers_when_waited_for();
+    manual.fails("b2");
+    let awaited = manual_async_udf::foreign(&manual);
     let foreign = crate::Foreign {
         udfs: vec![show, unless_c, plus, Arc::clone(&awaited.udfs[0])],
         calls: [(3, Arc::clone(&awaited.calls[&0]))].into(),
@@ -169,6 +169,6 @@ fn rows_of_an_async_joiner_are_joined_side_by_side_also_where_a_handler_decides(
     let handled = rig.effects.handled.iter();
     let offsets = handled.map(|h| h.error.coordinates().offset.expect("of who has asked").0);
     assert_eq!(offsets.collect::<Vec<_>>(), [7, 8, 9]);
-    assert_eq!(hand.begun(), ["a2", "b2", "c2", "d2", "e2"], "once each");
-    assert_eq!(hand.most(), 5);
+    assert_eq!(manual.begun(), ["a2", "b2", "c2", "d2", "e2"], "once each");
+    assert_eq!(manual.most(), 5);
 }

@@ -2,7 +2,7 @@
 
 use super::ClosesWhenIdle;
 use crate::testing::record;
-use crate::{Context, Effects, LaneClocks, Operator, RunCoordinator, Share};
+use crate::{Context, Effects, KeyAssignment, LaneClocks, Operator, RunCoordinator};
 use std::sync::Arc;
 use stoatflow_core::{ClockId, Epoch, Record, Result, Task, Timestamp};
 use stoatflow_plan::Idle;
@@ -66,7 +66,7 @@ impl Rig {
             stores: &mut [],
             effects: &mut self.effects,
             clocks: &mut self.clocks,
-            share: Share::new(0, 1),
+            assignment: KeyAssignment::new(0, 1),
             run: &self.run,
         };
         act(&mut self.operator, &mut out, &mut context);

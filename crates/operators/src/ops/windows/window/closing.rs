@@ -12,7 +12,7 @@
 //! its tasks, the passes are those of Kafka Streams: one per record that moves stream time, at most one
 //! per interval of wall time; a pass counts even if nothing has closed since the last one.
 
-use crate::ops::windows::window::Kept;
+use crate::ops::windows::window::WindowedStore;
 use crate::support::waiting::{Tasks, Waiting};
 use crate::{Context, LaneClocks, LaneStore};
 use bytes::Bytes;
@@ -117,7 +117,7 @@ impl Closing {
         let key = self.waiting.key_in(place);
         let by_key = || clocks.task_before(self.clock, key);
         let waits = |task| time >= self.frontier(clocks.before_start(self.clock, task).mark);
-        if clocks.is_apart(self.clock) {
+        if clocks.task_not_by_key(self.clock) {
             // The key stays in its partition. If no row says which (there was only one task), the window
             // waits if no task can have emitted it.
             let of_none = || clocks.tasks_before(self.clock).all(waits);
@@ -182,9 +182,9 @@ impl Closing {
     /// another lane than the rest of its task. They would be emitted by separate passes, although the
     /// mark is that of the whole task.
     fn interval(&self, context: &Context<'_>) -> Option<i64> {
-        let (clocks, share) = (&context.clocks, context.share);
-        let alone = share.lanes == 1;
-        let is_whole = alone || share.has_whole_tasks() && !clocks.is_apart(self.clock);
+        let (clocks, assignment) = (&context.clocks, context.assignment);
+        let alone = assignment.lanes == 1;
+        let is_whole = alone || assignment.has_whole_tasks() && !clocks.task_not_by_key(self.clock);
         clocks
             .emit_interval_ms
             .filter(|_| is_whole && clocks.moves_with_records())
@@ -292,7 +292,7 @@ impl Closing {
         let has_interval = self.interval(context).is_some();
         for task in context.clocks.tasks(self.clock) {
             // Only the lane that has the task moves its mark.
-            if has_interval && !context.share.owns_task(task) {
+            if has_interval && !context.assignment.owns_task(task) {
                 continue;
             }
             let clocks = &mut *context.clocks;
@@ -338,7 +338,7 @@ impl Closing {
     /// start of the newest window that the store has at a stream time.
     pub fn give_windows(
         &mut self,
-        kept: &Kept,
+        kept: &WindowedStore,
         due: &Due,
         (size, newest): (i64, impl Fn(i64) -> i64),
         observed: i64,
@@ -387,18 +387,18 @@ impl Closing {
     }
 
     /// After a restart: loads the windows of this lane's keys that weren't emitted yet.
-    pub fn load_windows(&mut self, kept: &Kept, context: &mut Context<'_>) -> Result<()> {
+    pub fn load_windows(&mut self, kept: &WindowedStore, context: &mut Context<'_>) -> Result<()> {
         if !self.enabled {
             return Ok(());
         }
-        let (epoch, share) = (context.epoch, context.share);
+        let (epoch, assignment) = (context.epoch, context.assignment);
         let LaneStore { store, .. } = context.store(kept.store());
         let found = WindowView::new(store, epoch, -1)
             .and_then(|view| view.fetch_all(0, i64::MAX, false))
             .map_err(|e| kept.name(e))?;
         let tasks = Tasks::read(self.clock, context)?;
         for (key, start, _) in found {
-            if !share.owns(self.waiting.affinity(&key)) {
+            if !assignment.owns(self.waiting.affinity(&key)) {
                 continue;
             }
             let showed = |clocks: &LaneClocks, task| kept.showed(clocks, task, start);

@@ -7,7 +7,7 @@
 use crate::expr::aggregation::Aggregation;
 use crate::expr::combiner::Takes;
 use crate::ops::aggregates::aggregate::Initializer;
-use crate::ops::windows::window::kept::{Kept, not_a_count};
+use crate::ops::windows::window::windowed_store::{WindowedStore, not_a_count};
 use crate::port::current_call;
 use crate::support::function::Function;
 use crate::{Context, Udf};
@@ -85,7 +85,7 @@ impl Folder {
     /// `held`, if it kept one, is still valid.
     pub fn turn(
         &self,
-        kept: &Kept,
+        kept: &WindowedStore,
         held: Option<Datum>,
         record: &Record,
         context: &mut Context<'_>,
@@ -104,7 +104,7 @@ impl Folder {
             return one(held).map(Some);
         }
         writer.node_context.attempt(record, context, |_| {
-            let held = held.as_ref().map(|held| writer.spare(held, record));
+            let held = held.as_ref().map(|held| writer.mutable_copy(held, record));
             let (before, new) = one(held.transpose()?)?;
             writer.check(&new)?;
             Ok((before, new))

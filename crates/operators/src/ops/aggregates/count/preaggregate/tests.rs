@@ -94,7 +94,7 @@ fn keys_that_are_equal_but_written_differently_stay_apart() {
 }
 
 #[test]
-fn what_was_released_is_not_counted_again() {
+fn released_records_are_not_counted_again() {
     let mut preaggregate = Preaggregate::default();
     for _ in 0..2 {
         preaggregate.add(routed(record("a", "x", 1)), &mut vec![]);

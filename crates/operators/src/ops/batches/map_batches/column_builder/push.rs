@@ -4,7 +4,7 @@
 //! parsing of texts except for dates and times.
 
 use super::{Cells, Column};
-use crate::ops::batches::map_batches::moment;
+use crate::ops::batches::map_batches::iso8601;
 use arrow_buffer::ArrowNativeType;
 use stoatflow_formats::latin;
 
@@ -87,8 +87,8 @@ impl Column {
         let held = match &mut self.cells {
             Cells::Text(c) => c.push(value.as_bytes()),
             Cells::LargeText(c) => c.push(value.as_bytes()),
-            Cells::Date(c) => moment::days(value).map(|d| c.push(d)).is_some(),
-            Cells::Time(c, unit, tz) => moment::time(value, *unit, tz.is_some())
+            Cells::Date(c) => iso8601::days(value).map(|d| c.push(d)).is_some(),
+            Cells::Time(c, unit, tz) => iso8601::time(value, *unit, tz.is_some())
                 .map(|t| c.push(t))
                 .is_some(),
             _ => false,

@@ -105,7 +105,7 @@ fn every_type_that_json_has_a_form_for() {
 }
 
 #[test]
-fn what_has_no_form_is_refused_by_name() {
+fn unsupported_types_are_refused_by_name() {
     let times: ArrayRef = Arc::new(Time32SecondArray::from(vec![1]));
     let said = made(vec![("t", times)], true).unwrap_err();
     assert!(

@@ -271,7 +271,7 @@ fn a_column_of_bytes_holds_what_values_are_written_as() {
 }
 
 #[test]
-fn what_has_no_bytes_does_not_go_into_a_column_of_them() {
+fn values_without_bytes_do_not_fit_a_column_of_bytes() {
     let schema = vec![column("value", ColumnType::Binary)];
     let mut rig = rig(op(Some(schema), 1), &same());
     let error = rig.push(vec![of(r#"{"value": "x"}"#, 0)]).unwrap_err();

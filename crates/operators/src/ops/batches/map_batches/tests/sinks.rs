@@ -59,7 +59,7 @@ fn rows_say_where_they_were_read_and_nothing_comes_out() {
 }
 
 #[test]
-fn it_is_called_again_without_the_row_that_failed() {
+fn the_function_is_called_again_without_the_row_that_failed() {
     let udf = batches(|batch| {
         let values = column_of(batch, "a");
         let bad = values.as_primitive::<Int64Type>().values().iter();

@@ -222,7 +222,7 @@ fn both_sides_deleted_in_one_epoch_delete_the_row_once() {
 }
 
 #[test]
-fn what_is_taken_back_is_what_was_given() {
+fn retractions_equal_what_was_emitted() {
     for case in cases() {
         let mut tables = Tables::new(case);
         tables.input(LEFT, "1", "l1", 1);

@@ -25,7 +25,7 @@ fn a_timer_waits_for_the_time_of_its_own_task() {
 }
 
 #[test]
-fn what_a_task_leaves_is_not_read_for_the_others() {
+fn timers_that_stay_in_a_task_are_not_read_for_the_others() {
     let mut desk = Desk::of_tasks(2);
     for at in 0..500 {
         desk.register(Event, 2 * at, "a1");

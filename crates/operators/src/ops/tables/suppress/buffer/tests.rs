@@ -21,7 +21,7 @@ fn nothing_is_listed_once_all_has_left() {
 }
 
 #[test]
-fn what_waits_on_stays_listed() {
+fn records_that_wait_on_stay_listed() {
     let mut buffer = Buffer::default();
     put(&mut buffer, "a", 1);
     put(&mut buffer, "b", 2);

@@ -58,7 +58,7 @@ fn the_format_is_that_of_kafka_streams() {
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn written_rows_are_read_again() {
     let values = [Datum::Null, text(""), text("old"), text("older")];
     for prior in &values {
         for old in &values {

@@ -13,7 +13,7 @@ use arrow_schema::{DataType, TimeUnit as Unit};
 use stoatflow_core::{Error, Result};
 
 /// The columns, and what can change them.
-const KEPT: [(&str, &str); 2] = [(KEY, "select_key"), (TIMESTAMP, "a processor")];
+const UNCHANGED: [(&str, &str); 2] = [(KEY, "select_key"), (TIMESTAMP, "a processor")];
 
 /// `from`: the row of `given` that a row of `made` comes from.
 ///
@@ -25,7 +25,7 @@ pub(super) fn check(
     from: impl Fn(usize) -> usize,
     by_row: &str,
 ) -> Result<()> {
-    for (name, elsewhere) in KEPT {
+    for (name, elsewhere) in UNCHANGED {
         let column = |batch: &RecordBatch| batch.column_by_name(name).cloned();
         let (Some(before), Some(after)) = (column(given), column(made)) else {
             continue;

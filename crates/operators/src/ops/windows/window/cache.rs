@@ -4,7 +4,7 @@
 //! interpreter is attached, written back afterwards with one write per window. Empty between batches;
 //! keeps its buffers.
 
-use crate::ops::windows::window::{Folder, Kept, Outcome};
+use crate::ops::windows::window::{Folder, Outcome, WindowedStore};
 use crate::{Context, LaneStore, key_hash};
 use bytes::Bytes;
 use hashbrown::HashTable;
@@ -13,7 +13,7 @@ use stoatflow_state::{KeyValueStore, Stored};
 
 /// One window.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct CachedWindow {
     hash: u64,
     /// Its key in the store; empty if the store doesn't keep the window any more.
     pub key: Bytes,
@@ -21,13 +21,13 @@ pub(crate) struct Slot {
     /// Index of its last update in the batch's output.
     pub passed_on: Option<usize>,
     /// With an update cache: all updates of the batch so far, combined into one, and the index of the
-    /// task that made the last one.
+    /// update that made the last one.
     pub gathered: Option<(usize, Folded)>,
     /// True if the value differs from the one in the store. Records that were left out change nothing.
     pub changed: bool,
 }
 
-impl Slot {
+impl CachedWindow {
     /// The current value: moved out, because a new one follows, or cloned (`stays`) if the record may
     /// yet be left out.
     fn held(&mut self, stays: bool) -> Option<Stored> {
@@ -70,14 +70,14 @@ impl Folded {
     }
 }
 
-impl Slot {
+impl CachedWindow {
     /// Adds a record to the window, after freezing the window's last forwarded update. `None`: the
     /// record was left out, and the window is unchanged.
     pub fn fold(
         &mut self,
         record: &Record,
         folder: &Folder,
-        kept: &Kept,
+        kept: &WindowedStore,
         out: &mut [Record],
         context: &mut Context<'_>,
     ) -> Result<Option<Folded>> {
@@ -129,22 +129,22 @@ impl Slot {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Slots {
+pub(crate) struct WindowCache {
     index: HashTable<usize>,
-    slots: Vec<Slot>,
+    windows: Vec<CachedWindow>,
 }
 
-impl Slots {
-    /// The slot of a window, loaded if it is new.
+impl WindowCache {
+    /// The entry of a window, loaded if it is new.
     pub fn load(&mut self, store: &KeyValueStore, epoch: Epoch, key: Bytes) -> Result<usize> {
         let hash = key_hash(&key);
-        let Self { index, slots } = self;
-        if let Some(&at) = index.find(hash, |&at| slots[at].key == key) {
+        let Self { index, windows } = self;
+        if let Some(&at) = index.find(hash, |&at| windows[at].key == key) {
             return Ok(at);
         }
         let current = store.get(epoch, &key)?;
-        index.insert_unique(hash, slots.len(), |&at| slots[at].hash);
-        slots.push(Slot {
+        index.insert_unique(hash, windows.len(), |&at| windows[at].hash);
+        windows.push(CachedWindow {
             hash,
             key,
             current,
@@ -152,12 +152,12 @@ impl Slots {
             gathered: None,
             changed: false,
         });
-        Ok(slots.len() - 1)
+        Ok(windows.len() - 1)
     }
 
-    /// A slot for a window that the store doesn't keep any more.
+    /// An entry for a window that the store doesn't keep any more.
     pub fn forgotten(&mut self) -> usize {
-        self.slots.push(Slot {
+        self.windows.push(CachedWindow {
             hash: 0,
             key: Bytes::new(),
             current: None,
@@ -165,26 +165,26 @@ impl Slots {
             gathered: None,
             changed: false,
         });
-        self.slots.len() - 1
+        self.windows.len() - 1
     }
 
-    pub fn get(&mut self, at: usize) -> &mut Slot {
-        &mut self.slots[at]
+    pub fn get(&mut self, at: usize) -> &mut CachedWindow {
+        &mut self.windows[at]
     }
 
-    /// Removes all slots without writing.
+    /// Removes all windows without writing.
     pub fn forget(&mut self) {
         self.index.clear();
-        self.slots.clear();
+        self.windows.clear();
     }
 
     /// Writes all changed windows. Without left-out records that is all of them.
     pub fn store(&mut self, into: &mut LaneStore, epoch: Epoch) -> Result<()> {
         self.index.clear();
         let LaneStore { store, dirty } = into;
-        self.slots
+        self.windows
             .drain(..)
-            .filter(|slot| slot.changed && !slot.key.is_empty())
-            .try_for_each(|slot| store.put(epoch, dirty, &slot.key, slot.current))
+            .filter(|window| window.changed && !window.key.is_empty())
+            .try_for_each(|window| store.put(epoch, dirty, &window.key, window.current))
     }
 }

@@ -9,7 +9,7 @@ use stoatflow_core::{Datum, Handler, Result, StoreId};
 use stoatflow_plan::{Awaiting, Form, Op, PhysicalPlan, Store};
 
 #[derive(Debug, Default)]
-pub struct Hand {
+pub struct ManualAsyncUdf {
     in_flight: Arc<CallsInFlight>,
     state: Mutex<State>,
 }
@@ -34,7 +34,7 @@ enum Answers {
     Newest,
 }
 
-impl Hand {
+impl ManualAsyncUdf {
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
@@ -133,7 +133,7 @@ impl Hand {
     }
 }
 
-impl AsyncUdf for Hand {
+impl AsyncUdf for ManualAsyncUdf {
     fn name(&self) -> &str {
         "app.py:7 hand"
     }
@@ -200,30 +200,30 @@ pub fn calls_op(form: Form, concurrency: u32, park_after_ms: u64) -> Op {
     }
 }
 
-pub fn foreign(hand: &Arc<Hand>) -> Foreign {
+pub fn foreign(manual: &Arc<ManualAsyncUdf>) -> Foreign {
     let never: Arc<dyn Udf> = crate::testing::closure(|_| panic!("is not called by itself"));
     Foreign {
         udfs: vec![never],
-        calls: [(0, Arc::clone(hand) as Arc<dyn AsyncUdf>)].into(),
+        calls: [(0, Arc::clone(manual) as Arc<dyn AsyncUdf>)].into(),
         ..Foreign::default()
     }
 }
 
 /// `map_values` into a sink; store 3 holds parked calls.
-pub fn rig(hand: &Arc<Hand>, concurrency: u32, park_after_ms: u64) -> Rig {
+pub fn rig(manual: &Arc<ManualAsyncUdf>, concurrency: u32, park_after_ms: u64) -> Rig {
     rig_of(
-        hand,
+        manual,
         calls_op(Form::MapValues, concurrency, park_after_ms),
         None,
     )
     .unwrap()
 }
 
-pub fn rig_of(hand: &Arc<Hand>, op: Op, on_error: Option<Handler>) -> Result<Rig> {
+pub fn rig_of(manual: &Arc<ManualAsyncUdf>, op: Op, on_error: Option<Handler>) -> Result<Rig> {
     let mut plan = plan(into_sink(op, 0));
     plan.stores.push(parked(&plan));
     plan.nodes[0].on_error = on_error;
-    Rig::of_foreign(&plan, &foreign(hand), false)
+    Rig::of_foreign(&plan, &foreign(manual), false)
 }
 
 /// Store 3, for parked calls.

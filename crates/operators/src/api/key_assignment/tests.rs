@@ -3,9 +3,9 @@ use super::*;
 #[test]
 fn keys_of_a_task_share_a_lane() {
     let keys: Vec<String> = (0..500).map(|n| format!("key-{n}")).collect();
-    let of = |lane| Share {
+    let of = |lane| KeyAssignment {
         by_task: Some(6),
-        ..Share::new(lane, 4)
+        ..KeyAssignment::new(lane, 4)
     };
     let mut lanes = [0; 4];
     for key in &keys {
@@ -26,10 +26,10 @@ fn keys_of_a_task_share_a_lane() {
 
 #[test]
 fn keys_are_spread_one_by_one() {
-    let share = Share::new(1, 4);
-    assert!(share.owns(b"a") == (jump_hash(key_hash(b"a"), 4) == 1));
-    assert!(!share.has_whole_tasks());
-    assert!((0..9).all(|task| !share.owns_task(Task(task))));
-    let alone = Share::new(0, 1);
+    let assignment = KeyAssignment::new(1, 4);
+    assert!(assignment.owns(b"a") == (jump_hash(key_hash(b"a"), 4) == 1));
+    assert!(!assignment.has_whole_tasks());
+    assert!((0..9).all(|task| !assignment.owns_task(Task(task))));
+    let alone = KeyAssignment::new(0, 1);
     assert!(alone.owns(b"a") && alone.has_whole_tasks() && alone.owns_task(Task(7)));
 }

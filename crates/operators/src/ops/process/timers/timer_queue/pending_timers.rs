@@ -16,7 +16,7 @@ const PAGE: usize = 1_024;
 
 /// Progress of one task.
 #[derive(Debug)]
-struct Ahead {
+struct TaskProgress {
     /// Timers up to this time were fired: one registered for this time or before is due already.
     fired: AtomicI64,
     /// After `fired`, no pending timer is earlier than this.
@@ -40,9 +40,9 @@ struct Span {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct PendingTimers {
     domain: TimerDomain,
-    ahead: Vec<Ahead>,
+    tasks_progress: Vec<TaskProgress>,
     resume: Mutex<Option<Resume>>,
 }
 
@@ -59,32 +59,32 @@ fn time(row: &Bytes) -> i64 {
     split_timer(row).map_or(i64::MIN, |timer| timer.at)
 }
 
-impl Line {
+impl PendingTimers {
     /// For this number of tasks; none has a timer before `least`.
     pub fn new(domain: TimerDomain, tasks: usize, least: i64) -> Self {
-        let ahead = || Ahead {
+        let new = || TaskProgress {
             fired: AtomicI64::new(i64::MIN),
             least: AtomicI64::new(least),
         };
         Self {
             domain,
-            ahead: std::iter::repeat_with(ahead).take(tasks.max(1)).collect(),
+            tasks_progress: std::iter::repeat_with(new).take(tasks.max(1)).collect(),
             resume: Mutex::default(),
         }
     }
 
-    fn ahead(&self, task: Task) -> &Ahead {
-        &self.ahead[index(self.ahead.len(), task)]
+    fn progress(&self, task: Task) -> &TaskProgress {
+        &self.tasks_progress[index(self.tasks_progress.len(), task)]
     }
 
     /// Whether timers of this time were fired before.
     pub fn is_past(&self, task: Task, at: i64) -> bool {
-        at <= self.ahead(task).fired.load(Relaxed)
+        at <= self.progress(task).fired.load(Relaxed)
     }
 
     /// Notes that a timer that is not past was registered.
     pub fn expect(&self, task: Task, at: i64) {
-        let least = &self.ahead(task).least;
+        let least = &self.progress(task).least;
         // Usually there is an earlier one: then no cache line is written.
         if at < least.load(Relaxed) {
             least.fetch_min(at, Relaxed);
@@ -93,15 +93,18 @@ impl Line {
 
     /// Lower bound of the times of all pending timers.
     pub fn least(&self) -> i64 {
-        let least = self.ahead.iter().map(|ahead| ahead.least.load(Relaxed));
+        let least = self
+            .tasks_progress
+            .iter()
+            .map(|progress| progress.least.load(Relaxed));
         least.min().unwrap_or(i64::MAX)
     }
 
     /// Whether anything may be due, as far as is known without reading.
     pub fn may_be_due(&self, now: &[i64]) -> bool {
-        let both = self.ahead.iter().zip(now);
+        let both = self.tasks_progress.iter().zip(now);
         both.into_iter()
-            .any(|(ahead, now)| ahead.least.load(Relaxed) <= *now)
+            .any(|(progress, now)| progress.least.load(Relaxed) <= *now)
     }
 
     /// Reads the timers that are due at these times, by task; returns whether there may be more. `take`:
@@ -129,8 +132,8 @@ impl Line {
     fn spans(&self, now: &[i64]) -> Vec<Span> {
         let mut resume = self.resume.lock();
         let mut open = Vec::new();
-        for (at, (ahead, now)) in self.ahead.iter().zip(now).enumerate() {
-            let least = ahead.least.load(Relaxed);
+        for (at, (progress, now)) in self.tasks_progress.iter().zip(now).enumerate() {
+            let least = progress.least.load(Relaxed);
             if least <= *now {
                 open.push((least, *now, at));
                 continue;
@@ -140,7 +143,7 @@ impl Line {
             if resume.as_ref().is_some_and(|r| r.tasks.contains(&at)) {
                 *resume = None;
             }
-            ahead.fired.store(*now, Relaxed);
+            progress.fired.store(*now, Relaxed);
         }
         open.sort_unstable();
         let mut spans: Vec<Span> = Vec::new();
@@ -184,7 +187,7 @@ impl Line {
         let mut from = self.begin(span);
         let begin = due.len();
         // The first timer of each task that stays.
-        let mut stays = vec![i64::MAX; self.ahead.len()];
+        let mut stays = vec![i64::MAX; self.tasks_progress.len()];
         let mut page = most;
         loop {
             let rows = view.due(self.domain, &from, span.to, page)?;
@@ -192,7 +195,7 @@ impl Line {
             let full = rows.len() == page;
             for row in rows {
                 let one = take(row);
-                let (at, task) = (time(&one.row), index(self.ahead.len(), one.task));
+                let (at, task) = (time(&one.row), index(self.tasks_progress.len(), one.task));
                 if at <= now[task] {
                     due.push(one);
                 } else {
@@ -203,8 +206,8 @@ impl Line {
                 let next = view.first_after(self.domain, Some(span.to))?;
                 for &task in &span.tasks {
                     let next = next.unwrap_or(i64::MAX).min(stays[task]);
-                    self.ahead[task].least.store(next, Relaxed);
-                    self.ahead[task].fired.store(now[task], Relaxed);
+                    self.tasks_progress[task].least.store(next, Relaxed);
+                    self.tasks_progress[task].fired.store(now[task], Relaxed);
                 }
                 return Ok(false);
             };
@@ -223,13 +226,13 @@ impl Line {
         let reached = time(&last);
         let mut tasks = Vec::new();
         for &task in &span.tasks {
-            let ahead = &self.ahead[task];
+            let progress = &self.tasks_progress[task];
             if now[task] < reached {
-                ahead.least.store(reached.min(stays[task]), Relaxed);
-                ahead.fired.store(now[task], Relaxed);
+                progress.least.store(reached.min(stays[task]), Relaxed);
+                progress.fired.store(now[task], Relaxed);
             } else {
-                ahead.least.store(reached, Relaxed);
-                ahead.fired.store(reached, Relaxed);
+                progress.least.store(reached, Relaxed);
+                progress.fired.store(reached, Relaxed);
                 tasks.push(task);
             }
         }

@@ -10,13 +10,13 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Background<T> {
+pub(super) struct CachedProbe<T> {
     /// True while a thread computes the value; no second one is started.
     asking: AtomicBool,
     last: Mutex<Option<T>>,
 }
 
-impl<T> Default for Background<T> {
+impl<T> Default for CachedProbe<T> {
     fn default() -> Self {
         Self {
             asking: AtomicBool::new(false),
@@ -25,7 +25,7 @@ impl<T> Default for Background<T> {
     }
 }
 
-impl<T: Clone + Send + 'static> Background<T> {
+impl<T: Clone + Send + 'static> CachedProbe<T> {
     /// The last value; `None` if there is none.
     pub(super) fn last(&self) -> Option<T> {
         self.last.lock().clone()

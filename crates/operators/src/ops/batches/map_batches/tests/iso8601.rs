@@ -1,7 +1,7 @@
 //! Values of every type, including times, that are put into columns and read back unchanged.
 
 use super::*;
-use crate::ops::batches::map_batches::moment;
+use crate::ops::batches::map_batches::iso8601;
 use proptest::prelude::*;
 use stoatflow_plan::TimeUnit;
 
@@ -76,8 +76,11 @@ fn times_are_texts_or_whole_numbers() {
     assert!(through(ColumnType::Date32, "19000").contains("where a date (YYYY-MM-DD)"));
     // A time that is finer than the unit is rejected.
     let finer = "1969-12-31T23:59:59.9995Z";
-    assert_eq!(moment::time(finer, TimeUnit::Millisecond, true), None);
-    assert_eq!(moment::time(finer, TimeUnit::Microsecond, true), Some(-500));
+    assert_eq!(iso8601::time(finer, TimeUnit::Millisecond, true), None);
+    assert_eq!(
+        iso8601::time(finer, TimeUnit::Microsecond, true),
+        Some(-500)
+    );
     let seconds = at(TimeUnit::Second, Some("UTC"));
     assert!(
         through(seconds, r#""2026-01-31T12:00:00.5Z""#).contains("where a time of whole seconds (")
@@ -86,8 +89,8 @@ fn times_are_texts_or_whole_numbers() {
         through(at(TimeUnit::Second, None), r#""2026-01-31T12:00:00.000""#),
         r#""2026-01-31T12:00:00""#
     );
-    assert_eq!(moment::shown(i64::MAX, TimeUnit::Second, true), None);
-    assert_eq!(moment::shown_day(i64::MAX), None);
+    assert_eq!(iso8601::shown(i64::MAX, TimeUnit::Second, true), None);
+    assert_eq!(iso8601::shown_day(i64::MAX), None);
 }
 
 fn value() -> impl Strategy<Value = serde_json::Value> {

@@ -75,13 +75,13 @@ fn inputs(rng: &mut Numbers) -> Vec<ProducerRecord> {
 
 fn run(seed: u64, lanes: u32, fault: FaultInjection) -> Found {
     let topics: Vec<&str> = ["in", "other"].into_iter().chain(OUTPUTS).collect();
-    let mut stand = Stand::new(&topics, lanes, plan());
-    let mut settings = (*stand.spec.settings).clone();
+    let mut bench = TestBench::new(&topics, lanes, plan());
+    let mut settings = (*bench.spec.settings).clone();
     settings.cache_max_bytes = 0;
-    stand.spec.settings = Arc::new(settings);
-    stand.spec.components.fault = fault;
-    stand.write(inputs(&mut Numbers(seed)));
-    let mut engine = stand.start();
+    bench.spec.settings = Arc::new(settings);
+    bench.spec.components.fault = fault;
+    bench.write(inputs(&mut Numbers(seed)));
+    let mut engine = bench.start();
     let mut rng = Numbers(seed ^ u64::from(lanes));
     for _ in 0..400 {
         let turns = engine.turns();
@@ -89,13 +89,13 @@ fn run(seed: u64, lanes: u32, fault: FaultInjection) -> Found {
         engine.take(turns[usize::try_from(at).unwrap()]).unwrap();
         if rng.below(20) == 0 {
             // Long enough for a tick to end.
-            stand.clock.advance(Duration::from_millis(3));
+            bench.clock.advance(Duration::from_millis(3));
         }
     }
     engine.run_and_commit().unwrap();
     let mut found = Found::new();
     for (at, topic) in OUTPUTS.iter().enumerate() {
-        for record in stand.fetch(topic) {
+        for record in bench.fetch(topic) {
             let key = record.key.map(|key| key.to_vec()).unwrap_or_default();
             let value = record.value.map(|value| value.to_vec()).unwrap_or_default();
             let of_key = found.entry((at, key)).or_default();

@@ -25,7 +25,7 @@ fn names_are_those_of_kafka_streams() {
 }
 
 #[test]
-fn what_lies_between_the_committed_offset_and_the_end_is_looked_at() {
+fn records_between_the_committed_offset_and_the_end_are_checked() {
     let partitions = [
         TopicPartition::new("a-x-repartition", 0),
         TopicPartition::new("a-x-repartition", 1),

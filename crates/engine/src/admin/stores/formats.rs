@@ -3,7 +3,7 @@
 //! Uses serdes that work without the user's runtime. If the serde is the user's own, in Python, keys and
 //! values are shown as the bytes that it wrote, in base64, and the answer notes that.
 
-use super::asked::KeyFormat;
+use super::params::KeyFormat;
 use crate::admin::problem::Problem;
 use axum::http::StatusCode;
 use base64::Engine as _;
@@ -16,23 +16,23 @@ use stoatflow_operators::Foreign;
 use stoatflow_plan::find::text::Values;
 use stoatflow_plan::{SerdeSpec, Store, StoreKind};
 
-/// The form of a store's keys or values.
+/// The format of a store's keys or values.
 #[derive(Clone, Debug)]
-pub(super) struct Form {
+pub(super) struct SideFormat {
     serde: Option<Serde>,
     /// The name of the serde.
     name: String,
     /// True if the serde is the user's and can't be used, so that its bytes are shown.
-    by_user: bool,
+    needs_user_runtime: bool,
 }
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(super) struct Forms {
+pub(super) struct StoreFormats {
     /// The store, with usable serdes.
     pub store: Store,
-    pub key: Form,
-    pub value: Form,
+    pub key: SideFormat,
+    pub value: SideFormat,
 }
 
 /// The name of a kind of store.
@@ -47,20 +47,20 @@ pub(super) const fn kind_name(kind: StoreKind) -> &'static str {
     }
 }
 
-impl Forms {
+impl StoreFormats {
     pub(super) fn of(store: &Store, foreign: &Foreign) -> Self {
-        let (mut usable, mut forms) = (store.clone(), Vec::new());
+        let (mut usable, mut formats) = (store.clone(), Vec::new());
         for spec in [&mut usable.key, &mut usable.value] {
             let name = foreign.serde(spec).map(|serde| serde.name().to_owned());
-            let by_user = replace(spec, foreign);
-            forms.push(Form {
+            let needs_user_runtime = replace(spec, foreign);
+            formats.push(SideFormat {
                 serde: foreign.serde(spec).ok(),
                 name: name.unwrap_or_default(),
-                by_user,
+                needs_user_runtime,
             });
         }
-        let value = forms.pop().expect("two were pushed");
-        let key = forms.pop().expect("two were pushed");
+        let value = formats.pop().expect("two were pushed");
+        let key = formats.pop().expect("two were pushed");
         Self {
             store: usable,
             key,
@@ -71,12 +71,12 @@ impl Forms {
     /// A note that the reader of the answer needs.
     pub(super) fn note(&self) -> Option<String> {
         let sides = [("keys", &self.key), ("values", &self.value)];
-        let sides = sides.iter().filter(|(_, form)| form.by_user);
+        let sides = sides.iter().filter(|(_, side)| side.needs_user_runtime);
         let said: Vec<String> = sides
-            .map(|(side, form)| {
+            .map(|(name, side)| {
                 format!(
-                    "{side} are written by the Python serde {}, so they are the bytes that it made, in base64",
-                    form.name
+                    "{name} are written by the Python serde {}, so they are the bytes that it made, in base64",
+                    side.name
                 )
             })
             .collect();
@@ -101,7 +101,7 @@ fn replace(spec: &mut SerdeSpec, foreign: &Foreign) -> bool {
     }
 }
 
-impl Form {
+impl SideFormat {
     /// `text`, `number`, `json` or `base64`.
     pub(super) const fn format(&self) -> &'static str {
         match &self.serde {
@@ -115,15 +115,15 @@ impl Form {
     /// How a condition reads the values.
     pub(super) const fn as_named(&self) -> Values {
         match &self.serde {
-            _ if self.by_user => Values::Unreadable,
+            _ if self.needs_user_runtime => Values::Unreadable,
             Some(Serde::Json | Serde::Custom(_)) => Values::Objects,
             Some(_) => Values::Plain,
             None => Values::Unreadable,
         }
     }
 
-    pub(super) const fn is_by_user(&self) -> bool {
-        self.by_user
+    pub(super) const fn needs_user_runtime(&self) -> bool {
+        self.needs_user_runtime
     }
 
     pub(super) fn shown(&self) -> Value {
@@ -151,7 +151,7 @@ impl Form {
         match (format, self.serde()?) {
             (KeyFormat::Base64, _) => Ok(Datum::Bytes(unpacked(given)?)),
             (KeyFormat::Text, Serde::String) => Ok(Datum::Bytes(Bytes::copy_from_slice(given))),
-            (KeyFormat::Text, Serde::Bytes) if !self.by_user => {
+            (KeyFormat::Text, Serde::Bytes) if !self.needs_user_runtime => {
                 Ok(Datum::Bytes(Bytes::copy_from_slice(given)))
             }
             _ => Err(Problem::bad(
@@ -176,7 +176,7 @@ impl Form {
     }
 
     fn parsed(&self, serde: &Serde, given: &[u8]) -> Result<Result<Datum>, Problem> {
-        if self.by_user {
+        if self.needs_user_runtime {
             return Err(Problem::bad(
                 format!("keys are written by the Python serde {}", self.name),
                 "give the bytes that it makes of the key, with key_format=base64",

@@ -27,7 +27,7 @@ pub(crate) struct Outcome {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct WindowedStore {
     pub writer: TableWriter,
     pub key: Serde,
     /// Clock of the newest window in the store.
@@ -37,7 +37,7 @@ pub(crate) struct Kept {
     pub leaves_lane: bool,
 }
 
-impl Kept {
+impl WindowedStore {
     pub fn store(&self) -> StoreId {
         self.writer.store
     }

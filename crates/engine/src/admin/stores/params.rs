@@ -25,7 +25,7 @@ pub(super) enum KeyFormat {
 
 /// See the module. Keys are not parsed yet.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct StoreParams {
     pub key_format: KeyFormat,
     pub from: Option<Vec<u8>>,
     pub to: Option<Vec<u8>>,
@@ -100,7 +100,7 @@ fn allowed(kind: StoreKind, has_key: bool) -> &'static [&'static str] {
     }
 }
 
-impl Asked {
+impl StoreParams {
     /// Parses the query string.
     pub(super) fn parse(query: &str, kind: StoreKind, has_key: bool) -> Result<Self, Problem> {
         Self::taken(query, allowed(kind, has_key))
@@ -123,7 +123,7 @@ impl Asked {
     }
 
     fn taken(query: &str, allowed: &[&str]) -> Result<Self, Problem> {
-        let mut asked = Self {
+        let mut params = Self {
             key_format: KeyFormat::Text,
             from: None,
             to: None,
@@ -159,7 +159,7 @@ impl Asked {
                     "keep one of the two",
                 ));
             }
-            asked.take(&name, value)?;
+            params.take(&name, value)?;
             seen.push(name);
         }
         let begins = [
@@ -175,7 +175,7 @@ impl Asked {
             "to_time",
             "at_least",
         ];
-        if asked.cursor.is_some()
+        if params.cursor.is_some()
             && let Some(name) = seen.iter().find(|name| begins.contains(&name.as_str()))
         {
             return Err(Problem::bad(
@@ -185,7 +185,7 @@ impl Asked {
                 "give cursor= and perhaps limit= only",
             ));
         }
-        if asked.condition.is_some() || asked.order_by.is_some() {
+        if params.condition.is_some() || params.order_by.is_some() {
             let by_key = ["from", "to", "prefix", "reverse", "key_format"];
             if let Some(name) = seen.iter().find(|name| by_key.contains(&name.as_str())) {
                 return Err(Problem::bad(
@@ -194,13 +194,13 @@ impl Asked {
                 ));
             }
         }
-        if asked.prefix.is_some() && (asked.from.is_some() || asked.to.is_some()) {
+        if params.prefix.is_some() && (params.from.is_some() || params.to.is_some()) {
             return Err(Problem::bad(
                 "prefix stands beside from or to",
                 "give a prefix, or a range",
             ));
         }
-        Ok(asked)
+        Ok(params)
     }
 
     fn take(&mut self, name: &str, value: Vec<u8>) -> Result<(), Problem> {

@@ -5,7 +5,7 @@
 //! an object that a function may change in place.
 
 use crate::Context;
-use crate::ops::windows::window::{Closing, Folder, Kept, Outcome, Row};
+use crate::ops::windows::window::{Closing, Folder, Outcome, Row, WindowedStore};
 use stoatflow_core::{Datum, Record, Result};
 use stoatflow_state::{Stored, window_changelog_key};
 
@@ -20,8 +20,8 @@ enum Base {
 }
 
 /// See the module.
-pub(super) struct Turn<'a, 'c> {
-    pub kept: &'a mut Kept,
+pub(super) struct RecordUpdate<'a, 'c> {
+    pub kept: &'a mut WindowedStore,
     pub folder: &'a Folder,
     pub closing: &'a mut Closing,
     pub context: &'a mut Context<'c>,
@@ -33,7 +33,7 @@ pub(super) struct Turn<'a, 'c> {
     pub lost: bool,
 }
 
-impl Turn<'_, '_> {
+impl RecordUpdate<'_, '_> {
     pub fn take(&mut self, row: &mut Row) -> Result<()> {
         if self.record.timestamp.0 < self.difference {
             self.early(row)

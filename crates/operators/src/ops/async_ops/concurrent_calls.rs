@@ -26,7 +26,7 @@ pub(crate) type Row = (Option<Bytes>, Arguments);
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct SideBySide {
+pub(crate) struct ConcurrentCalls {
     udf: Arc<dyn AsyncUdf>,
     queue: Arc<CallQueue>,
     bound: usize,
@@ -48,7 +48,7 @@ struct Batch {
     done: usize,
 }
 
-impl SideBySide {
+impl ConcurrentCalls {
     pub fn new(
         udf: Arc<dyn AsyncUdf>,
         awaiting: &Awaiting,
@@ -208,7 +208,7 @@ impl SideBySide {
     }
 }
 
-impl Drop for SideBySide {
+impl Drop for ConcurrentCalls {
     fn drop(&mut self) {
         self.close();
     }

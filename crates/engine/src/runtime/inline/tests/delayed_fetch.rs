@@ -21,11 +21,11 @@ fn record(offset: i64) -> ConsumerRecord {
 }
 
 /// The fetch delay in a new epoch, if lanes have worked this long in the one before.
-fn fetch_delay(stand: &Stand, worked: Duration) -> Option<Duration> {
-    let mut engine = stand.start();
+fn fetch_delay(bench: &TestBench, worked: Duration) -> Option<Duration> {
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
-    stand.send("in", &[("a", "1", 1)]);
-    stand.clock.advance(Duration::from_millis(20));
+    bench.send("in", &[("a", "1", 1)]);
+    bench.clock.advance(Duration::from_millis(20));
     let nanos = u64::try_from(worked.as_nanos()).unwrap();
     let lanes = &engine.parts().shared.status.lanes;
     lanes[0]
@@ -38,20 +38,20 @@ fn fetch_delay(stand: &Stand, worked: Duration) -> Option<Duration> {
 #[test]
 fn records_are_asked_for_at_the_end_of_an_epoch_where_nothing_shows_before() {
     const NO_WORK: Duration = Duration::ZERO;
-    let mut stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
-    let all_but_the_end = fetch_delay(&stand, NO_WORK).unwrap();
-    let interval = stand.spec.settings.commit_min_interval;
+    let mut bench = TestBench::new(&["in", "out"], 2, compile(copy("in")));
+    let all_but_the_end = fetch_delay(&bench, NO_WORK).unwrap();
+    let interval = bench.spec.settings.commit_min_interval;
     assert!(interval * 3 / 4 < all_but_the_end && all_but_the_end < interval);
     assert_eq!(
-        fetch_delay(&stand, Duration::from_millis(1)),
+        fetch_delay(&bench, Duration::from_millis(1)),
         None,
         "it takes long"
     );
 
-    let settings = Arc::make_mut(&mut stand.spec.settings);
+    let settings = Arc::make_mut(&mut bench.spec.settings);
     settings.guarantee = Guarantee::AtLeastOnce;
     assert_eq!(
-        fetch_delay(&stand, NO_WORK),
+        fetch_delay(&bench, NO_WORK),
         None,
         "outputs are seen at once"
     );
@@ -62,42 +62,42 @@ fn records_are_asked_for_at_the_end_of_an_epoch_where_nothing_shows_before() {
     ]});
     let plan = stoatflow_plan::compile(plan.to_string().as_bytes()).unwrap();
     let udfs: Vec<Arc<dyn Udf>> = vec![Arc::new(super::calls::Never)];
-    let mut engine = Stand::with_functions(&["in", "out"], 2, plan, udfs).start();
+    let mut engine = TestBench::with_functions(&["in", "out"], 2, plan, udfs).start();
     engine.run_and_commit().unwrap();
     let fetch_delay = engine.parts().intake.dispatch().fetch_delay();
     assert_eq!(fetch_delay, None, "what it looks at is seen at once");
 }
 
 #[test]
-fn who_has_more_to_read_asks_for_it() {
-    let stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
-    let mut engine = stand.start();
+fn a_lagging_reader_fetches_at_once() {
+    let bench = TestBench::new(&["in", "out"], 2, compile(copy("in")));
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
-    stand.write(many(9000));
+    bench.write(many(9000));
     engine.take(Turn::Intake).unwrap();
     assert_eq!(engine.parts().intake.dispatch().fetch_delay(), None);
     engine.run_until_idle().unwrap();
     assert!(engine.parts().intake.dispatch().fetch_delay().is_some());
     // A commit takes longer than the next epoch should, so the end of that one is unknown.
-    stand.send("in", &[("a", "1", 1)]);
-    stand.clock.advance(Duration::from_millis(20));
+    bench.send("in", &[("a", "1", 1)]);
+    bench.clock.advance(Duration::from_millis(20));
     engine.take(Turn::Intake).unwrap();
     assert!(engine.parts().intake.dispatch().is_committing());
     assert!(engine.parts().intake.dispatch().fetch_delay().is_some());
-    stand.clock.advance(Duration::from_millis(20));
+    bench.clock.advance(Duration::from_millis(20));
     assert_eq!(engine.parts().intake.dispatch().fetch_delay(), None);
 }
 
 /// Each reason by itself: the consumer knows that there is more; a record waits for credit or for
 /// another partition; a fetch is pending.
 #[test]
-fn who_has_something_to_do_already_does_not_wait_for_the_end_of_an_epoch() {
-    let mut stand = Stand::new(&["in", "out"], 1, compile(copy("in")));
+fn an_intake_with_work_does_not_wait_for_the_end_of_an_epoch() {
+    let mut bench = TestBench::new(&["in", "out"], 1, compile(copy("in")));
     let mut settled = |idle: Option<Duration>| {
-        Arc::make_mut(&mut stand.spec.settings).max_task_idle = idle;
-        let mut engine = stand.start();
+        Arc::make_mut(&mut bench.spec.settings).max_task_idle = idle;
+        let mut engine = bench.start();
         engine.run_and_commit().unwrap();
-        stand.clock.advance(Duration::from_secs(1));
+        bench.clock.advance(Duration::from_secs(1));
         engine
     };
     let defers = |engine: &mut Inline| engine.parts().intake.dispatch().fetch_delay().is_some();
@@ -128,16 +128,16 @@ fn who_has_something_to_do_already_does_not_wait_for_the_end_of_an_epoch() {
         !defers(&mut engine),
         "a record of another partition may be older"
     );
-    stand.clock.advance(Duration::from_secs(1));
+    bench.clock.advance(Duration::from_secs(1));
     assert!(defers(&mut engine));
 
     let mut plan = compile(json!([
         {"op": "table", "topic": "in", "key": "string", "value": "string", "materialized": {"store": "rates"}},
     ]));
     plan.sources[0].global = true;
-    let stand = Stand::new(&["in"], 1, plan);
-    stand.send("in", &[("eur", "1.1", 1)]);
-    let mut engine = stand.start();
+    let bench = TestBench::new(&["in"], 1, plan);
+    bench.send("in", &[("eur", "1.1", 1)]);
+    let mut engine = bench.start();
     assert!(!defers(&mut engine), "a global table is to be read first");
     engine.run_and_commit().unwrap();
     assert!(defers(&mut engine));
@@ -191,22 +191,22 @@ impl Consumer for Asking {
 #[test]
 fn a_barrier_follows_the_records_that_it_was_to_have() {
     const USUAL: Duration = Duration::from_millis(2);
-    let stand = Stand::new(&["in", "out"], 2, compile(copy("in")));
-    let mut engine = stand.start();
+    let bench = TestBench::new(&["in", "out"], 2, compile(copy("in")));
+    let mut engine = bench.start();
     let known = Arc::new(Mutex::new(Known::default()));
     let consumer = engine.parts().intake.consumer();
-    let inner = std::mem::replace(consumer, stand.broker.consumer("nobody", 1).unwrap());
+    let inner = std::mem::replace(consumer, bench.broker.consumer("nobody", 1).unwrap());
     *consumer = Box::new(Asking {
         inner,
         known: Arc::clone(&known),
     });
     engine.run_and_commit().unwrap();
-    let interval = stand.spec.settings.commit_min_interval;
-    stand.clock.advance(interval);
+    let interval = bench.spec.settings.commit_min_interval;
+    bench.clock.advance(interval);
     // Sends a record when `at` of the interval has passed; returns whether a barrier was inserted by
     // then, and the delay of the fetch.
     let mut comes = |at: Duration, asked: bool| {
-        stand.send("in", &[("a", "1", 1)]);
+        bench.send("in", &[("a", "1", 1)]);
         engine.run_and_commit().unwrap();
         let before = commits(&mut engine).len();
         *known.lock() = Known {
@@ -216,11 +216,11 @@ fn a_barrier_follows_the_records_that_it_was_to_have() {
         };
         // The first step learns how long a fetch usually takes.
         engine.take(Turn::Intake).unwrap();
-        stand.clock.advance(at);
-        stand.send("in", &[("a", "2", 2)]);
+        bench.clock.advance(at);
+        bench.send("in", &[("a", "2", 2)]);
         engine.run_until_idle().unwrap();
         let after = commits(&mut engine).len();
-        stand.clock.advance(Duration::from_millis(50));
+        bench.clock.advance(Duration::from_millis(50));
         (after > before, known.lock().deferred[1])
     };
     let (over, moment) = (interval - USUAL, Duration::from_millis(1));
@@ -242,15 +242,15 @@ fn a_barrier_follows_the_records_that_it_was_to_have() {
 #[test]
 fn a_barrier_begins_anew_with_what_was_asked_for() {
     const USUAL: Duration = Duration::from_millis(2);
-    let stand = Stand::new(&["in", "out"], 1, compile(copy("in")));
-    let mut engine = stand.start();
+    let bench = TestBench::new(&["in", "out"], 1, compile(copy("in")));
+    let mut engine = bench.start();
     engine.run_and_commit().unwrap();
-    let interval = stand.spec.settings.commit_min_interval;
+    let interval = bench.spec.settings.commit_min_interval;
     let comes = |engine: &mut Inline, offset: i64, after: Duration| {
         let dispatch = engine.parts().intake.dispatch();
         dispatch.accept(&mut vec![record(offset)], &mut Vec::new());
         dispatch.admit();
-        stand.clock.advance(after);
+        bench.clock.advance(after);
         dispatch.barrier_if_due(false, |_, _| None).unwrap()
     };
     engine.parts().intake.dispatch().barrier();

@@ -15,36 +15,36 @@ const LANES: u64 = 4096;
 
 /// State of a record, as far as its queue needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum ParkedState {
     Asked,
     Pausing,
     /// It waits for its turn.
-    Over,
+    Finished,
 }
 
 /// A record in its queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct ParkedEntry {
     pub number: u64,
     pub since: i64,
     pub attempt: u32,
     /// Requests that a handler asked for.
     pub again: u32,
-    pub standing: Standing,
+    pub state: ParkedState,
     pub due: Option<i64>,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
-    lines: HashMap<Bytes, VecDeque<Place>>,
+pub(super) struct ParkedQueues {
+    queues: HashMap<Bytes, VecDeque<ParkedEntry>>,
     due: TimeIndex,
     since: TimeIndex,
     /// Lower bound of the next number.
     next: u64,
 }
 
-impl Lane {
+impl ParkedQueues {
     /// A number that no record of the offload has had. Its high bits are the wall clock, so that a
     /// restart doesn't assign a number twice, whatever was deleted since; it encodes the lane, so that
     /// no other lane assigns it.
@@ -58,26 +58,29 @@ impl Lane {
     }
 
     /// Appends a record to the queue of its key.
-    pub fn join(&mut self, key: &Bytes, place: Place) {
-        self.next = self.next.max(place.number + 1);
-        let row = row_key(key, place.number);
-        if let Some(due) = place.due {
+    pub fn join(&mut self, key: &Bytes, entry: ParkedEntry) {
+        self.next = self.next.max(entry.number + 1);
+        let row = row_key(key, entry.number);
+        if let Some(due) = entry.due {
             self.due.insert(due, row.clone());
         }
-        self.since.insert(place.since, row);
-        match self.lines.get_mut(key) {
-            Some(line) => line.push_back(place),
+        self.since.insert(entry.since, row);
+        match self.queues.get_mut(key) {
+            Some(queue) => queue.push_back(entry),
             None => {
-                self.lines.insert(key.clone(), VecDeque::from([place]));
+                self.queues.insert(key.clone(), VecDeque::from([entry]));
             }
         }
     }
 
     /// Makes the first record of each key due at once if it no longer waits for an answer: it leaves at
     /// the next check of the clock.
-    pub fn call_up(&mut self) {
-        for (key, line) in &mut self.lines {
-            if let Some(first) = line.front_mut().filter(|p| p.standing == Standing::Over) {
+    pub fn make_finished_due(&mut self) {
+        for (key, queue) in &mut self.queues {
+            if let Some(first) = queue
+                .front_mut()
+                .filter(|p| p.state == ParkedState::Finished)
+            {
                 first.due = Some(0);
                 self.due.insert(0, row_key(key, first.number));
             }
@@ -85,26 +88,26 @@ impl Lane {
     }
 
     /// The record with this number.
-    pub fn find(&self, key: &Bytes, number: u64) -> Option<Place> {
-        let line = self.lines.get(key)?;
-        let at = line.binary_search_by_key(&number, |place| place.number);
-        at.ok().map(|at| line[at])
+    pub fn find(&self, key: &Bytes, number: u64) -> Option<ParkedEntry> {
+        let queue = self.queues.get(key)?;
+        let at = queue.binary_search_by_key(&number, |entry| entry.number);
+        at.ok().map(|at| queue[at])
     }
 
     /// The first record of a key.
-    pub fn first(&self, key: &Bytes) -> Option<Place> {
-        self.lines.get(key)?.front().copied()
+    pub fn first(&self, key: &Bytes) -> Option<ParkedEntry> {
+        self.queues.get(key)?.front().copied()
     }
 
     /// Updates the state of a record.
-    pub fn change(&mut self, key: &Bytes, changed: Place) {
-        let Some(line) = self.lines.get_mut(key) else {
+    pub fn change(&mut self, key: &Bytes, changed: ParkedEntry) {
+        let Some(queue) = self.queues.get_mut(key) else {
             return;
         };
-        let Ok(at) = line.binary_search_by_key(&changed.number, |place| place.number) else {
+        let Ok(at) = queue.binary_search_by_key(&changed.number, |entry| entry.number) else {
             return;
         };
-        let before = std::mem::replace(&mut line[at], changed);
+        let before = std::mem::replace(&mut queue[at], changed);
         if before.due != changed.due {
             let row = row_key(key, changed.number);
             if let Some(due) = before.due {
@@ -118,18 +121,18 @@ impl Lane {
 
     /// Removes the first record of a key.
     pub fn leave(&mut self, key: &Bytes) {
-        let Some(line) = self.lines.get_mut(key) else {
+        let Some(queue) = self.queues.get_mut(key) else {
             return;
         };
-        if let Some(place) = line.pop_front() {
-            let row = row_key(key, place.number);
-            if let Some(due) = place.due {
+        if let Some(entry) = queue.pop_front() {
+            let row = row_key(key, entry.number);
+            if let Some(due) = entry.due {
                 self.due.remove(due, &row);
             }
-            self.since.remove(place.since, &row);
+            self.since.remove(entry.since, &row);
         }
-        if line.is_empty() {
-            self.lines.remove(key);
+        if queue.is_empty() {
+            self.queues.remove(key);
         }
     }
 

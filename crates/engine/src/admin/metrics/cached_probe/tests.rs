@@ -1,4 +1,4 @@
-use super::Background;
+use super::CachedProbe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
@@ -7,7 +7,7 @@ use stoatflow_core::{Clock, SystemClock};
 
 #[tokio::test]
 async fn nobody_waits_for_what_does_not_answer() {
-    let value = Arc::new(Background::default());
+    let value = Arc::new(CachedProbe::default());
     value.ask(|| Some(1)).await;
     // On a busy machine the answer may come later.
     while value.asking.load(Relaxed) {

@@ -44,7 +44,7 @@ impl EngineSpec {
     ///
     /// # Errors
     /// `Incompatible` if there is such a record; errors of the broker.
-    pub(super) fn refuse_rest_of_repartition_topics(&self, shared: &Shared) -> Result<()> {
+    pub(super) fn refuse_unprocessed_repartition_records(&self, shared: &Shared) -> Result<()> {
         let (settings, broker) = (&self.settings, self.components.broker.as_ref());
         let (group, timeout) = (settings.application_id.as_str(), settings.broker_wait);
         let names = broker.topic_names(timeout)?;

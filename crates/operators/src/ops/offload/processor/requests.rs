@@ -6,7 +6,7 @@
 
 use super::{OffloadProcessor, REQUEST, Written};
 use crate::ops::offload::headers::{correlation, marked};
-use crate::ops::offload::lane::{Place, Standing};
+use crate::ops::offload::parked_queues::{ParkedEntry, ParkedState};
 use crate::ops::offload::row::{Phase, Row};
 use crate::support::attach_scope::AttachScope;
 use crate::{Context, size_on_wire};
@@ -41,12 +41,12 @@ impl OffloadProcessor {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let (now, lane) = (context.clocks.wall.0, context.share.lane);
+        let (now, lane) = (context.clocks.wall.0, context.assignment.lane);
         let Written {
             key,
             record: parked,
         } = written;
-        let number = self.lane.number(now, lane);
+        let number = self.queues.number(now, lane);
         let Some(request) = self.written_request((&key, number, 1), record, request, context)?
         else {
             return Ok(());
@@ -59,7 +59,7 @@ impl OffloadProcessor {
             record: parked,
         };
         self.write(&key, number, &row, request.timestamp, context)?;
-        self.lane.join(&key, self.place(number, &row));
+        self.queues.join(&key, self.entry(number, &row));
         send(request, out, context);
         Ok(())
     }
@@ -77,7 +77,7 @@ impl OffloadProcessor {
         let correlation = correlation(&settings.name, number);
         let headers = settings
             .ids
-            .true_of(request.headers.take(), &request.origin);
+            .valid_headers(request.headers.take(), &request.origin);
         request.headers = marked(&headers, correlation, attempt);
         let value = settings.node_context.attempt(record, context, |_| {
             let value = settings.asks.encode(&request.value)?;
@@ -97,7 +97,7 @@ impl OffloadProcessor {
     pub(super) fn missed(
         &mut self,
         key: &Bytes,
-        place: Place,
+        entry: ParkedEntry,
         phase: Phase,
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
@@ -107,46 +107,46 @@ impl OffloadProcessor {
             Phase::TimedOut { .. } => patience.retry_timeouts,
             _ => patience.retry_errors,
         };
-        if !wanted || place.attempt >= patience.attempts {
-            return self.end(key, place, phase, out, context);
+        if !wanted || entry.attempt >= patience.attempts {
+            return self.end(key, entry, phase, out, context);
         }
-        let pause = pause(&patience, place);
+        let pause = pause(&patience, entry);
         if pause == 0 {
-            return self.ask_again_or_leave(key, place, out, context);
+            return self.ask_again_or_leave(key, entry, out, context);
         }
-        self.ask_later(key, place, pause, context)
+        self.ask_later(key, entry, pause, context)
     }
 
     /// Sends another request. If none can be made, its record leaves in its turn.
     pub(super) fn ask_again_or_leave(
         &mut self,
         key: &Bytes,
-        place: Place,
+        entry: ParkedEntry,
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        if self.ask_again(key, place, out, context)? {
+        if self.ask_again(key, entry, out, context)? {
             return Ok(());
         }
-        self.end(key, place, Phase::LeftOut, out, context)
+        self.end(key, entry, Phase::LeftOut, out, context)
     }
 
     /// Schedules another request after a pause.
     pub(super) fn ask_later(
         &mut self,
         key: &Bytes,
-        mut place: Place,
+        mut entry: ParkedEntry,
         pause: i64,
         context: &mut Context<'_>,
     ) -> Result<()> {
         let due = context.clocks.wall.0.saturating_add(pause);
-        let (mut row, timestamp) = self.row(key, place.number, context)?;
+        let (mut row, timestamp) = self.row(key, entry.number, context)?;
         row.phase = Phase::Pausing { due };
-        row.again = place.again;
-        self.write(key, place.number, &row, timestamp, context)?;
-        place.standing = Standing::Pausing;
-        place.due = Some(due);
-        self.lane.change(key, place);
+        row.again = entry.again;
+        self.write(key, entry.number, &row, timestamp, context)?;
+        entry.state = ParkedState::Pausing;
+        entry.due = Some(due);
+        self.queues.change(key, entry);
         Ok(())
     }
 
@@ -154,11 +154,11 @@ impl OffloadProcessor {
     pub(super) fn ask_again(
         &mut self,
         key: &Bytes,
-        place: Place,
+        entry: ParkedEntry,
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<bool> {
-        let (mut row, timestamp) = self.row(key, place.number, context)?;
+        let (mut row, timestamp) = self.row(key, entry.number, context)?;
         let record = self.codec.decode(&Datum::Bytes(row.record.clone()))?;
         let mut requests = vec![record.clone()];
         if let Some(request) = &self.settings.request {
@@ -168,18 +168,18 @@ impl OffloadProcessor {
         let Some(request) = requests.pop() else {
             return Ok(false);
         };
-        row.attempt = place.attempt + 1;
-        row.again = place.again;
-        let of = (key, place.number, row.attempt);
+        row.attempt = entry.attempt + 1;
+        row.again = entry.again;
+        let of = (key, entry.number, row.attempt);
         let Some(request) = self.written_request(of, &record, request, context)? else {
             return Ok(false);
         };
         row.phase = Phase::Asked {
             at: context.clocks.wall.0,
         };
-        self.write(key, place.number, &row, timestamp, context)?;
-        let place = self.place(place.number, &row);
-        self.lane.change(key, place);
+        self.write(key, entry.number, &row, timestamp, context)?;
+        let entry = self.entry(entry.number, &row);
+        self.queues.change(key, entry);
         send(request, out, context);
         Ok(true)
     }
@@ -200,11 +200,11 @@ fn too_large(size: usize, largest: usize) -> Error {
 
 /// The pause before the next request, with a jitter that depends on the record and is the same in each
 /// run.
-fn pause(patience: &RetryPolicy, place: Place) -> i64 {
-    let doubled = place.attempt.saturating_sub(1).min(60);
+fn pause(patience: &RetryPolicy, entry: ParkedEntry) -> i64 {
+    let doubled = entry.attempt.saturating_sub(1).min(60);
     let pause = patience.first_ms.saturating_mul(1 << doubled);
     let pause = pause.min(patience.most_ms);
-    let mut mixed = place.number ^ (u64::from(place.attempt) << 32);
+    let mut mixed = entry.number ^ (u64::from(entry.attempt) << 32);
     // SplitMix64: its high bits are as good as random.
     mixed = mixed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

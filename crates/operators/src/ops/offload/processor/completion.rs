@@ -4,7 +4,7 @@
 //! them; many rows go to a joiner together. Never lets a record overtake an earlier one of its key.
 
 use super::{OffloadProcessor, RESULT, Why};
-use crate::ops::offload::lane::{Place, Standing};
+use crate::ops::offload::parked_queues::{ParkedEntry, ParkedState};
 use crate::ops::offload::row::{Phase, Row};
 use crate::ops::tables::suppress::codec::Reader;
 use crate::support::error_policy::Outcome;
@@ -18,47 +18,47 @@ impl OffloadProcessor {
     pub(super) fn end(
         &mut self,
         key: &Bytes,
-        mut place: Place,
+        mut entry: ParkedEntry,
         phase: Phase,
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        place.standing = Standing::Over;
-        place.due = None;
-        self.lane.change(key, place);
-        let (mut row, timestamp) = self.row(key, place.number, context)?;
+        entry.state = ParkedState::Finished;
+        entry.due = None;
+        self.queues.change(key, entry);
+        let (mut row, timestamp) = self.row(key, entry.number, context)?;
         row.phase = phase;
-        let first = self.lane.first(key).map(|first| first.number);
-        if first != Some(place.number) {
+        let first = self.queues.first(key).map(|first| first.number);
+        if first != Some(entry.number) {
             if self.settings.fault == FaultInjection::AnswersOvertake {
-                self.turn(key, place, row.clone(), out, context)?;
+                self.turn(key, entry, row.clone(), out, context)?;
                 row.phase = Phase::LeftOut;
             }
-            return self.write(key, place.number, &row, timestamp, context);
+            return self.write(key, entry.number, &row, timestamp, context);
         }
-        self.go_in_turn(key, place, row, out, context)
+        self.go_in_turn(key, entry, row, out, context)
     }
 
     /// The first record of a key leaves, and those behind it that no longer wait for an answer either.
     pub(super) fn go_in_turn(
         &mut self,
         key: &Bytes,
-        place: Place,
+        entry: ParkedEntry,
         row: Row,
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let mut next = Some((place, row));
-        while let Some((place, row)) = next.take() {
-            if !self.turn(key, place, row, out, context)? {
+        let mut next = Some((entry, row));
+        while let Some((entry, row)) = next.take() {
+            if !self.turn(key, entry, row, out, context)? {
                 return Ok(());
             }
             if self.settings.fault != FaultInjection::ParkedForever {
-                self.delete(key, place.number, context)?;
+                self.delete(key, entry.number, context)?;
             }
-            self.lane.leave(key);
-            let first = self.lane.first(key);
-            if let Some(first) = first.filter(|first| first.standing == Standing::Over) {
+            self.queues.leave(key);
+            let first = self.queues.first(key);
+            if let Some(first) = first.filter(|first| first.state == ParkedState::Finished) {
                 next = Some((first, self.row(key, first.number, context)?.0));
             }
         }
@@ -69,7 +69,7 @@ impl OffloadProcessor {
     pub(super) fn turn(
         &mut self,
         key: &Bytes,
-        place: Place,
+        entry: ParkedEntry,
         row: Row,
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
@@ -82,7 +82,7 @@ impl OffloadProcessor {
                 (Why::Answered, answer.map_err(|e| self.located(e, &record))?)
             }
             Phase::TimedOut { after } => {
-                (Why::TimedOut, Datum::text(timed_out(after, place).as_str()))
+                (Why::TimedOut, Datum::text(timed_out(after, entry).as_str()))
             }
             Phase::Failed(message) => (Why::Failed, Datum::text(message.as_str())),
             Phase::LeftOut => return Ok(true),
@@ -106,19 +106,19 @@ impl OffloadProcessor {
             return Ok(true);
         }
         let error = self.located(lost(why, &right), &record);
-        let (outcome, pause) = node_context.decide(error, &record, place.again, context)?;
+        let (outcome, pause) = node_context.decide(error, &record, entry.again, context)?;
         if outcome == Outcome::Gone {
             return Ok(true);
         }
-        let place = Place {
-            again: place.again + 1,
-            ..place
+        let entry = ParkedEntry {
+            again: entry.again + 1,
+            ..entry
         };
         if pause.is_zero() {
-            return Ok(!self.ask_again(key, place, out, context)?);
+            return Ok(!self.ask_again(key, entry, out, context)?);
         }
         let pause = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
-        self.ask_later(key, place, pause.max(1), context)?;
+        self.ask_later(key, entry, pause.max(1), context)?;
         Ok(false)
     }
 
@@ -152,8 +152,8 @@ impl OffloadProcessor {
     }
 }
 
-fn timed_out(after: i64, place: Place) -> String {
-    let requests = place.attempt;
+fn timed_out(after: i64, entry: ParkedEntry) -> String {
+    let requests = entry.attempt;
     let plural = if requests == 1 { "" } else { "s" };
     format!("no answer within {after} ms, after {requests} request{plural}")
 }

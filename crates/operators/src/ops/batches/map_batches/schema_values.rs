@@ -14,19 +14,19 @@ use stoatflow_formats::{Value, parts};
 use stoatflow_plan::{Column as Spec, ColumnType};
 
 /// Why a value doesn't fit its columns.
-pub(super) enum Trouble {
+pub(super) enum ReadError {
     Misfit(Misfit),
     /// It can't be read at all.
     Damaged(Error),
 }
 
-impl From<Misfit> for Trouble {
+impl From<Misfit> for ReadError {
     fn from(misfit: Misfit) -> Self {
         Self::Misfit(misfit)
     }
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for ReadError {
     fn from(error: Error) -> Self {
         Self::Damaged(error)
     }
@@ -81,7 +81,7 @@ pub(super) fn object(
     members: &mut Members,
     path: Option<&str>,
     strict: bool,
-) -> Result<(), Trouble> {
+) -> Result<(), ReadError> {
     let row = members.rows();
     let mut likely = 0;
     for (name, value) in given {
@@ -105,7 +105,7 @@ pub(super) fn object(
 }
 
 /// Puts any value into one column.
-pub(super) fn put(datum: &Datum, column: &mut Column, strict: bool) -> Result<(), Trouble> {
+pub(super) fn put(datum: &Datum, column: &mut Column, strict: bool) -> Result<(), ReadError> {
     let held = match datum {
         Datum::Json(text) => return Ok(read::value(text, column, strict)?),
         Datum::Opaque(object) => {
@@ -142,7 +142,7 @@ pub(super) fn put(datum: &Datum, column: &mut Column, strict: bool) -> Result<()
     Err(wrong(column, &shown(datum)).into())
 }
 
-fn inner(fields: &Fields, column: &mut Column, strict: bool) -> Result<(), Trouble> {
+fn inner(fields: &Fields, column: &mut Column, strict: bool) -> Result<(), ReadError> {
     let path = std::sync::Arc::clone(&column.path);
     let Cells::Struct(members) = &mut column.cells else {
         return Err(wrong(column, "an object").into());

@@ -12,7 +12,7 @@ mod tests;
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-pub struct Share {
+pub struct KeyAssignment {
     /// This lane.
     pub lane: u32,
     /// The number of lanes.
@@ -22,7 +22,7 @@ pub struct Share {
     pub by_task: Option<u16>,
 }
 
-impl Share {
+impl KeyAssignment {
     /// Lane `lane` of `lanes`, with keys spread one by one.
     #[must_use]
     pub const fn new(lane: u32, lanes: u32) -> Self {
@@ -59,7 +59,7 @@ impl Share {
     }
 }
 
-/// The hash that decides a key's lane; `by_task`: see [`Share`].
+/// The hash that decides a key's lane; `by_task`: see [`KeyAssignment`].
 #[must_use]
 pub fn hash(key: &[u8], by_task: Option<u16>) -> u64 {
     match by_task {
