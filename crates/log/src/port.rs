@@ -242,6 +242,20 @@ pub trait Broker: Send + Sync + Debug {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Option<Committed>>>;
+    /// Like [`Self::committed`], without waiting for transactions that are pending for a partition: its
+    /// offset is then that of the commit before. The second value says whether one is pending.
+    ///
+    /// # Errors
+    /// As [`Self::committed`].
+    fn committed_despite_pending(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<(Option<Committed>, bool)>> {
+        let committed = self.committed(group, partitions, timeout)?;
+        Ok(committed.into_iter().map(|at| (at, false)).collect())
+    }
     /// The members of this group; `None` if it has none, and where there are no groups or this can't be
     /// found out.
     ///

@@ -5,8 +5,12 @@ use crate::commit::offsets_topic::{OffsetRows, PositionOrigin, choose_position};
 use crate::runtime::shared::Shared;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use stoatflow_core::{Offset, Result, TopicPartition};
-use stoatflow_log::{ClusterExpiry, Committed, TopicInfo};
+use std::time::Duration;
+use stoatflow_core::{Error, ErrorKind, Offset, Result, TopicPartition};
+use stoatflow_log::{Broker, ClusterExpiry, Committed, TopicInfo};
+
+/// A group whose offsets are not settled within this time is asked for those that are.
+const SETTLED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The committed offsets of everything the application reads.
 pub(crate) struct CommittedOffsets {
@@ -50,7 +54,7 @@ impl EngineSpec {
         let group = &self.settings.application_id;
         let timeout = self.settings.broker_wait;
         let broker = self.components.broker.as_ref();
-        let mut committed = broker.committed(group, &partitions, timeout)?;
+        let (mut committed, pending) = settled(broker, group, &partitions, timeout)?;
         let rows = match broker.expiry() {
             ClusterExpiry::Never => OffsetRows::default(),
             ClusterExpiry::AfterRetention => {
@@ -60,10 +64,12 @@ impl EngineSpec {
                 }
             }
         };
+        refuse_pending(&pending, &rows)?;
+        let guarantee = self.settings.guarantee;
         for (partition, committed) in partitions.iter().zip(&mut committed) {
             let group = committed.take();
             let said = group.as_ref().map(|c| c.offset.0);
-            let (chosen, origin) = choose_position(group, rows.positions.get(partition));
+            let (chosen, origin) = choose_position(guarantee, group, rows.positions.get(partition));
             let at = chosen.as_ref().map(|c| c.offset.0);
             log_origin(origin, partition, said, at);
             *committed = chosen;
@@ -74,6 +80,49 @@ impl EngineSpec {
             rows,
         }))
     }
+}
+
+/// The committed offsets of a group, and the partitions for which it holds a transaction pending. The
+/// producer is open, so every transaction of this application has ended, and its offsets are settled within
+/// moments. A coordinator that loses the end of a transaction while it loads its partition holds it pending
+/// for good (seen with Kafka 4.1.1, after a broker was killed).
+fn settled(
+    broker: &dyn Broker,
+    group: &str,
+    partitions: &[TopicPartition],
+    timeout: Duration,
+) -> Result<(Vec<Option<Committed>>, Vec<TopicPartition>)> {
+    match broker.committed(group, partitions, timeout.min(SETTLED_WITHIN)) {
+        Ok(committed) => return Ok((committed, Vec::new())),
+        Err(error) if error.kind() == ErrorKind::Unavailable => {}
+        Err(error) => return Err(error),
+    }
+    let found = broker.committed_despite_pending(group, partitions, timeout)?;
+    let pending = partitions.iter().zip(&found);
+    let pending = pending.filter(|(_, (_, pending))| *pending);
+    let pending = pending.map(|(partition, _)| partition.clone()).collect();
+    let committed = found.into_iter().map(|(committed, _)| committed).collect();
+    Ok((committed, pending))
+}
+
+/// What the group holds pending must be in the offsets topic, which has it from the same transactions.
+fn refuse_pending(pending: &[TopicPartition], rows: &OffsetRows) -> Result<()> {
+    let Some(first) = pending.first() else {
+        return Ok(());
+    };
+    if let Some(missing) = pending.iter().find(|p| !rows.positions.contains_key(*p)) {
+        return Err(Error::unavailable(format!(
+            "the group's coordinator holds an offset of {missing} pending, of a transaction that has ended"
+        ))
+        .hint("restart the broker that coordinates the group; start again then"));
+    }
+    tracing::warn!(
+        partitions = pending.len(),
+        %first,
+        "the group's coordinator holds offsets pending of transactions that have ended; continuing from the \
+            offsets topic"
+    );
+    Ok(())
 }
 
 /// Logs where a position comes from, unless that is as usual.
@@ -97,6 +146,12 @@ fn log_origin(
             %partition,
             at,
             "the group's offset was set by another program; continuing from there"
+        ),
+        PositionOrigin::Uncommitted => tracing::warn!(
+            %partition,
+            at,
+            group,
+            "the group's offset is of a transaction that was not committed; continuing from the offsets topic"
         ),
         PositionOrigin::Lost => tracing::warn!(
             %partition,

@@ -42,6 +42,15 @@ pub(super) trait AdminClient: Debug + Send + Sync {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Option<Committed>>>;
+    fn committed_despite_pending(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<(Option<Committed>, bool)>> {
+        let committed = self.committed(group, partitions, timeout)?;
+        Ok(committed.into_iter().map(|at| (at, false)).collect())
+    }
     fn group_in_use(&self, group: &str, timeout: Duration) -> Result<Option<GroupInUse>>;
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>>;
     fn high_watermarks(

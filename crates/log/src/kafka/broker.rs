@@ -156,6 +156,15 @@ impl Broker for KafkaBroker {
         self.admin.committed(group, partitions, timeout)
     }
 
+    fn committed_despite_pending(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<(Option<Committed>, bool)>> {
+        (self.admin).committed_despite_pending(group, partitions, timeout)
+    }
+
     fn group_in_use(&self, group: &str, timeout: Duration) -> Result<Option<GroupInUse>> {
         self.admin.group_in_use(group, timeout)
     }

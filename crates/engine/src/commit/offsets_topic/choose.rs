@@ -5,6 +5,7 @@
 
 use crate::intake::watermarks::is_own;
 use std::cmp::Ordering;
+use stoatflow_core::Guarantee;
 use stoatflow_log::Committed;
 
 /// The origin of a position.
@@ -22,6 +23,10 @@ pub(crate) enum PositionOrigin {
     Moved,
     /// The group's, which is ahead: under at-least-once the topic follows it.
     Ahead,
+    /// The topic's: under exactly-once both are committed in one transaction, so what the group has beyond
+    /// it was never committed. A coordinator that lost the end of a transaction settles its offsets with
+    /// the next one of that producer.
+    Uncommitted,
     /// The topic's: the group has an older commit of this application, so the broker has lost a
     /// newer one.
     Lost,
@@ -29,6 +34,7 @@ pub(crate) enum PositionOrigin {
 
 /// The position to continue from.
 pub(crate) fn choose_position(
+    guarantee: Guarantee,
     group: Option<Committed>,
     topic: Option<&Committed>,
 ) -> (Option<Committed>, PositionOrigin) {
@@ -42,6 +48,9 @@ pub(crate) fn choose_position(
                 Ordering::Equal if own => (Some(group), PositionOrigin::Both),
                 Ordering::Equal => (Some(topic.clone()), PositionOrigin::Both),
                 _ if !own => (Some(group), PositionOrigin::Moved),
+                Ordering::Greater if guarantee == Guarantee::ExactlyOnceV2 => {
+                    (Some(topic.clone()), PositionOrigin::Uncommitted)
+                }
                 Ordering::Greater => (Some(group), PositionOrigin::Ahead),
                 Ordering::Less => (Some(topic.clone()), PositionOrigin::Lost),
             }

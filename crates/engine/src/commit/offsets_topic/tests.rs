@@ -1,5 +1,6 @@
 use super::choose::PositionOrigin;
 use super::*;
+use stoatflow_core::Guarantee;
 
 fn committed(offset: i64, metadata: &str) -> Committed {
     Committed {
@@ -217,8 +218,16 @@ fn a_topic_made_anew_is_refused_by_its_name() {
 fn where_both_say_something_the_rule_is_the_one_that_loses_nothing() {
     let ours = committed(10, "st=4");
     let chosen = |group: Option<(i64, &str)>, topic: Option<&Committed>| {
-        let (chosen, origin) = choose_position(group.map(|(o, m)| committed(o, m)), topic);
-        (chosen.map(|c| c.offset.0), origin)
+        let group = || group.map(|(offset, metadata)| committed(offset, metadata));
+        let [once, least] = [Guarantee::ExactlyOnceV2, Guarantee::AtLeastOnce]
+            .map(|guarantee| choose_position(guarantee, group(), topic));
+        if once.1 != PositionOrigin::Uncommitted {
+            assert_eq!(
+                once, least,
+                "only what the group has beyond the topic differs"
+            );
+        }
+        (once.0.map(|c| c.offset.0), once.1)
     };
     assert_eq!(chosen(None, None), (None, PositionOrigin::Nowhere));
     assert_eq!(
@@ -242,16 +251,24 @@ fn where_both_say_something_the_rule_is_the_one_that_loses_nothing() {
         chosen(Some((30, "")), Some(&ours)),
         (Some(30), PositionOrigin::Moved)
     );
+    // Under exactly-once both are of one transaction; under at-least-once the topic follows.
     assert_eq!(
         chosen(Some((12, "st=5")), Some(&ours)),
-        (Some(12), PositionOrigin::Ahead)
+        (Some(10), PositionOrigin::Uncommitted)
     );
+    let later = Some(committed(12, "st=5"));
+    let least = choose_position(Guarantee::AtLeastOnce, later.clone(), Some(&ours));
+    assert_eq!(least, (later, PositionOrigin::Ahead));
     assert_eq!(
         chosen(Some((8, "st=3")), Some(&ours)),
         (Some(10), PositionOrigin::Lost)
     );
     // A tool that sets the same offset removes the stream time.
-    let (same, _) = choose_position(Some(committed(10, "")), Some(&ours));
+    let (same, _) = choose_position(
+        Guarantee::ExactlyOnceV2,
+        Some(committed(10, "")),
+        Some(&ours),
+    );
     assert_eq!(same, Some(ours));
 }
 

@@ -366,6 +366,20 @@ impl AdminClient for NativeAdmin {
         })
     }
 
+    fn committed_despite_pending(
+        &self,
+        group: &str,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<(Option<Committed>, bool)>> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.call(timeout, "asking for committed offsets", |call| {
+            call.until_ready(|call| call.committed_despite_pending(group, partitions))
+        })
+    }
+
     fn group_in_use(&self, group: &str, timeout: Duration) -> Result<Option<GroupInUse>> {
         self.call(timeout, "asking for the members of the group", |call| {
             call.until_ready(|call| call.group_in_use(group))

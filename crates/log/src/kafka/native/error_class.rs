@@ -33,6 +33,8 @@ pub(super) const UNKNOWN_SERVER_ERROR: i16 = -1;
 pub(super) const OUT_OF_RANGE: i16 = 1;
 pub(super) const CORRUPT: i16 = 2;
 pub(super) const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
+/// Offsets of a transaction that has not ended, as far as the coordinator knows.
+pub(super) const UNSTABLE_OFFSET_COMMIT: i16 = 88;
 pub(super) const TOO_LARGE: i16 = 10;
 pub(super) const PRODUCER_FENCED: i16 = 90;
 
@@ -56,7 +58,7 @@ pub(super) const fn classify(code: i16) -> ErrorClass {
         | 72
         | 74
         | 75
-        | 88
+        | UNSTABLE_OFFSET_COMMIT
         | 89
         | 100 => ErrorClass::Again,
         47 => ErrorClass::Outdated,

@@ -4,7 +4,7 @@
 
 use super::{ANSWER, Call, Topics, text, topic_name};
 use crate::Committed;
-use crate::kafka::native::error_class::UNKNOWN_TOPIC_OR_PARTITION;
+use crate::kafka::native::error_class::{UNKNOWN_TOPIC_OR_PARTITION, UNSTABLE_OFFSET_COMMIT};
 use crate::kafka::native::net::cluster::{CoordinatorType, Node};
 use kafka_protocol::messages::offset_fetch_request::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
@@ -41,14 +41,55 @@ impl Call<'_> {
         group: &str,
         partitions: &[TopicPartition],
     ) -> Result<Vec<Option<Committed>>> {
-        let refused = format!("the committed offsets of group '{group}' are not readable");
+        let refused = refused(group);
+        let found = self.offsets_of(group, partitions, true)?;
+        let settled = |(found, topic)| match found {
+            Found::Pending => Err(self.fail(UNSTABLE_OFFSET_COMMIT, &refused, Some(topic))),
+            Found::At(committed) => Ok(committed),
+        };
+        let topics = partitions.iter().map(|p| &*p.topic);
+        found.into_iter().zip(topics).map(settled).collect()
+    }
+
+    /// As [`committed`](Self::committed); a partition with a pending transaction has its offset from before
+    /// it, and true.
+    pub(super) fn committed_despite_pending(
+        &mut self,
+        group: &str,
+        partitions: &[TopicPartition],
+    ) -> Result<Vec<(Option<Committed>, bool)>> {
+        let found = self.offsets_of(group, partitions, true)?;
+        if found.iter().all(|found| matches!(found, Found::At(_))) {
+            let settled = found.into_iter().map(|found| (found.committed(), false));
+            return Ok(settled.collect());
+        }
+        let before = self.offsets_of(group, partitions, false)?;
+        let both = before.into_iter().zip(found);
+        Ok(both
+            .map(|(before, found)| match found {
+                Found::Pending => (before.committed(), true),
+                Found::At(committed) => (committed, false),
+            })
+            .collect())
+    }
+
+    /// The committed offsets of a group; with `stable` those of pending transactions are not passed over.
+    fn offsets_of(
+        &mut self,
+        group: &str,
+        partitions: &[TopicPartition],
+        stable: bool,
+    ) -> Result<Vec<Found>> {
+        let refused = refused(group);
         let node = self.group_coordinator(group, &refused)?;
         let mut topics = Topics::new();
         for partition in partitions {
             let of_topic = topics.entry(&*partition.topic).or_default();
             of_topic.insert(partition.partition.0);
         }
-        let answer = self.ask(node, ANSWER, |version| request(version, group, &topics))?;
+        let answer = self.ask(node, ANSWER, |version| {
+            request(version, group, &topics, stable)
+        })?;
         let (code, rows) = rows(answer);
         if code != 0 {
             return Err(self.fail(code, &refused, None));
@@ -56,11 +97,12 @@ impl Call<'_> {
         let mut found = BTreeMap::new();
         for row in rows {
             let committed = match row.code {
-                0 if row.offset >= 0 => Some(Committed {
+                0 if row.offset >= 0 => Found::At(Some(Committed {
                     offset: Offset(row.offset),
                     metadata: row.metadata,
-                }),
-                0 | UNKNOWN_TOPIC_OR_PARTITION => None,
+                })),
+                0 | UNKNOWN_TOPIC_OR_PARTITION => Found::At(None),
+                UNSTABLE_OFFSET_COMMIT => Found::Pending,
                 code => return Err(self.fail(code, &refused, Some(&row.topic))),
             };
             found.insert((row.topic, row.partition), committed);
@@ -76,8 +118,30 @@ impl Call<'_> {
     }
 }
 
-fn request(version: i16, group: &str, topics: &Topics<'_>) -> OffsetFetchRequest {
-    let request = OffsetFetchRequest::default().with_require_stable(version >= STABLE);
+fn refused(group: &str) -> String {
+    format!("the committed offsets of group '{group}' are not readable")
+}
+
+/// What the coordinator has for a partition.
+#[derive(Clone, Debug)]
+enum Found {
+    At(Option<Committed>),
+    /// A transaction has offsets for it and has not ended, as far as the coordinator knows.
+    Pending,
+}
+
+impl Found {
+    fn committed(self) -> Option<Committed> {
+        match self {
+            Self::At(committed) => committed,
+            Self::Pending => None,
+        }
+    }
+}
+
+fn request(version: i16, group: &str, topics: &Topics<'_>, stable: bool) -> OffsetFetchRequest {
+    let stable = stable && version >= STABLE;
+    let request = OffsetFetchRequest::default().with_require_stable(stable);
     let group = GroupId::from(text(group));
     if version >= GROUPS {
         let topics = topics.iter().map(|(name, partitions)| {
