@@ -13,7 +13,8 @@ set -euo pipefail
 
 good_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
 
-# PyO3 itself checks this only after the engine was compiled. The variable that disables its check disables this too.
+# PyO3 itself checks this only after the engine was compiled. The variable that disables its check disables
+# this too.
 check_threading() {
     [ "${UNSAFE_PYO3_SKIP_VERSION_CHECK:-}" = 1 ] || "$PY" - <<'PYTHON' ||
 import sys, sysconfig

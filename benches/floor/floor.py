@@ -20,7 +20,8 @@ from bench_broker import bench_broker  # noqa: E402
 from broker.java_home import BrokerError  # noqa: E402
 from stopping import stop_with_all_of_it  # noqa: E402
 
-# Each loop writes as much as it reads, and deletes it: deleted segments must not stay on disk until the last loop ends.
+# Each loop writes as much as it reads, and deletes it: deleted segments must not stay on disk until the
+# last loop ends.
 _DELETE_AT_ONCE = {"log.segment.delete.delay.ms": "1000"}
 
 

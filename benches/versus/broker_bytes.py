@@ -11,8 +11,9 @@ import contextlib
 from collections.abc import Collection
 from pathlib import Path
 
-# Kafka Streams deletes the records that it has read from its repartition topics, segment by segment. A deleted segment
-# is renamed, and removed after this delay: longer than any run, so that its bytes can still be counted.
+# Kafka Streams deletes the records that it has read from its repartition topics, segment by segment. A
+# deleted segment is renamed, and removed after this delay: longer than any run, so that its bytes can still
+# be counted.
 KEEP_DELETED = {"log.segment.delete.delay.ms": str(7 * 24 * 3600 * 1000)}
 OUTPUT, CHANGELOG, REPARTITION, OTHER = KINDS = ("output", "changelog", "repartition", "other")
 

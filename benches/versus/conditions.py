@@ -29,7 +29,8 @@ class Conditions:
     python: str = sys.executable
     # Additional settings for StoatFlow only; empty unless given on the command line.
     settings: tuple[str, ...] = ()
-    # Where engines connect, if not to the plaintext listener, and their client properties: the same for all of them.
+    # Where engines connect, if not to the plaintext listener, and their client properties: the same for all
+    # of them.
     secured_address: str = ""
     client: tuple[tuple[str, str], ...] = ()
 

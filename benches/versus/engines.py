@@ -79,7 +79,8 @@ class Run:
     other_cpu_seconds: float
     # The guarantee after a crash, as reported by the engine.
     guarantee: str
-    # Most processes at a time; with more than one, peak memory is the peak of their sum, sampled every second.
+    # Most processes at a time; with more than one, peak memory is the peak of their sum, sampled every
+    # second.
     processes: int
     # Median memory in the second half of the work; `None` if it was too short for that.
     steady_rss_kb: int | None = None

@@ -13,7 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 POLL_S = 0.2
-# An engine that has changed nothing on the broker for this long is done. This time doesn't count, its CPU does.
+# An engine that has changed nothing on the broker for this long is done. This time doesn't count, its CPU
+# does.
 QUIET_S = 3.0
 TIMEOUT_S = 30.0
 # Errors of a broker about a group that was not used before.

@@ -54,8 +54,8 @@ def send(bootstrap: str, topics: Sequence[str], stage: Stage, said: Connection) 
         {
             "bootstrap.servers": bootstrap,
             "linger.ms": 0,
-            # One request per record would keep the broker busy with the sender alone: records due during a request are
-            # sent with the next one.
+            # One request per record would keep the broker busy with the sender alone: records due during a
+            # request are sent with the next one.
             "max.in.flight.requests.per.connection": 1,
             "partitioner": "murmur2_random",
             "queue.buffering.max.messages": 500_000,
@@ -70,7 +70,8 @@ def send(bootstrap: str, topics: Sequence[str], stage: Stage, said: Connection) 
     for number, (row, at) in enumerate(zip(probes.rows, probes.inputs, strict=True)):
         due = began + int(number * gap)
         while (ahead := due - time.monotonic_ns()) > 0:
-            # poll() waits whole milliseconds: with less than one left it would return at once, again and again.
+            # poll() waits whole milliseconds: with less than one left it would return at once, again and
+            # again.
             time.sleep(min(ahead / 1e9, 0.001))
         behind = max(behind, -ahead / 1e6)
         where = {} if row.partition is None else {"partition": row.partition}

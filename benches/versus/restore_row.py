@@ -15,8 +15,8 @@ from peers import PEERS
 from report import Metric, Results
 from restore import Task
 
-# `cold` is with an empty state directory, `warm` after SIGKILL during processing. Marginal CPU has no meaning here: all
-# of it is start-up.
+# `cold` is with an empty state directory, `warm` after SIGKILL during processing. Marginal CPU has no
+# meaning here: all of it is start-up.
 METRICS: tuple[tuple[str, str, Metric], ...] = (
     (
         "cpu_per_million",

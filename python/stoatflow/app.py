@@ -119,8 +119,8 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
         self._states: list[State] = [State.CREATED]
         self._started = False
         self._starting = threading.Lock()
-        # An engine that is asked to stop before its start never starts; `start` passes on requests to stop that came
-        # meanwhile.
+        # An engine that is asked to stop before its start never starts; `start` passes on requests to stop
+        # that came meanwhile.
         self._launched = False
         self._asked_to_stop = False
         self._stop_within: float | None = None

@@ -126,7 +126,8 @@ class RestoreBar:
         )
         if done and passed > 1:
             line += f", {done / passed:,.0f}/s, {(total - done) * passed / done:.0f} s left"
-        # The cursor returns to the start of the line, so that a log line overwrites the bar instead of following it.
+        # The cursor returns to the start of the line, so that a log line overwrites the bar instead of
+        # following it.
         self._stream.write(line.ljust(self._shown) + "\r")
         self._stream.flush()
         self._shown = len(line)

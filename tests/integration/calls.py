@@ -18,8 +18,8 @@ from topics import KafkaTopics
 
 HERE = Path(__file__).resolve().parent
 PARTITIONS = 8
-# Seconds per call. While kills are still to come, calls are slow, so that all the work takes far longer than the test
-# may be held up; after that the rest must finish soon.
+# Seconds per call. While kills are still to come, calls are slow, so that all the work takes far longer
+# than the test may be held up; after that the rest must finish soon.
 SLOW, FAST = 1.0, 0.05
 _64 = (1 << 64) - 1
 
@@ -172,7 +172,8 @@ def kill_and_finish(kafka: KafkaTopics, name: str, state: Path, kind: str, lanes
     topic = f"{name}-out"
     for _ in range(5):
         with child(kafka, name, state, kind, rng.choice([lanes, max(lanes // 3, 1)]), SLOW) as running:
-            # Records of transactions that a kill leaves open count too, so a kill always hits work in progress.
+            # Records of transactions that a kill leaves open count too, so a kill always hits work in
+            # progress.
             goal = written(kafka, topic) + rng.randint(1, records // 12)
             running.until(lambda goal=goal: written(kafka, topic) >= goal, "it is at work")  # type: ignore[misc]
             running.signal(signal.SIGKILL)

@@ -325,8 +325,8 @@ def exploding(address: str, name: str, state: Path) -> sf.StoatFlow:
     builder = sf.StreamsBuilder()
     read = builder.stream(f"{name}-in", key=bytes, value=str)
     read.map_values(explode).to(f"{name}-out", key=bytes, value=str)
-    # The whole input falls into one epoch, although one partition may be read long before the other: the good records
-    # before the bad one are in the aborted transaction.
+    # The whole input falls into one epoch, although one partition may be read long before the other: the
+    # good records before the bad one are in the aborted transaction.
     config = {"application.id": name, "bootstrap.servers": address, "state.dir": state, "commit.interval.ms": 50_000}
     return sf.StoatFlow(builder.build(), config | {"commit.min.interval.ms": 50_000, "lanes.count": 2})
 

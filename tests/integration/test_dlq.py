@@ -60,8 +60,8 @@ def write(kafka: KafkaTopics, name: str, count: int, *, begin: int = 0) -> None:
         writer.begin()
         writer.send(letters[at : at + 130])
         assert writer.commit()
-    # The last commit is acknowledged before its markers are written: until then neither readers nor a replay see its
-    # letters.
+    # The last commit is acknowledged before its markers are written: until then neither readers nor a
+    # replay see its letters.
     assert kafka.count(f"{name}-bad") >= count
 
 

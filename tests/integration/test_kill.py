@@ -67,7 +67,8 @@ def run_and_kill(
             if rng.random() < 0.2:
                 time.sleep(rng.uniform(0.1, 0.8))
             elif isinstance(topics, EmbeddedTopics):
-                # Without a broker in between it is too fast for a clock: the moment is a number of bytes written.
+                # Without a broker in between it is too fast for a clock: the moment is a number of bytes
+                # written.
                 goal = topics.size() + rng.uniform(0.0, window) * count * 5 * BYTES_PER_UPDATE
                 child.until(partial(is_beyond, child, topics, goal), "it writes")
             else:

@@ -312,8 +312,8 @@ def test_the_version_of_transactions_changes_under_a_running_application(
         assert not running.metrics()["restarts"], "nothing of it ends a transaction"
     feed.check()
     if client == "native":
-        # Only in the second version does each transaction have its own epoch. In the first one, each of the two ids
-        # takes another epoch after an end that was cut off.
+        # Only in the second version does each transaction have its own epoch. In the first one, each of the
+        # two ids takes another epoch after an end that was cut off.
         assert len(set(used[1])) <= 4, used
         assert len(set(used[2])) >= 6, used
 

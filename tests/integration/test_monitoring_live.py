@@ -125,7 +125,8 @@ def test_every_metric_that_is_named_exists_with_its_labels(watching: Watching) -
     def missing() -> set[str]:
         return {name for expression in asked for name in metrics_in(expression) if not series.get(name)}
 
-    # After a scrape that a busy machine has delayed there is no data until the next one, so the query is repeated.
+    # After a scrape that a busy machine has delayed there is no data until the next one, so the query is
+    # repeated.
     def is_all_there() -> bool:
         series.update(
             (name, [row["metric"] for row in watching.prometheus.query(f'{{__name__="{name}"}}')])

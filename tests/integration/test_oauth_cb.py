@@ -174,8 +174,8 @@ def test_tokens_are_renewed_under_load(secured: KafkaCluster, name: str, tmp_pat
     for _ in range(LIVES - 1):
         if "no connection" not in said:
             break
-        # A process that was held up in the last moments of a token is late once; a renewal that is too late is late
-        # every time.
+        # A process that was held up in the last moments of a token is late once; a renewal that is too late
+        # is late every time.
         said = live()
     assert [row.value for row in kafka.read(f"{name}-out")] == [value.encode() for value in given]
     assert "no connection" not in said, said

@@ -24,8 +24,8 @@ from topics import KafkaTopics
 
 from stoatflow import EmbeddedBroker, FencedError, StoatFlow, StreamsBuilder
 
-# The old instance learns of it at its next commit, which an idle engine makes every 5 s, and a busy one all the time.
-# The rest is for a machine that is held up.
+# The old instance learns of it at its next commit, which an idle engine makes every 5 s, and a busy one all
+# the time. The rest is for a machine that is held up.
 NOTICE_S, BUSY_NOTICE_S = 60.0, 20.0
 # How long a new instance waits for one that has not ended cleanly.
 WAIT_S = 2.0
@@ -122,8 +122,8 @@ def test_on_the_same_directory_the_newcomer_waits_for_it(
         older.start()
         until_consumed(older)
         newer.start()
-        # It has opened the producer (which fences the old instance) and may not touch the directory before that one
-        # ends.
+        # It has opened the producer (which fences the old instance) and may not touch the directory before
+        # that one ends.
         until_running(newer)
         # Logged once, or not at all: if the new instance was delayed, the old one has ended before it looks.
         assert capfd.readouterr().err.count("to release the state directory") <= 1
@@ -220,8 +220,8 @@ def test_at_least_once_waits_only_after_an_end_that_was_not_clean(
         second, after_clean = start(one, 2)
         return second, fresh, after_clean
 
-    # A single slow start may be the machine's fault, since other tests share it; a start that waits is slow every
-    # time.
+    # A single slow start may be the machine's fault, since other tests share it; a start that waits is slow
+    # every time.
     for attempt in range(TRIES):
         one = f"{name}-{attempt}"
         second, fresh, after_clean = begin(one)

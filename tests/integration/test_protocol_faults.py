@@ -87,7 +87,8 @@ def test_each_fault_alone(stand: Stand, name: str, tmp_path: Path, client: str) 
                 until(lambda rule=rule: rule.struck > 0, f"{api.name} gets {code}")  # type: ignore[misc]
                 until_consumed(app)
                 # A client that can't parse a response closes the connection. librdkafka also reconnects to a
-                # coordinator that has moved, and the engine replaces it after an EndTxn whose outcome is unknown.
+                # coordinator that has moved, and the engine replaces it after an EndTxn whose outcome is
+                # unknown.
                 may_reconnect = code == NOT_COORDINATOR or (client == "librdkafka" and api is Api.END_TXN)
                 assert may_reconnect or stand.proxy.connections == connections, (api, code)
     check_every_update(stand.kafka.read(f"{name}-out"), given)
@@ -289,8 +290,8 @@ def test_a_request_that_is_swallowed_costs_its_timeout(stand: Stand, name: str, 
     app = make(stand.proxy.address, name, tmp_path, **{"request.timeout.ms": 2500})
     with app:
         until_consumed(app)
-        # A single long wait may be the machine's fault, since other tests share it; a wrong timeout is long every
-        # time.
+        # A single long wait may be the machine's fault, since other tests share it; a wrong timeout is long
+        # every time.
         for _ in range(TRIES):
             stand.proxy.clear()
             until_struck(stand, name, given, stand.proxy.inject(api, "black hole"))

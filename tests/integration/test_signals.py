@@ -142,7 +142,8 @@ def test_inside_a_running_event_loop(kafka: KafkaTopics, name: str, tmp_path: Pa
         ticking.cancel()
         assert str(app.state) == "STOPPED"
 
-    # A single delay may be the machine's fault, since other tests share it; a blocked loop is delayed every time.
+    # A single delay may be the machine's fault, since other tests share it; a blocked loop is delayed every
+    # time.
     for attempt in range(TRIES):
         more = lines(4 + 100 * attempt, 500)
         kafka.write(f"{name}-in", more)

@@ -106,7 +106,8 @@ class Shop:
         for sink in ("per-user", "per-minute", "final", "visits"):
             # Each update once, in order: nothing is lost, nothing is duplicated.
             assert found[sink] == expected[sink], sink
-        # Orders of two partitions meet there, in either order: the number of updates and the last ones are the same.
+        # Orders of two partitions meet there, in either order: the number of updates and the last ones are
+        # the same.
         regions, wanted = found["per-region"], expected["per-region"]
         assert {key: (len(updates), updates[-1]) for key, updates in regions.items()} == {
             key: (len(updates), updates[-1]) for key, updates in wanted.items()

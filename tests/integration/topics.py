@@ -92,8 +92,8 @@ class KafkaTopics:
         while True:
             found = self._admin.list_topics(topic, PATIENCE_S).topics[topic].partitions
             led = len(found) == partitions and all(p.leader >= 0 for p in found.values())
-            # After a delete and a create, a broker lists the new topic before it has closed the old log. Records
-            # written until then go into the old log, and are deleted with it.
+            # After a delete and a create, a broker lists the new topic before it has closed the old log.
+            # Records written until then go into the old log, and are deleted with it.
             if led and not (topic in self._deleted and any(self.ends(topic).values())):
                 return
             assert time.monotonic() < deadline, f"{topic} has no leaders"
@@ -179,8 +179,8 @@ class KafkaTopics:
         )
         try:
             open_partitions = set(range(self.partitions(topic)))
-            # A broker acknowledges a commit before its markers are in every partition: until then the end offset for
-            # a committed reader is before records that are committed already.
+            # A broker acknowledges a commit before its markers are in every partition: until then the end
+            # offset for a committed reader is before records that are committed already.
             ends, settled = self.ends(topic), time.monotonic() + MARKERS_S
             consumer.assign([TopicPartition(topic, p, 0) for p in open_partitions])
             rows: list[Row] = []
@@ -204,8 +204,8 @@ class KafkaTopics:
                         waiting.add(partition)
                 if waiting and time.monotonic() > settled:
                     visible = self.ends(topic, isolation)
-                    # The remaining records belong to an open transaction; otherwise a new leader doesn't know the end
-                    # yet.
+                    # The remaining records belong to an open transaction; otherwise a new leader doesn't
+                    # know the end yet.
                     open_partitions -= {p for p in waiting if visible[p] < ends[p]}
                     settled = time.monotonic() + 1.0
             return sorted(rows, key=lambda row: (row.partition, row.offset))
@@ -317,7 +317,8 @@ def _known_end(consumer: Consumer, place: TopicPartition) -> int | None:
     try:
         return consumer.get_watermark_offsets(place, PATIENCE_S)[1]
     except KafkaException as failed:
-        # Just created, moving to another broker, or led by a broker that was held up and is briefly no leader.
+        # Just created, moving to another broker, or led by a broker that was held up and is briefly no
+        # leader.
         if failed.args[0].code() in (
             KafkaError._UNKNOWN_PARTITION,
             KafkaError._TRANSPORT,

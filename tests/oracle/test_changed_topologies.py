@@ -65,7 +65,8 @@ CHANGES: tuple[Callable[[Step, random.Random], bool], ...] = (
 def changed(case: Case, dice: random.Random) -> list[Step] | None:
     """The steps with one or two changes, or None if no change was found in some tries."""
     steps: list[Step] = copy.deepcopy(case.data["topology"])
-    # If retention equals the time a window is open, a scan of the store shows one window less (docs/adr/0007).
+    # If retention equals the time a window is open, a scan of the store shows one window less
+    # (docs/adr/0007).
     on_close = any(step["op"] == "emit_strategy" for step in steps)
     ways = [way for way in CHANGES if not (on_close and way is other_spans)]
     made = sum(dice.choice(ways)(dice.choice(steps), dice) for _ in range(8 * dice.choice((1, 2))) if ways)

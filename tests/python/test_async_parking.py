@@ -327,8 +327,8 @@ def test_neither_a_commit_nor_a_close_waits_for_room_among_slow_calls(tmp_path: 
             fill(broker, second)
             time.sleep(2.5)
             assert app.lag() == 20
-            # Before it closes: lanes end one by one, and a call that the first one cancels may free another one's
-            # turn.
+            # Before it closes: lanes end one by one, and a call that the first one cancels may free another
+            # one's turn.
             assert len(begun) == 1
             asked = time.monotonic()
             # Less than a shutdown may take.

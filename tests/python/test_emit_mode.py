@@ -40,8 +40,8 @@ def test_eager_shows_what_is_in_between() -> None:
     out, counts = piped({"statestore.cache.max.bytes": 0}, 1)
     assert len(counts) == 8
     assert ("a", "2=1") in out
-    # A cache holds back updates of tables, but not of joins without a store: each change of a side emits a result,
-    # with the last forwarded value of the other side.
+    # A cache holds back updates of tables, but not of joins without a store: each change of a side emits a
+    # result, with the last forwarded value of the other side.
     out, counts = piped({"statestore.cache.max.bytes": 1_000_000}, 1)
     assert counts == [("a", 3), ("a", 6), ("b", 1), ("b", 2)]
     assert out == [("a", "3=3"), ("a", "6=3"), ("a", "6=6"), ("b", "1=1"), ("b", "2=1"), ("b", "2=2")]

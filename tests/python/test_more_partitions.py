@@ -83,8 +83,8 @@ def _given(key: bytes, value: Any) -> tuple[str, int, int, int]:
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize(
     ("more", "windowed", "retention"),
-    # If windows are retained no longer than they are open, Kafka Streams emits no sliding windows closed by a jump of
-    # time.
+    # If windows are retained no longer than they are open, Kafka Streams emits no sliding windows closed by
+    # a jump of time.
     [(3, tumbling, None), (3, sessions, None), *((n, kind, "1h") for n in (3, 4) for kind in (tumbling, sliding))],
 )
 @pytest.mark.parametrize("quiet", [True, False])

@@ -56,7 +56,8 @@ def test_stores_that_are_gone_are_named(tmp_path: Path) -> None:
     assert "shop-old-changelog, shop-older-changelog" in told
     assert "shopping" not in told
     assert "Next: when no release needs them, remove them: stoatflow reset --orphans" in told
-    # A store that moved to memory is not gone. On a fresh disk only the topics are left, which is no reason to warn.
+    # A store that moved to memory is not gone. On a fresh disk only the topics are left, which is no reason
+    # to warn.
     assert 'stores":"old"' in run(tmp_path, "counts", "older", kind="in_memory_key_value")
     shutil.rmtree(tmp_path / "state")
     assert "shop-old-changelog" not in run(tmp_path, "counts", "older", kind="in_memory_key_value")

@@ -122,7 +122,8 @@ def test_both_libraries_take_the_same_bytes(noise: bytes, members: dict[str, Any
         except sf.SerdeError as error:
             if "64 bits" in error.message:
                 continue  # the other parser accepts varints of more than 64 bits, and truncates them
-            # Without its C extension it also accepts broken bytes: invalid field numbers, groups without an end.
+            # Without its C extension it also accepts broken bytes: invalid field numbers, groups without an
+            # end.
             assert IN_PYTHON or not taken, data
         else:
             assert taken, data

@@ -136,7 +136,8 @@ def test_a_change_is_run_and_counts_go_on(reloading: Reloading) -> None:
     reloading.start()
     reloading.sees(lambda: "calls a" in reloading.said())
     reloading.write("unrelated.py", "1 / 0\n")
-    # Python distinguishes bytecode by second and size. The parent must know the file, since its mtime won't tell.
+    # Python distinguishes bytecode by second and size. The parent must know the file, since its mtime won't
+    # tell.
     time.sleep(6)
     reloading.write("beside.py", BESIDE.replace("calls a", "calls b").replace("a'", "b'"), in_the_same_second=True)
     reloading.sees(lambda: "calls b" in reloading.said())
@@ -224,7 +225,8 @@ def test_however_it_is_told_to_end_it_drains_once(reloading: Reloading, to: str,
 def test_a_signal_to_the_group_breaks_nothing_off(reloading: Reloading) -> None:
     """The child got the signal itself: from its parent it would be the second one."""
     reloading.start(hears_s=A_WHILE)
-    # Otherwise the first child may already have the change when it is stopped for it: that would be its first signal.
+    # Otherwise the first child may already have the change when it is stopped for it: that would be its
+    # first signal.
     reloading.sees(lambda: "calls a" in reloading.said())
     slow = "import time\ndef letter(tick):\n    print('slow', flush=True)\n    time.sleep(2.5)\n    return 's'\n"
     reloading.write("beside.py", slow)

@@ -287,7 +287,8 @@ def test_a_timer_waits_for_the_time_of_its_own_partition(
     assert {key: at for key, (at, _) in rung().items()} == due()
     assert all(at <= time < at + 600_000 for at, time in rung().values())
     assert 50 < len(due()) < 100
-    # After a restart with other lanes, the remaining timers fire by their own partition too, even one that is behind.
+    # After a restart with other lanes, the remaining timers fire by their own partition too, even one that
+    # is behind.
     lanes = 5 - lanes
     slowest = min(written(broker), key=lambda one: one[1])[2]
     broker.produce("in", "last", b"x", timestamp=9_000_000, partition=slowest)

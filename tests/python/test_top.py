@@ -72,7 +72,8 @@ def test_json_is_the_answer_of_the_port(app: sf.StoatFlow, capsys: pytest.Captur
 def test_it_is_drawn_anew_on_a_terminal_until_ctrl_c(app: sf.StoatFlow) -> None:
     here, there = pty.openpty()
     command = [sys.executable, "-m", "stoatflow", "top", str(app.admin_url), "--interval", "0.05"]
-    # Processes that a shell starts in the background ignore Ctrl-C, and so would those that the tests start there.
+    # Processes that a shell starts in the background ignore Ctrl-C, and so would those that the tests start
+    # there.
     with subprocess.Popen(
         command,
         stdout=there,

@@ -180,7 +180,8 @@ class Builder:
 
     @staticmethod
     def _view(step: Json, of: Table, table: DerivedTable) -> Table:
-        # With a Materialized it is no longer versioned, even without a store (`KTableImpl.maybeSetOutputVersioned`).
+        # With a Materialized it is no longer versioned, even without a store
+        # (`KTableImpl.maybeSetOutputVersioned`).
         if "materialized" in step and table.store is None:
             table.versioned = False
         of.then(table)

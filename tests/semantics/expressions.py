@@ -406,8 +406,8 @@ def truncate(ms: Any, span: int, tz: str) -> Any:
     read = at(ms, tz).replace(tzinfo=None, fold=0)
     floored = read - (read - datetime(1970, 1, 1)) % (span * MS)  # noqa: DTZ001  # what the clocks of the zone read
     first, second = ((floored.replace(tzinfo=ZoneInfo(tz), fold=fold) - EPOCH) // MS for fold in (0, 1))
-    # A local time that occurs twice is read as the first one. A skipped local time never occurs: it is shifted by the
-    # gap.
+    # A local time that occurs twice is read as the first one. A skipped local time never occurs: it is
+    # shifted by the gap.
     again = at(second, tz).replace(tzinfo=None, fold=0) == floored and second <= ms
     return second if again else first
 

@@ -161,8 +161,8 @@ class FilteredTable(DerivedTable):
         super().__init__(parent, store)
         self.predicate = predicate
         self.matching = matching
-        # It requests old values itself, but never a store: a source table without one has none to send. Then not even
-        # a filter with its own store knows the old value.
+        # It requests old values itself, but never a store: a source table without one has none to send.
+        # Then not even a filter with its own store knows the old value.
         self.send_old = parent.enable_old(force=False)
 
     def compute(self, key: Any, value: Any) -> Any:
@@ -170,7 +170,8 @@ class FilteredTable(DerivedTable):
         return value if kept else None
 
     def is_idle(self, new: Any, old: Any) -> bool:
-        # Over a versioned table it never knows: the old value of an out-of-order update is not what was valid then.
+        # Over a versioned table it never knows: the old value of an out-of-order update is not what was
+        # valid then.
         return self.send_old and not self.parent.versioned and new is None and old is None
 
 

@@ -145,5 +145,6 @@ def test_a_window_without_a_grace_is_given_by_the_one_that_closes_it() -> None:
         {"id": "out", "op": "to", "from": "updates", "topic": "out", "key_serde": windowed, "value_serde": "long"},
     ]
     given = came_out(steps, [event("a", "v", time) for time in (1, 2, 12, 20, 45, 51)])
-    # Windows further back are lost when time leaps, in Kafka Streams too: 10 to 20 is emitted, 20 to 30 is not.
+    # Windows further back are lost when time leaps, in Kafka Streams too: 10 to 20 is emitted, 20 to 30 is
+    # not.
     assert given == {"out": [2, 1, 1]}

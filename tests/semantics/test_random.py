@@ -68,8 +68,8 @@ AT_ONCE = {
     "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__": -1,
     "__emit.interval.ms.kstreams.windowed.aggregation__": -1,
 }
-# A global table is read in its current state when a lane reaches a record; a scan sees what other lanes have done so
-# far.
+# A global table is read in its current state when a lane reaches a record; a scan sees what other lanes
+# have done so far.
 RACES = frozenset({"join_global_table", "global_table", "punctuate"})
 
 

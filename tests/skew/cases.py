@@ -140,7 +140,8 @@ def drawn(seed: int, number: int, kind: str | None = None) -> SkewCase:
         topics=topics,
         partitions=partitions,
         exchanged=exchanged,
-        # Records from a repartition topic arrive later: only a task that waits for them takes records by time.
+        # Records from a repartition topic arrive later: only a task that waits for them takes records by
+        # time.
         idle_ms=2_000 if exchanged and len(topics) > 1 and not live else 0,
         native=dice.random() < 0.5,
         backlog=backlog,

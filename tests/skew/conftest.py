@@ -29,8 +29,8 @@ def kafka() -> Iterator[KafkaTopics]:
     """Topics of a real broker."""
     settings = {
         "log.segment.delete.delay.ms": "1000",
-        # Changelogs of windows have a retention of a day, and these records are years old: the cleaner runs every 15
-        # s, and would delete them between two applications.
+        # Changelogs of windows have a retention of a day, and these records are years old: the cleaner runs
+        # every 15 s, and would delete them between two applications.
         "log.cleaner.backoff.ms": "3600000",
     }
     with KafkaBroker(settings=settings) as running:

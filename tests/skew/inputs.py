@@ -94,8 +94,8 @@ class Inputs:
         for _ in range(count if keys else 0):
             now += dice.choice((0, 10, 50, 200, 400, 900)) + (30_000 if dice.random() < 0.01 else 0)
             at = now - (dice.randrange(3_000) if dice.random() < 0.25 else 0)
-            # Records of two topics never have the same timestamp, since their order would depend on Kafka Streams'
-            # fetches.
+            # Records of two topics never have the same timestamp, since their order would depend on Kafka
+            # Streams' fetches.
             at = at // 2 * 2 + (topic == "right")
             self._number += 1
             value: str | None = f"{dice.choice(LETTERS)}{self._number}"

@@ -33,8 +33,8 @@ from skew.streams import KafkaStreams, StreamsApplication
 from skew.topologies import Step
 
 LANES = {"lanes-1": 1, "lanes-4": 4, "lanes-16": 16}
-# The second one has two threads, which take records one by one: results that depend on the order of tasks differ
-# then. Others are the same in both.
+# The second one has two threads, which take records one by one: results that depend on the order of tasks
+# differ then. Others are the same in both.
 STREAMS = {
     "streams-1": {"threads": 1, "max_poll_records": 500},
     "streams-2": {"threads": 2, "max_poll_records": 1},

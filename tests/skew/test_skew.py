@@ -109,8 +109,9 @@ def test_skewed_partitions_do_what_they_do_in_kafka_streams(
     case: SkewCase, kafka: KafkaTopics, jvm: KafkaStreams, name: str, tmp_path: Path, tally: Tally
 ) -> None:
     assert all(one.partition == partition_of(one.key, case.partitions) for one in case.inputs)
-    # Rows without a partner are emitted in passes over all keys of a task: one lane can make these, and several emit
-    # immediately what is over (docs/adr/0006). tests/conformance/test_lanes.py shows that these agree.
+    # Rows without a partner are emitted in passes over all keys of a task: one lane can make these, and
+    # several emit immediately what is over (docs/adr/0006). tests/conformance/test_lanes.py shows that
+    # these agree.
     in_passes = case.kind.startswith(("left_join of streams", "outer_join of streams"))
     results = on_broker.run(case, kafka, jvm, name, tmp_path, ONE_LANE if in_passes else EVERYBODY)
     found = compare(case, results)

@@ -24,7 +24,8 @@ from stoatflow.spark.twin.streaming import run_stream
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Each is two queries, which take some seconds to start. The others run trigger by trigger in `test_stream_parts`.
+# Each is two queries, which take some seconds to start. The others run trigger by trigger in
+# `test_stream_parts`.
 NAMES = ["ss_outer_grace/hand"]
 if os.environ.get("STOATFLOW_TEST_TWIN") == "all":
     NAMES += ["word_count/hand", "st_rekeyed/seed1", "tumbling_group_by/hand", "fk_inner/hand", "versioned_table/seed1"]

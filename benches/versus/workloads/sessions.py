@@ -13,7 +13,8 @@ from workloads import out_of_order
 from workloads.reading import Cell, Form, canonical, in_session, json_object, keyed, members, session
 from workloads.workload import Input, Load, Output, Row, Workload
 
-# Each user has a record every 5 s on average, so a session has about seven records, and late ones connect two.
+# Each user has a record every 5 s on average, so a session has about seven records, and late ones connect
+# two.
 GAP_MS = 10_000
 GRACE_MS = 30_000
 

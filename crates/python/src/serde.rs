@@ -1,73 +1,40 @@
 //! Serdes that the user wrote in Python, and JSON as real dicts.
 
-use crate::convert::{from_py, to_py};
-use crate::errors::PyCause;
+use crate::convert::{PyDatum, from_py, to_py};
 use crate::schemas::PySchemas;
-use crate::typed_json::TypedJsonSerde;
+use crate::typed_json::{PyCodec, TypedJson};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
-use stoatflow_core::{Bytes, CustomSerde, Datum, Error, PlainJson, Result, SchemaRegistry};
+use stoatflow_core::{Bytes, CustomSerde, Datum, PlainJson, Result, SchemaRegistry, json};
 use stoatflow_operators::current_call::{address, within};
 
 /// An object with `serialize(value) -> bytes` and `deserialize(bytes) -> value`.
+#[derive(Debug)]
 pub struct PySerde {
-    name: String,
-    object: Py<PyAny>,
+    codec: PyCodec,
     schemas: Option<Arc<PySchemas>>,
 }
 
-impl std::fmt::Debug for PySerde {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("PySerde").field(&self.name).finish()
+impl PySerde {
+    /// Adds the registry of the object, if it has one: only serdes of this package do.
+    fn asking(mut self) -> PyResult<Self> {
+        self.schemas = Python::attach(|py| PySchemas::of(self.codec.bind(py)))?;
+        Ok(self)
     }
 }
 
-impl PySerde {
-    /// Creates a serde that is named by its class.
-    pub fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self {
-            name: object.get_type().qualname()?.to_string(),
-            object: object.clone().unbind(),
-            schemas: None,
-        })
-    }
-
-    /// The same, with another name in messages.
-    fn named(mut self, name: String) -> Self {
-        self.name = name;
-        self
-    }
-
-    /// Adds the registry of the object, if it has one: only serdes of this package do.
-    fn asking(mut self) -> PyResult<Self> {
-        self.schemas = Python::attach(|py| PySchemas::of(self.object.bind(py)))?;
-        Ok(self)
-    }
-
-    /// The object of these bytes.
-    ///
-    /// # Errors
-    /// `Serde` if the deserializer raises.
-    pub fn object<'py>(&self, py: Python<'py>, bytes: &Bytes) -> Result<Bound<'py, PyAny>> {
-        let bytes = (PyBytes::new(py, bytes),);
-        let value = self.object.bind(py).call_method1("deserialize", bytes);
-        value.map_err(|e| self.failed("deserialize", e))
-    }
-
-    fn failed(&self, what: &str, exception: PyErr) -> Error {
-        Error::serde(format!(
-            "the serde {} can't {what} a value: {exception}",
-            self.name
-        ))
-        .caused_by(PyCause::new(exception))
-    }
+/// The bytes of a datum, made by Python.
+fn encoded(codec: &PyCodec, datum: &Datum) -> Result<Bytes> {
+    Python::attach(|py| {
+        let value = to_py(py, datum).map_err(|e| codec.failed("serialize", e))?;
+        codec.bytes(&value)
+    })
 }
 
 impl CustomSerde for PySerde {
     fn name(&self) -> &str {
-        &self.name
+        self.codec.name()
     }
 
     fn registry(&self) -> Option<Arc<dyn SchemaRegistry>> {
@@ -76,24 +43,12 @@ impl CustomSerde for PySerde {
     }
 
     fn encode(&self, datum: &Datum) -> Result<Bytes> {
-        let attached = |py: Python<'_>| {
-            let encoded = to_py(py, datum)
-                .and_then(|value| self.object.bind(py).call_method1("serialize", (value,)));
-            let encoded = encoded.map_err(|e| self.failed("serialize", e))?;
-            match encoded.cast::<PyBytes>() {
-                Ok(bytes) => Ok(Bytes::copy_from_slice(bytes.as_bytes())),
-                Err(_) => Err(Error::serde(format!(
-                    "the serde {} must return bytes from serialize",
-                    self.name
-                ))),
-            }
-        };
-        within(address(self), true, || Python::attach(attached))
+        within(address(self), true, || encoded(&self.codec, datum))
     }
 
     fn decode(&self, bytes: &Bytes) -> Result<Datum> {
         within(address(self), true, || {
-            Python::attach(|py| from_py(&self.object(py, bytes)?))
+            Python::attach(|py| from_py(&self.codec.object(py, bytes)?))
         })
     }
 }
@@ -124,6 +79,62 @@ impl CustomSerde for PlainJsonSerde {
     }
 }
 
+/// `Serdes.json(Order)`: JSON text, shown to functions as objects of a Python type.
+#[derive(Debug)]
+pub struct TypedJsonSerde {
+    codec: Arc<PyCodec>,
+    /// Text from outside becomes an object at once.
+    validate: bool,
+}
+
+impl TypedJsonSerde {
+    fn object(&self, text: &Bytes) -> Result<Py<PyAny>> {
+        within(address(&*self.codec), true, || {
+            Python::attach(|py| Ok(self.codec.object(py, text)?.unbind()))
+        })
+    }
+}
+
+impl CustomSerde for TypedJsonSerde {
+    fn name(&self) -> &str {
+        self.codec.name()
+    }
+
+    fn is_native(&self) -> bool {
+        true
+    }
+
+    fn encode(&self, datum: &Datum) -> Result<Bytes> {
+        if let Datum::Opaque(object) = datum {
+            let object = object.as_any();
+            if let Some(read) = object.downcast_ref::<TypedJson>()
+                && read.is_of(&self.codec)
+            {
+                return Ok(read.text().clone());
+            }
+            if object.is::<PyDatum>() {
+                return within(address(&*self.codec), true, || encoded(&self.codec, datum));
+            }
+        }
+        // Made by an expression or an aggregation, or read as something else.
+        let text = json_bytes(datum)?;
+        if self.validate {
+            self.object(&text)?;
+        }
+        Ok(text)
+    }
+
+    fn decode(&self, bytes: &Bytes) -> Result<Datum> {
+        Ok(TypedJson::datum(bytes.clone(), &self.codec, None))
+    }
+
+    fn read(&self, bytes: &Bytes) -> Result<Datum> {
+        let text = json::read(bytes.clone())?;
+        let object = self.validate.then(|| self.object(&text)).transpose()?;
+        Ok(TypedJson::datum(text, &self.codec, object))
+    }
+}
+
 /// The serde for a user's object.
 pub fn custom(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn CustomSerde>> {
     let class = object
@@ -133,16 +144,21 @@ pub fn custom(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn CustomSerde>> {
     if object.is_exact_instance(&class) {
         return Ok(Arc::new(PlainJsonSerde));
     }
-    let serde = PySerde::new(object)?;
+    let name = object.get_type().qualname()?.to_string();
+    let codec = PyCodec::new(object, name);
     let typed = object
         .py()
         .import("stoatflow.serdes.typed")?
         .getattr("TypedJsonSerde")?;
     if object.is_exact_instance(&typed) {
-        let name = object.getattr("name")?.extract()?;
+        let codec = Arc::new(PyCodec::new(object, object.getattr("name")?.extract()?));
         let validate = object.getattr("validate")?.extract()?;
-        return Ok(Arc::new(TypedJsonSerde::new(serde.named(name), validate)));
+        return Ok(Arc::new(TypedJsonSerde { codec, validate }));
     }
+    let serde = PySerde {
+        codec,
+        schemas: None,
+    };
     let base = object
         .py()
         .import("stoatflow.serdes.registered")?

@@ -1,102 +1,120 @@
-//! `Serdes.json(Order)`: JSON text, shown to functions as objects of a Python type.
+//! JSON text beside the Python object that it stands for, and the calls of a serde in Python.
 //!
-//! The text stays beside the object. So expressions, indexes, stores and sinks work without Python; a function
-//! gets an object of its own each time, which it may change.
+//! The text stays: expressions, indexes, stores and sinks work without Python. A function gets an object of
+//! its own each time, which it may change.
 
-use crate::convert::PyDatum;
-use crate::serde::PySerde;
+use crate::errors::PyCause;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use stoatflow_core::serde::json_bytes;
-use stoatflow_core::{Bytes, CustomSerde, Datum, Opaque, Result, json};
-use stoatflow_operators::current_call::{address, within};
+use stoatflow_core::{Bytes, Datum, Error, Opaque, Result};
 
-/// The serde of a type.
-#[derive(Debug)]
-pub struct TypedJsonSerde {
-    serde: Arc<PySerde>,
-    validate: bool,
+/// An object with `serialize` and `deserialize`, and its name in messages.
+pub struct PyCodec {
+    name: String,
+    object: Py<PyAny>,
 }
 
-impl TypedJsonSerde {
-    /// Of a serde in Python. With `validate` text from outside becomes an object at once.
-    pub fn new(serde: PySerde, validate: bool) -> Self {
-        let serde = Arc::new(serde);
-        Self { serde, validate }
-    }
-
-    fn datum(&self, text: Bytes, object: Option<Py<PyAny>>) -> Datum {
-        Datum::Opaque(Arc::new(TypedJson {
-            text,
-            serde: Arc::clone(&self.serde),
-            validated: Mutex::new(object),
-        }))
-    }
-
-    fn object(&self, text: &Bytes) -> Result<Py<PyAny>> {
-        within(address(&*self.serde), true, || {
-            Python::attach(|py| Ok(self.serde.object(py, text)?.unbind()))
-        })
+impl fmt::Debug for PyCodec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PyCodec").field(&self.name).finish()
     }
 }
 
-impl CustomSerde for TypedJsonSerde {
-    fn name(&self) -> &str {
-        self.serde.name()
-    }
-
-    fn is_native(&self) -> bool {
-        true
-    }
-
-    fn encode(&self, datum: &Datum) -> Result<Bytes> {
-        if let Datum::Opaque(object) = datum {
-            let object = object.as_any();
-            if let Some(read) = object.downcast_ref::<TypedJson>()
-                && Arc::ptr_eq(&read.serde, &self.serde)
-            {
-                return Ok(read.text.clone());
-            }
-            if object.is::<PyDatum>() {
-                return self.serde.encode(datum);
-            }
+impl PyCodec {
+    /// Of this object.
+    pub fn new(object: &Bound<'_, PyAny>, name: String) -> Self {
+        Self {
+            name,
+            object: object.clone().unbind(),
         }
-        // Made by an expression or an aggregation, or read as something else.
-        let text = json_bytes(datum)?;
-        if self.validate {
-            self.object(&text)?;
+    }
+
+    /// Its name in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The object itself.
+    pub fn bind<'py>(&self, py: Python<'py>) -> &Bound<'py, PyAny> {
+        self.object.bind(py)
+    }
+
+    /// The object of these bytes.
+    ///
+    /// # Errors
+    /// `Serde` if the deserializer raises.
+    pub fn object<'py>(&self, py: Python<'py>, bytes: &Bytes) -> Result<Bound<'py, PyAny>> {
+        let bytes = (PyBytes::new(py, bytes),);
+        let value = self.bind(py).call_method1("deserialize", bytes);
+        value.map_err(|e| self.failed("deserialize", e))
+    }
+
+    /// The bytes of an object.
+    ///
+    /// # Errors
+    /// `Serde` if the serializer raises, or returns something else.
+    pub fn bytes(&self, value: &Bound<'_, PyAny>) -> Result<Bytes> {
+        let encoded = self.bind(value.py()).call_method1("serialize", (value,));
+        let encoded = encoded.map_err(|e| self.failed("serialize", e))?;
+        match encoded.cast::<PyBytes>() {
+            Ok(bytes) => Ok(Bytes::copy_from_slice(bytes.as_bytes())),
+            Err(_) => Err(Error::serde(format!(
+                "the serde {} must return bytes from serialize",
+                self.name
+            ))),
         }
-        Ok(text)
     }
 
-    fn decode(&self, bytes: &Bytes) -> Result<Datum> {
-        Ok(self.datum(bytes.clone(), None))
-    }
-
-    fn read(&self, bytes: &Bytes) -> Result<Datum> {
-        let text = json::read(bytes.clone())?;
-        let object = self.validate.then(|| self.object(&text)).transpose()?;
-        Ok(self.datum(text, object))
+    /// The error of an exception.
+    pub fn failed(&self, what: &str, exception: PyErr) -> Error {
+        Error::serde(format!(
+            "the serde {} can't {what} a value: {exception}",
+            self.name
+        ))
+        .caused_by(PyCause::new(exception))
     }
 }
 
-/// A value of the type: its text, and the object that validating it has made, for whoever asks first.
+/// A value of a Python type: its text, and the object made by validating it, for the first function.
 pub struct TypedJson {
     text: Bytes,
-    serde: Arc<PySerde>,
+    codec: Arc<PyCodec>,
     validated: Mutex<Option<Py<PyAny>>>,
 }
 
 impl TypedJson {
+    /// The datum of a text, and of the object that stands for it if it is known.
+    pub fn datum(text: Bytes, codec: &Arc<PyCodec>, object: Option<Py<PyAny>>) -> Datum {
+        Datum::Opaque(Arc::new(Self {
+            text,
+            codec: Arc::clone(codec),
+            validated: Mutex::new(object),
+        }))
+    }
+
+    /// Whether this serde has read it.
+    pub fn is_of(&self, codec: &Arc<PyCodec>) -> bool {
+        Arc::ptr_eq(&self.codec, codec)
+    }
+
+    /// The text.
+    pub const fn text(&self) -> &Bytes {
+        &self.text
+    }
+
     /// An object that nobody else has.
+    ///
+    /// # Errors
+    /// `Serde` if the text doesn't fit the type.
     pub fn object<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         let validated = self.validated.lock().take();
         match validated {
             Some(object) => Ok(object.into_bound(py)),
-            None => self.serde.object(py, &self.text),
+            None => self.codec.object(py, &self.text),
         }
     }
 }
@@ -113,7 +131,7 @@ impl Opaque for TypedJson {
     }
 
     fn type_name(&self) -> String {
-        self.serde.name().to_owned()
+        self.codec.name().to_owned()
     }
 
     fn as_any(&self) -> &dyn Any {

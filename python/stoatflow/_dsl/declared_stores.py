@@ -100,7 +100,8 @@ def add_global_store(
             f"{line} add_global_store: its records are no part of event time", next_step="leave watermark= out"
         )
     checked = _checked(store, "add_global_store", line)
-    # Resolved against an empty plan: the processor may name the global store, which must not become a second node.
+    # Resolved against an empty plan: the processor may name the global store, which must not become a
+    # second node.
     ref, connected = supplied(PlanBuilder(), supplier, (), "add_global_store", line)
     if others := [name for name in connected if name != checked.name]:
         raise TopologyError(

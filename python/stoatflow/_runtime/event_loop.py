@@ -384,8 +384,8 @@ class EventLoop:
             else:
                 _log.warning("the event loop ended with an error", exc_info=error)
         finally:
-            # A future added at the last moment would never complete. `copy()`, not `tuple()`: other threads add to the
-            # set, and without a GIL only `copy` is atomic.
+            # A future added at the last moment would never complete. `copy()`, not `tuple()`: other threads
+            # add to the set, and without a GIL only `copy` is atomic.
             for future in life.waiting.copy():
                 future.cancel()
 
@@ -408,8 +408,8 @@ class EventLoop:
                     for caller in self._callers:
                         caller.abandon()
                     raise
-                # Cancelled calls use their resources until they have ended. Anything else that runs is cancelled when
-                # the resources are closed.
+                # Cancelled calls use their resources until they have ended. Anything else that runs is
+                # cancelled when the resources are closed.
                 calls = self._calls() if self._life is life else life.calls
                 for task in calls:
                     task.cancel()

@@ -29,8 +29,8 @@ class Life:
 
     def __init__(self) -> None:
         """Nothing runs yet."""
-        # Completed when the loop is to end; cancelled, at once and before any call is, when something else ends the
-        # loop.
+        # Completed when the loop is to end; cancelled, at once and before any call is, when something else
+        # ends the loop.
         self.closing: asyncio.Future[None] | None = None
         # The calls that threads wait for, and the futures on which they wait.
         self.calls: set[asyncio.Task[Any]] = set()

@@ -129,8 +129,8 @@ class Connection:
             return Answer(failure=f"{type(failed).__name__}: the request can't be sent")
         shown = _hidden(text, secrets)
         try:
-            # A schema is used unchanged, even if it contains the password; a refusal is only displayed, so secrets are
-            # hidden in it.
+            # A schema is used unchanged, even if it contains the password; a refusal is only displayed, so
+            # secrets are hidden in it.
             return Answer(status, json.loads(text if status < HTTPStatus.BAD_REQUEST else shown), text=shown)
         except ValueError:
             return Answer(status, text=shown)

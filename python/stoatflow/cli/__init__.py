@@ -75,8 +75,8 @@ def call(given: argparse.Namespace) -> int:
         print(error.text, end="", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # In `stoatflow ... | head` the reader has closed the pipe. Nothing more may be written, not even at the end of
-        # the process.
+        # In `stoatflow ... | head` the reader has closed the pipe. Nothing more may be written, not even at
+        # the end of the process.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # for the rest of the process
         return 0
     except KeyboardInterrupt:

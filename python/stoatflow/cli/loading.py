@@ -51,7 +51,8 @@ def _run(file: str) -> dict[str, Any]:
             f"the file {file} can't be read: {error.strerror}", next_step="name a Python file, or a module"
         ) from error
     folder, base = os.path.split(os.path.abspath(file))
-    # As `python FILE` does, and for as long as the file's code runs: functions import modules when they are called.
+    # As `python FILE` does, and for as long as the file's code runs: functions import modules when they are
+    # called.
     sys.path.insert(0, folder)
     name = os.path.splitext(base)[0]
     if name in sys.modules or not name.isidentifier():

@@ -26,7 +26,8 @@ from stoatflow.errors import ConfigError
 _POLL_S = 0.5
 _STEP_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# A child in the same terminal or process group has received the signal already, and reports it within this time.
+# A child in the same terminal or process group has received the signal already, and reports it within this
+# time.
 _HEARS_S = 1.0
 _FILES = 5000
 Stamp: TypeAlias = "tuple[int, int] | None"

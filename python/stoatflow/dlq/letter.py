@@ -109,7 +109,8 @@ def read(
     if last is None:
         return None
     family = OURS if last.startswith(OURS) else STREAMS
-    # A record that was read from a dead-letter topic and failed again has both sets of headers: the last one counts.
+    # A record that was read from a dead-letter topic and failed again has both sets of headers: the last
+    # one counts.
     starts = [at for at, (name, _) in enumerate(headers) if name == family + _FIRST[family]]
     start = starts[-1] if starts else next(at for at, (name, _) in enumerate(headers) if name.startswith(family))
     own, told = list(headers[:start]), dict[str, str]()

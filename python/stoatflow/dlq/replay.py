@@ -191,7 +191,8 @@ class Replay:
                 writer.send(records)
                 writer.flush()
             except BaseException:
-                # The first error is the one to raise. If the abort fails too, the next replay aborts the transaction.
+                # The first error is the one to raise. If the abort fails too, the next replay aborts the
+                # transaction.
                 with contextlib.suppress(StoatFlowError):
                     writer.abort()
                 raise

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from stoatflow.settings import Settings
     from stoatflow.topology import Topology
 
-# RocksDB keeps up to 512 files open for all stores together; sockets, and files that functions open, come on top.
+# RocksDB keeps up to 512 files open for all stores together; sockets, and files that functions open, come
+# on top.
 FILES_WITH_STORES = 1024
 FILES = 256
 # The same as in the doctor of a running application.

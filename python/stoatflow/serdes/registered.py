@@ -110,7 +110,8 @@ class Schemas(ABC):
 
     def _subject(self, place: str, name: str | None, is_key: bool) -> str:
         if place == "internal":
-            # Not shared with others: one subject for all stores and topics of the application that hold this type.
+            # Not shared with others: one subject for all stores and topics of the application that hold
+            # this type.
             record = self._record or f"{self._type.lower()}-{sha256(self._schema.encode()).hexdigest()[:8]}"
             return f"{name or 'stoatflow'}-{record}"
         if self.registry.subjects == "topic" and name is not None:

@@ -87,7 +87,8 @@ class KafkaTopics:
         until = time.monotonic() + wait
         with self._admin() as admin:
             while True:
-                # The high watermark first: records written in between then cannot look like an open transaction.
+                # The high watermark first: records written in between then cannot look like an open
+                # transaction.
                 high = self._offsets(admin, topic, "latest", "READ_UNCOMMITTED")
                 stable = self._offsets(admin, topic, "latest", "READ_COMMITTED")
                 hidden = {p: end for p, end in high.items() if stable[p] < end}

@@ -43,8 +43,8 @@ _JAVA_HELP = (
     "macOS: brew install openjdk@17; any system: pip install install-jdk && "
     "python -c \"import jdk; print(jdk.install('17'))\") and set JAVA_HOME to it."
 )
-# Only Maven Central: Spark's own chain searches ~/.m2 first, and a pom there whose jar was never fetched (Maven leaves
-# many) ends in "download failed"; its third repository is often unreachable.
+# Only Maven Central: Spark's own chain searches ~/.m2 first, and a pom there whose jar was never fetched
+# (Maven leaves many) ends in "download failed"; its third repository is often unreachable.
 _IVY_SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <resolvers><ibiblio name="central" m2compatible="true" root="{root}"/></resolvers>

@@ -47,8 +47,8 @@ def _run_once(get: Get, query: str, allow_scan: bool) -> SqlResult:
     except (ReadOnlyError, ScanRefusedError):
         raise
     except SqlError:
-        # The rows that were read may lack a column. Reading samples leaves a cursor open, so it isn't done in the first
-        # attempt.
+        # The rows that were read may lack a column. Reading samples leaves a cursor open, so it isn't done
+        # in the first attempt.
         return run(PortStores(get, looks=True), query, allow_scan=allow_scan)
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from stoatflow.serdes import Serde
 
-# As in Kafka Streams: windows and sessions are kept in segments of half their retention, but at least a minute.
+# As in Kafka Streams: windows and sessions are kept in segments of half their retention, but at least a
+# minute.
 _SHORTEST_SEGMENT_MS = 60_000
 _LAYOUTS = {
     "key_value": "key-value",

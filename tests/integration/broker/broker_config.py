@@ -117,7 +117,8 @@ def server_properties(ports: Ports, data: Path, overrides: Mapping[str, str]) ->
         "offsets.topic.num.partitions": "4",
         "transaction.state.log.num.partitions": "4",
         "group.initial.rebalance.delay.ms": "0",
-        # After a kill the controller rejects the node until its old session has expired: 9 seconds by default.
+        # After a kill the controller rejects the node until its old session has expired: 9 seconds by
+        # default.
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
         # A topic that nobody created is a mistake in the test, and "missing source topic" must be testable.

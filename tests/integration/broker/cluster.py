@@ -233,7 +233,8 @@ class KafkaCluster:
         """Returns when all nodes are in sync for a topic that has a replica on each, so that any of them may stop."""
 
         def done() -> bool:
-            # All nodes are asked: one that was paused still considers itself the leader, with all replicas in sync.
+            # All nodes are asked: one that was paused still considers itself the leader, with all replicas
+            # in sync.
             told = [
                 wire.metadata(HOST, node.ports[INTERNAL], [topic], login=LOGIN).topics[topic]
                 for node in self._answering()

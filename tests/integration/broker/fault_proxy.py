@@ -104,8 +104,9 @@ class FaultProxy:
 
         async def end() -> None:
             self._server.close()
-            # A connection that was just accepted has no transport yet: if it were cancelled now, its socket would
-            # stay open. On a busy machine a sleep may end within one turn of the loop, so turns are counted.
+            # A connection that was just accepted has no transport yet: if it were cancelled now, its socket
+            # would stay open. On a busy machine a sleep may end within one turn of the loop, so turns are
+            # counted.
             await _turns()
             tasks = asyncio.all_tasks() - {asyncio.current_task()}
             for task in tasks:

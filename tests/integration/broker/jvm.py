@@ -16,9 +16,9 @@ from pathlib import Path
 from broker.class_archive import ClassArchive
 from broker.java_home import BrokerError
 
-# Ends the broker when the pipe from the program that owns it closes without a farewell line, so that a test run
-# killed with SIGKILL leaves no JVM behind. Checking the command line guards against a reused pid. Then it removes the
-# folder in the third argument, if there is one.
+# Ends the broker when the pipe from the program that owns it closes without a farewell line, so that a test
+# run killed with SIGKILL leaves no JVM behind. Checking the command line guards against a reused pid. Then
+# it removes the folder in the third argument, if there is one.
 _GUARD = """\
 read -r line && exit 0
 runs() { tr "\\0" " " <"/proc/$1/cmdline" | grep -qF -- "$2"; }

@@ -237,8 +237,9 @@ def _joins(found: Found, given: Inputs) -> list[str]:
     seen = {text(row.value or b"").split("|")[0]: text(row.value or b"") for row in found.rows("visits")}
     wrong += same("clicks behind the last user", {click: seen.get(click, "") for click in last}, last)
     met, alone = found.pairs("meetings"), expected.alone_once_more(given)
-    # As in Kafka Streams, a record that arrives after its window (grace doesn't count) is emitted without a partner
-    # immediately, though one may still arrive; how far one partition is ahead of another is undefined.
+    # As in Kafka Streams, a record that arrives after its window (grace doesn't count) is emitted without a
+    # partner immediately, though one may still arrive; how far one partition is ahead of another is
+    # undefined.
     wrong += same_counts("outer join of clicks and views", met - (met & alone), expected.meetings(given))
     for topic, rest in (("even", 0), ("odd", 1)):
         some = Counter({entry: times for entry, times in clicks.items() if int(entry[1]) % 2 == rest})

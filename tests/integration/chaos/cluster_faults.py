@@ -73,8 +73,8 @@ def schedule(seed: int, count: int) -> list[Fault]:
 
 
 def _drawn(rng: random.Random, kind: Kind) -> Fault:
-    # Some last longer than a broker's session timeout and the replica lag limit; a few longer than any request
-    # timeout.
+    # Some last longer than a broker's session timeout and the replica lag limit; a few longer than any
+    # request timeout.
     most = 25.0 if rng.random() < 0.15 else 8.0
     hold_s = max(LEAST_S.get(kind, 0.0), rng.uniform(0.5, most))
     return Fault(kind, hold_s, rng.random() < 0.4, rng.random() < 0.3)

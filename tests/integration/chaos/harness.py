@@ -112,8 +112,8 @@ class Chaos:
         self.kafka, self.name, self.broker = kafka, name, broker
         self.seed, self.guarantee = seed, guarantee
         self._rng, self._state, self._say = random.Random(seed), state, say
-        # The application's address, if it differs from the harness's: the application reads its settings from the
-        # environment.
+        # The application's address, if it differs from the harness's: the application reads its settings
+        # from the environment.
         self._address = kafka.address if client is None else client["bootstrap.servers"]
         self._client = {
             f"STOATFLOW_{key.replace('.', '_').upper()}": value
@@ -266,8 +266,8 @@ class Chaos:
         if stop:
             self._until_running(child)
             time.sleep(self._rng.random() * 0.4)
-            # It may have caught up, and then there would be no barrier. The first record after a silence is committed
-            # immediately, the next ones wait for that commit.
+            # It may have caught up, and then there would be no barrier. The first record after a silence is
+            # committed immediately, the next ones wait for that commit.
             self.feed_a_little()
             self.feed_a_little()
             time.sleep(self._rng.random() * 0.01)
@@ -327,8 +327,8 @@ class Chaos:
         with self.process("--follow") as child:
             self._outcome(child, f"{Kind.CORRUPTED.value} ({kind})")
             refused = child.code is not None
-        # State that is reported as damaged is deleted, as the message asks; so is, sometimes, damage that was not
-        # read yet.
+        # State that is reported as damaged is deleted, as the message asks; so is, sometimes, damage that
+        # was not read yet.
         if refused or self._rng.random() < 0.5:
             self.wipe()
 
@@ -363,7 +363,8 @@ class Chaos:
                 self.feed_a_little()
                 time.sleep(0.1)
             if self._last_client == LIBRDKAFKA:
-                # If one request in twenty is cut off, it may not finish a transaction before the broker aborts it.
+                # If one request in twenty is cut off, it may not finish a transaction before the broker
+                # aborts it.
                 self.noise.light()
             self._outcome(child, f"{Kind.WIRE.value} ({action})")
 

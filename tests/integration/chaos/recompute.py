@@ -223,8 +223,8 @@ class Recompute:
         both, alone = _outer(clicks, views, app.MEET_MS, end - app.MEET_MS - app.MEET_GRACE_MS)
         met = self.read("meetings", value="text").select(*pair)
         lonely = f.col("value").startswith("None|") | f.col("value").endswith("|None")
-        # A record that arrives after its window is emitted without a partner immediately, though one may still
-        # arrive: allowed, once each.
+        # A record that arrives after its window is emitted without a partner immediately, though one may
+        # still arrive: allowed, once each.
         extra = met.where(lonely).distinct().join(alone, pair, "left_anti")
         visits = self.read("visits", value="text").select("key", f.split("value", r"\|").getItem(0).alias("value"))
         wanted = clicks.select("key", f.col("text").alias("value"))

@@ -101,8 +101,8 @@ def to_function(function: Output) -> Output:
     def call(rows: DataFrame, trigger: int) -> None:
         kept = rows.persist()
         try:
-            # Computed completely, whatever the function reads: records that aren't computed would be missing in the
-            # state too.
+            # Computed completely, whatever the function reads: records that aren't computed would be
+            # missing in the state too.
             kept.count()
             function(kept, trigger)
         finally:

@@ -91,7 +91,8 @@ class Resumed:
             held = False
             for store, key, value, timestamp, headers in rows:
                 if not held:
-                    # Only written, not processed: they are changelogs, from which a restart restores the stores.
+                    # Only written, not processed: they are changelogs, from which a restart restores the
+                    # stores.
                     driver.hold()
                     held = True
                 driver.pipe(topics[store], 0, key, value, timestamp, unpacked(headers))

@@ -57,8 +57,8 @@ def sources(routes: Routes) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
 
 
 def _placed(routes: Routes, batches: Batches) -> Iterator[Routed]:
-    # The order of an application: of the first records of all partitions, the oldest is next. Spark reads each
-    # partition of Kafka in order.
+    # The order of an application: of the first records of all partitions, the oldest is next. Spark reads
+    # each partition of Kafka in order.
     highest: dict[tuple[str, int], int] = {}
     for batch in batches:
         rows = zip(*(batch.column(name).to_pylist() for name in SOURCE), strict=True)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _LAST = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Warning)): (.*)", re.DOTALL)
 
 
-# Spark applications whose workers were checked. A worker that is added later reports what it lacks in its first task.
+# Spark applications whose workers were checked. A worker that is added later reports what it lacks in its
+# first task.
 _CHECKED: set[str] = set()
 
 
