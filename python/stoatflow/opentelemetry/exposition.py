@@ -43,9 +43,13 @@ def parse(text: str) -> list[Family]:
                 continue  # the end
             name, explained = words[0], "".join(words[1:])
             current = families.setdefault(name, Family(name, "unknown", "", "", []))
-            field = {"TYPE": "kind", "UNIT": "unit", "HELP": "help"}.get(what)
-            if field is not None:
-                current = families[name] = current._replace(**{field: _unescaped(explained)})
+            if what == "TYPE":
+                current = current._replace(kind=explained)
+            elif what == "UNIT":
+                current = current._replace(unit=explained)
+            elif what == "HELP":
+                current = current._replace(help=_unescaped(explained))
+            families[name] = current
         elif current is not None and (found := _SAMPLE.fullmatch(line)):
             name, labels, value = found.groups()
             pairs = {label: _unescaped(given) for label, given in _LABEL.findall(labels or "")}
