@@ -9,6 +9,7 @@ import json
 import pickle
 import subprocess
 import sys
+import urllib.request
 from typing import Any, TypedDict
 
 import msgspec
@@ -258,7 +259,7 @@ def test_keys_of_a_type(tmp_path: Any) -> None:
     assert found == [(OrderStruct("ann", 1), 1), (OrderStruct("bob", 1), 1), (OrderStruct("ann", 1), 2)]
 
 
-def test_indexes_and_sql_read_the_text() -> None:
+def test_indexes_http_and_sql_read_the_text() -> None:
     builder = sf.StreamsBuilder()
     indexed = sf.Materialized("orders", key=str, value=OrderStruct, indexes=[sf.Index("by_total", sf.value["total"])])
     builder.table("orders", key=str, value=OrderStruct, store=indexed)
@@ -272,6 +273,10 @@ def test_indexes_and_sql_read_the_text() -> None:
             found = store.find(sf.value["total"] >= 2, order_by=sf.value["total"])
             assert list(found) == [("b", OrderStruct("b", 2)), ("c", OrderStruct("c", 3))]
             assert store.get("a") == OrderStruct("a", 1)
+            url = f"{str(app.admin_url).rstrip('/')}/stores/orders?where=total%20%3E%3D%203"
+            with urllib.request.urlopen(url) as answer:  # noqa: S310  # loopback
+                (row,) = json.load(answer)["entries"]
+            assert (row["key"], row["value"]) == ("c", {"customer": "c", "total": 3})
             assert app.sql("select _key, total from orders where _key = 'c'").rows == [{"_key": "c", "total": 3}]
 
 
