@@ -3,7 +3,7 @@
 //! Intake and commit have a thread each, since both wait for a broker. Lanes that run only native
 //! code are tokio tasks; lanes that call user functions, which may block, have a thread each, so
 //! that they never hold up a tokio worker (law 9). The admin port has threads of its own and answers
-//! whatever lanes do (law 8).
+//! whatever lanes do (law 9).
 
 use crate::admin::status::Status;
 use crate::admin::{AdminAddress, AdminOptions, AdminView, close, serve};
