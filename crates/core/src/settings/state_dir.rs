@@ -66,17 +66,19 @@ fn can_write(place: &Path) -> bool {
     existing.is_some_and(|above| above.is_dir() && may_write(user(), (above.uid(), above.mode())))
 }
 
-/// The default of `state.dir`. State of embedded topics lies beside them: it is removed with them, and no
-/// other topics ever meet it.
+/// The default of `state.dir`. State of embedded topics lies beside them, unless systemd provides a directory:
+/// it is removed with them, and no other topics ever meet it.
 #[allow(clippy::disallowed_methods)] // these variables belong to the machine, and are part of the settings
 pub(super) fn default_state_dir(bootstrap_servers: &str) -> PathBuf {
+    let variable = |name: &str| std::env::var(name).ok();
     if let Some(topics) = bootstrap_servers.strip_prefix("embedded:")
         && !topics.is_empty()
+        && variable("STATE_DIRECTORY").is_none()
     {
         return Path::new(topics).join("state");
     }
     choose(&Machine {
-        variable: &|name| std::env::var(name).ok(),
+        variable: &variable,
         can_write: &can_write,
         temporary: std::env::temp_dir(),
         user: user(),
