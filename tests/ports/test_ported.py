@@ -52,14 +52,14 @@ def test_the_version_is_the_one_that_is_installed_again(case: Case) -> None:
 
 
 TITLES = {"bytewax": "Bytewax", "quixstreams": "Quix Streams"}
-NUMBERS = {12: "Twelve", 13: "Thirteen", 14: "Fourteen"}
+NUMBERS = {12: "twelve", 13: "thirteen", 14: "fourteen"}
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_the_guide_tells_the_programs_as_they_are(library: str) -> None:
     page = (GUIDE / f"from-{library}.md").read_text("utf-8")
     programs = {case.program for case in every(library)}
-    assert f"\n{NUMBERS[len(programs)]} programs that " in page
+    assert f" has {NUMBERS[len(programs)]} programs from " in page
     blocks = re.findall(r"<!-- (.*) -->\n```python no-run\n(.*?)```", page, flags=re.DOTALL)
     assert blocks, "the guide shows no original"
     for reason, shown in blocks:

@@ -44,7 +44,7 @@ PER_KEY = frozenset(all_moves()) - {"punctuate"}
 @given(random_cases.cases(PER_KEY))
 def test_lanes_and_a_crash_change_nothing_for_a_key(case: Case) -> None:
     """Across keys no order is guaranteed with several lanes, so each key is compared alone."""
-    assume(not joined_with_itself(case))
+    assume(not joined_with_itself(case) and not closed_windows_meet(case))
     found = runner.run(case, runner.build(case), lanes=3, crash_after=len(case.data["inputs"]) // 2)
     same_for_each_key(case, found)
 
@@ -136,6 +136,24 @@ def meets_behind_an_exchange(case: Case) -> bool:
         if behind or step["op"] in MOVES_KEYS:
             moved |= {step["id"], *(branch["id"] for branch in step.get("branches", []))}
             moved |= {step["default"]["id"]} if "default" in step else set()
+    return False
+
+
+NEW_KEYS = {"group_by", "select_key", "map", "flat_map", "process"}
+"""Operations whose results may have other keys."""
+
+
+def closed_windows_meet(case: Case) -> bool:
+    """Windows of several keys that one record closes meet at a new key: decision 0006, point 7."""
+    closing: set[str] = set()
+    for step in case.steps():
+        is_behind = not closing.isdisjoint((step.get("from"), step.get("other")))
+        if is_behind and step["op"] in NEW_KEYS:
+            return True
+        if is_behind or step.get("until") == "window_closes" or step["op"] == "emit_strategy":
+            closing.add(step["id"])
+            closing.update(branch["id"] for branch in step.get("branches", []))
+            closing.update([step["default"]["id"]] if "default" in step else [])
     return False
 
 
