@@ -66,8 +66,8 @@ fn can_write(place: &Path) -> bool {
     existing.is_some_and(|above| above.is_dir() && may_write(user(), (above.uid(), above.mode())))
 }
 
-/// The default of `state.dir`. Unless systemd provides a directory, state of embedded topics lies beside them:
-/// it is removed with them, and no other topics ever meet it.
+/// The default of `state.dir`. Unless systemd provides a directory, embedded topics have their state beside
+/// them: it is removed with them, and no other topics ever meet it.
 #[allow(clippy::disallowed_methods)] // these variables belong to the machine, and are part of the settings
 pub(super) fn default_state_dir(bootstrap_servers: &str) -> PathBuf {
     let variable = |name: &str| std::env::var(name).ok();
