@@ -24,6 +24,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 import stoatflow as sf
+from certificates import Authority
 from stoatflow.opentelemetry import context_of, instrument, links_to, record_span, with_context
 from stoatflow.opentelemetry.commits import CommitSpans
 from stoatflow.opentelemetry.exposition import Sample, parse
@@ -205,6 +206,18 @@ def test_a_token_lets_it_in(broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
             broker.produce("lines", "k1", "v")
             app.wait_until(caught_up=True)
         assert any(span.name == "stoatflow commit" for span in spans.get_finished_spans())
+
+
+def test_its_own_certificate_is_trusted(broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
+    own = Authority(tmp_path)
+    certificate, key = own.issue("server")
+    tls = {"admin.ssl.certificate": certificate, "admin.ssl.key": key, "admin.ssl.ca": own.ca, "admin.token": TOKEN}
+    provider, spans = traced()
+    app = sf.StoatFlow(counting(), {"application.id": "told", **tls}, broker=broker)
+    with app, instrument(app, tracer_provider=provider):
+        app.wait_until(caught_up=True)
+        assert str(app.admin_url).startswith("https://")
+    assert any(span.name == "stoatflow commit" for span in spans.get_finished_spans())
 
 
 @pytest.mark.parametrize(

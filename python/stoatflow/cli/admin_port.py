@@ -109,7 +109,7 @@ def admin_port(url: str, given: argparse.Namespace) -> AdminPort:
     scheme, mark, rest = url.rstrip("/").partition("://")
     # As in a browser: any user name, with the token as password.
     named, at, host = rest.rpartition("@")
-    token = named.partition(":")[2] if at and given.token is None else _token(given.token)
+    token = named.partition(":")[2] if at and given.token is None else read_token(given.token)
     return AdminPort(f"{scheme}{mark}{host}", token, _trust(given.ca))
 
 
@@ -121,7 +121,8 @@ def _problem(code: int, body: bytes) -> str:
         return f"the answer has the status {code}. Next: check that this is an admin port"
 
 
-def _token(given: str | None) -> str | None:
+def read_token(given: str | None) -> str | None:
+    """Return the token that is given, or in a file, or in the environment."""
     token = os.environ.get(TOKEN) if given is None else given
     if token is None or not token.startswith("file:"):
         return token

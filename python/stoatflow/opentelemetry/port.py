@@ -9,7 +9,7 @@ import json
 import ssl
 from typing import TYPE_CHECKING, Any
 
-from stoatflow.cli.admin_port import AdminPort, RefusedError
+from stoatflow.cli.admin_port import AdminPort, RefusedError, read_token
 from stoatflow.errors import ConfigError
 from stoatflow.opentelemetry.exposition import Family, parse
 
@@ -45,7 +45,7 @@ class OwnPort:
         try:
             return AdminPort(url.rstrip("/"), self._token, self._trust).read(path, seconds=_SECONDS)[1]
         except RefusedError as error:
-            if error.status is None:
+            if error.status is None and str(self._app.state) != "RUNNING":
                 return None  # it has just stopped, or starts
             raise
 
@@ -68,13 +68,7 @@ def own_port(app: StoatFlow) -> OwnPort:
         # Its own certificate, whatever the name in it: the address is that of this process.
         trust = ssl.create_default_context(cafile=given["ssl.certificate"])
         trust.check_hostname = False
-    return OwnPort(app, _token(given["token"]), trust)
-
-
-def _token(given: str) -> str | None:
-    if given == "off":
-        return None
-    if given.startswith("file:"):
-        with open(given.removeprefix("file:"), encoding="utf-8") as file:
-            return file.read().strip()
-    return given
+        # Whoever signed it may be unknown here.
+        trust.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    token = None if given["token"] == "off" else read_token(given["token"])  # noqa: S105  # that there is none
+    return OwnPort(app, token, trust)

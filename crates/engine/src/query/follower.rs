@@ -201,7 +201,7 @@ impl Follower {
         self.handle.wake(waker)
     }
 
-    /// Ends it, and wakes whoever waits for it.
+    /// Ends following, and wakes a reader that waits for changes.
     pub fn close(&self) {
         self.handle.leave();
         self.snapshot.close();
