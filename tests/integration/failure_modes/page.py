@@ -21,7 +21,7 @@ what was seen; a test causes them again and compares. `N` stands for a number, `
 for `application.id`.
 
 Nothing is lost or counted twice by any of them under `exactly_once_v2`: a transaction that isn't committed is not seen,
-and its records are processed again. [Alerts](monitoring.md#what-do-i-see-what-do-i-do) tell of most of them, and
+and its records are processed again. [Alerts](monitoring.md#alerts-and-what-to-do) tell of most of them, and
 [the exit code](lifecycle.md#exit-codes) tells a supervisor whether to start again.
 """
 
