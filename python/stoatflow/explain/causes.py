@@ -113,7 +113,7 @@ CAUSES: Mapping[str, Causes] = {
             "the message names the directory; a file `DAMAGED` in it remembers damage that showed while reading",
             "`state.damaged=rebuild` throws it away and restores it from the changelogs",
         ),
-        "guide/restoring.md#state-that-cant-be-used",
+        "guide/restoring.md#local-state-that-cant-be-used",
     ),
     "incompatible": Causes(
         (
