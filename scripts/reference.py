@@ -253,13 +253,13 @@ def spark_page() -> str:
     """Return the page of operators that the twins on Spark support, support with a difference, or refuse."""
     return "\n".join(
         [
-            "# What the twins on Spark do the same",
+            "# What runs on Spark, and what is refused",
             "",
             NOTE,
             "",
             "[The batch twin](../guide/outgrow-one-machine.md) and",
-            "[the streaming twin](../guide/outgrow-one-machine.md#as-a-stream) run the same engine in Spark's tasks.",
-            "What can't be the same there is refused by name, before the first record.",
+            "[the streaming twin](../guide/outgrow-one-machine.md#the-streaming-twin) run the same engine in Spark's",
+            "tasks. What can't be the same there is refused by name, before the first record.",
             "",
             *_same(
                 "batch", "twin_differs.txt", "records by key in their order with timestamps and headers, and stores"
@@ -271,7 +271,7 @@ def spark_page() -> str:
             "|---|---|---|",
             *(_verdicts(f"`{name}`", name) for name in faithful.OPERATORS),
             "",
-            "## What is no operator",
+            "## Functions, stores and other parts",
             "",
             "| what | batch | streaming |",
             "|---|---|---|",
@@ -287,7 +287,7 @@ def spark_page() -> str:
             "|---|---|",
             *(f"| `{name}` | {_verdict(verdict)} |" for name, verdict in meaning.SETTINGS.items()),
             "",
-            "## The application",
+            "## Methods of the application",
             "",
             "Its life is the same: `start`, `run`, `wait`, `wait_until`, `close`, `with`, `state`, listeners of states",
             "and hooks, with `stoatflow.spark.SparkOptions` for what only Spark knows. Refused by name:",

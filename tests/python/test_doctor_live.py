@@ -233,7 +233,7 @@ def test_the_page_has_every_kind() -> None:
     page = (Path(__file__).parents[2] / "docs/guide/doctor.md").read_text("utf-8")
     assert [kind for kind in get_args(Kind) if kind != "expression" and kind not in page] == []
     listed = re.findall(
-        r"^\| `([a-z ]+)` \|", page.partition("## Before it starts")[2].partition("\n## ")[0], re.MULTILINE
+        r"^\| `([a-z ]+)` \|", page.partition("## Checks before a start")[2].partition("\n## ")[0], re.MULTILINE
     )
     assert set(listed) - {"kind"} == set(_WHERE)
 

@@ -113,7 +113,7 @@ CAUSES: Mapping[str, Causes] = {
             "the message names the directory; a file `DAMAGED` in it remembers damage that showed while reading",
             "`state.damaged=rebuild` throws it away and restores it from the changelogs",
         ),
-        "guide/restoring.md#state-that-cant-be-used",
+        "guide/restoring.md#local-state-that-cant-be-used",
     ),
     "incompatible": Causes(
         (
@@ -137,7 +137,7 @@ CAUSES: Mapping[str, Causes] = {
     "unknown_outcome": Causes(
         ("the broker did not say within `commit.timeout.ms` whether a transaction was committed",),
         ("`commit failed` in the log, with step and epoch",),
-        "explain/exactly-once.md#when-it-breaks",
+        "explain/exactly-once.md#what-happens-after-a-failure",
     ),
     "stalled": Causes(
         (
@@ -149,7 +149,7 @@ CAUSES: Mapping[str, Causes] = {
             "`/debug/threads` while it hangs: function, record, and for how long",
             "the exit code is 3",
         ),
-        "guide/python-functions.md#a-function-that-doesnt-come-back",
+        "guide/python-functions.md#a-function-that-doesnt-return",
     ),
     "changes_lost": Causes(
         (

@@ -152,11 +152,11 @@ def goes_on(stand: Stand, app: Application, seen: Seen, count: int) -> None:
     """It becomes ready again by itself."""
     app.until_ready()
     stand.until_counted(app, count)
-    seen.end = "it goes on by itself"
+    seen.end = "it continues by itself"
 
 
 def a_function_raises(stand: Stand) -> Seen:
-    """A function of the topology raises, and no handler says what becomes of the record."""
+    """A function of the topology raises, and there is no error handler for the record."""
     seen = Seen()
     with stand.application() as app:
         stand.write("1", "boom")
@@ -166,7 +166,7 @@ def a_function_raises(stand: Stand) -> Seen:
 
 
 def a_record_is_left_out(stand: Stand) -> Seen:
-    """A function raises, and `processing.exception.handler` sends the record to a topic of dead letters."""
+    """A function raises, and `processing.exception.handler` sends the record to a dead letter topic."""
     seen = Seen()
     with stand.application(**{"processing.exception.handler": f"dlq:{stand.name}-bad"}) as app:
         stand.write("1", "boom", "2")
@@ -181,12 +181,12 @@ def a_record_is_left_out(stand: Stand) -> Seen:
         (letter,) = cast("list[Document]", app.document("dead-letters")[1]["letters"])
         assert (letter["node"], letter["exception"]) == ("parse", "ValueError")
         seen.endpoints += [("/dead-letters", "the record itself, with the error")]
-        seen.end = "it goes on by itself"
+        seen.end = "it continues by itself"
     return seen
 
 
 def a_record_cannot_be_decoded(stand: Stand) -> Seen:
-    """A record is no JSON, and `deserialization.exception.handler` sends it to a topic of dead letters."""
+    """A record isn't JSON, and `deserialization.exception.handler` sends it to a dead letter topic."""
     seen = Seen()
     with stand.application(**{"deserialization.exception.handler": f"dlq:{stand.name}-bad"}) as app:
         stand.write('{"n": 1}', "{no json", '{"n": 2}', topic="documents")
@@ -198,12 +198,12 @@ def a_record_cannot_be_decoded(stand: Stand) -> Seen:
         (letter,) = cast("list[Document]", app.document("dead-letters")[1]["letters"])
         assert letter["kind"] == "deserialization"
         seen.endpoints += [("/dead-letters", "the bytes of the record, with the error")]
-        seen.end = "it goes on by itself"
+        seen.end = "it continues by itself"
     return seen
 
 
 def a_commit_fails(stand: Stand) -> Seen:
-    """The offsets of a transaction get no answer within `commit.timeout.ms`."""
+    """The broker doesn't answer a request within `commit.timeout.ms`: the one that adds offsets to the transaction."""
     seen = Seen()
     with stand.application(commit_timeout_ms=2000) as app:
         stand.write("1")
@@ -224,7 +224,7 @@ def a_commit_fails(stand: Stand) -> Seen:
 
 
 def a_function_hangs(stand: Stand) -> Seen:
-    """A function doesn't come back, so nothing can be committed; after `stall.timeout.ms` it ends."""
+    """A function doesn't return, so nothing can be committed; after `stall.timeout.ms` the application ends."""
     seen = Seen()
     with stand.application(stall_timeout_ms=55_000) as app:
         stand.write("1")
@@ -285,7 +285,7 @@ def the_broker_stays_away(stand: Stand) -> Seen:
 
 
 def a_restore_is_slow(stand: Stand) -> Seen:
-    """The state directory is gone, and the changelogs are long, or the broker slow."""
+    """The state directory is lost, and the changelogs are long or the broker is slow."""
     seen = Seen()
     with stand.application() as app:
         stand.write(*(str(n) for n in range(200)))
@@ -333,7 +333,7 @@ def another_instance_takes_over(stand: Stand) -> Seen:
 
 
 def a_transaction_of_others_is_open(stand: Stand) -> Seen:
-    """A producer that writes into a source has left a transaction open: what comes behind it can't be read."""
+    """A producer has left a transaction open in a source topic: later records of that partition can't be read."""
     seen = Seen()
     given = {"bootstrap.servers": stand.broker.bootstrap, "log_level": 0}
     stranger = Producer({**given, "transactional.id": f"{stand.name}-stranger", "transaction.timeout.ms": 600_000})
@@ -378,13 +378,13 @@ MODES = (
     Mode(
         "A function raises",
         a_function_raises,
-        "Mend the function, or say with `processing.exception.handler` or `on_error=` what becomes of such records. A "
-        "supervisor that starts it again without that meets the same record.",
+        "Fix the function, or set `processing.exception.handler` or `on_error=` for such records. A restart alone "
+        "doesn't help: the application reads the same record again.",
     ),
     Mode(
         "A record goes to the dead letters",
         a_record_is_left_out,
-        "Look at the letter, mend the cause, and send it back with `stoatflow dlq replay`.",
+        "Look at the dead letter, fix the cause, and send the record back with `stoatflow dlq replay`.",
     ),
     Mode(
         "A record can't be decoded",
@@ -394,20 +394,20 @@ MODES = (
     Mode(
         "A commit fails",
         a_commit_fails,
-        "Nothing, if it stays alone: the transaction is aborted, and its records are processed again. If it comes "
+        "Nothing, if it happens once: the transaction is aborted, and its records are processed again. If it happens "
         "again, look at the step in `/debug/barriers` and at the broker.",
     ),
     Mode(
         "A function hangs",
         a_function_hangs,
-        "Look at the stack in the file, and give what the function waits for a timeout. The supervisor may start it "
-        "again.",
+        "Look at the stack in the file, and set a timeout for the call that the function waits for. The supervisor may "
+        "start the application again.",
         long=True,
     ),
     Mode(
         "The broker is away for a moment",
         the_broker_is_away,
-        "See why the broker was away. The application needs nothing.",
+        "Nothing: the application continues by itself. Find out why the broker was away.",
         long=True,
     ),
     Mode(
@@ -420,18 +420,18 @@ MODES = (
         "The broker stays away",
         the_broker_stays_away,
         "Bring the broker back; the supervisor starts the application again until then. "
-        "`broker.wait.timeout.ms` and `restart.max.attempts` say how long it waits.",
+        "`broker.wait.timeout.ms` and `restart.max.attempts` set how long it waits.",
         long=True,
     ),
     Mode(
         "A restore takes long",
         a_restore_is_slow,
-        "Wait. Keep `state.dir` on a disk that survives restarts: then it reads only what it lacks.",
+        "Wait. Keep `state.dir` on a disk that survives restarts: then a start reads only the missing records.",
     ),
     Mode(
         "The disk is full",
         the_disk_is_full,
-        "Free space, or give it a larger disk. What is there is not damaged.",
+        "Free space, or move `state.dir` to a larger disk. The state is not damaged.",
     ),
     Mode(
         "Another instance takes over",

@@ -16,13 +16,13 @@ HEAD = """\
 
 # Failure modes
 
-What is seen of each usual failure, and what to do. Each was caused on a real broker, and this page was written from
-what was seen; a test causes them again and compares. `N` stands for a number, `BROKER` for an address, `APPLICATION`
-for `application.id`.
+The symptoms of each usual failure, and what to do. A test causes each failure on a real broker and compares the
+symptoms with this page. `N` stands for a number, `BROKER` for an address, `APPLICATION` for `application.id`.
 
-Nothing is lost or counted twice by any of them under `exactly_once_v2`: a transaction that isn't committed is not seen,
-and its records are processed again. [Alerts](monitoring.md#what-do-i-see-what-do-i-do) tell of most of them, and
-[the exit code](lifecycle.md#exit-codes) tells a supervisor whether to start again.
+Under `exactly_once_v2` none of these failures loses a record or counts one twice: readers don't see a transaction that
+isn't committed, and its records are processed again. Most failures raise an
+[alert](monitoring.md#alerts-and-what-to-do), and by the [exit code](lifecycle.md#exit-codes) a supervisor knows whether
+to start the application again.
 """
 
 

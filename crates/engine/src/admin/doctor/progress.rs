@@ -163,7 +163,12 @@ fn one_lane(facts: &Facts<'_>) -> Option<LiveFinding> {
         100.0 * busy.min(1.0),
         100.0 * mean
     );
-    let finding = LiveFinding::new(Info, "one_busy_lane", "what-keeps-it-busy", message);
+    let finding = LiveFinding::new(
+        Info,
+        "one_busy_lane",
+        "what-keeps-an-application-busy",
+        message,
+    );
     Some(finding.next(
         "see the keys of /top: one of them has most of the records. Divide them by another key, or do the work \
             before the new key is made",

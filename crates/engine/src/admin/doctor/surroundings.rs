@@ -177,7 +177,7 @@ fn expressions(facts: &Facts<'_>) -> Vec<LiveFinding> {
         message: format!("'{node}': {text}"),
         next_step: "write it, if the differences that stoatflow doctor APP.py names don't matter"
             .to_owned(),
-        page: "docs/guide/doctor.md#while-it-runs".to_owned(),
+        page: "docs/guide/doctor.md#hints-in-the-log-of-a-running-application".to_owned(),
     });
     findings.collect()
 }
