@@ -21,7 +21,7 @@ from topics import KafkaTopics
 
 import stoatflow as sf
 
-PENDING = "start again then"
+PENDING = "then start again"
 
 
 @contextmanager
@@ -67,6 +67,8 @@ def test_a_start_goes_on_from_the_offsets_topic(
             took = time.monotonic() - began
             # Not by the group's offsets, which stay pending.
             until(lambda: counts(kafka, name) == list(range(1, 16)), "all is counted")
+            until(lambda: app.lag() == 0, "the engine knows what it has committed")
+            assert is_pending(kafka, name)
         assert 9 < took < 25, "it waits ten seconds for the offsets to be settled"
     assert "continuing from the offsets topic" in " ".join(capfd.readouterr().err.split())
     # What was pending is gone; nothing of it has moved anything.

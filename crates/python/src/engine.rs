@@ -373,7 +373,10 @@ impl Engine {
         partitions.sort();
         partitions.dedup();
         let ranges = self.broker.ranges(&partitions, PATIENCE)?;
-        let committed = self.broker.committed(&self.group, &partitions, PATIENCE)?;
+        // A coordinator may hold offsets pending for long; the engine knows what it has committed.
+        let committed =
+            self.broker
+                .committed_despite_pending(&self.group, &partitions, PATIENCE)?;
         let cut = self.engine.shown();
         let shown: BTreeMap<_, _> = cut
             .iter()
@@ -381,8 +384,13 @@ impl Engine {
             .collect();
         let rows = partitions.iter().zip(ranges).zip(committed);
         let rows = rows.map(|((partition, range), committed)| {
+            let (committed, pending) = committed;
             let at = committed.map_or(range.begin, |c| c.offset.max(range.begin));
-            let at = shown.get(partition).map_or(at, |shown| at.min(*shown));
+            let at = match shown.get(partition) {
+                Some(shown) if pending => *shown,
+                Some(shown) => at.min(*shown),
+                None => at,
+            };
             let topic = partition.topic.to_string();
             (topic, partition.partition.0, at.0, range.stable_end.0)
         });
