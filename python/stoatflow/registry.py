@@ -89,7 +89,7 @@ class SchemaRegistry:
 
         if subjects not in {"topic", "record", "topic_record"}:
             raise ConfigError(
-                f"SchemaRegistry(subjects={subjects!r}): subjects aren't called so",
+                f"SchemaRegistry(subjects={subjects!r}): there is no such strategy of subject names",
                 next_step='write subjects="topic", "record" or "topic_record"',
             )
         self._http = Connection(

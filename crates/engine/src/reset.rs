@@ -238,7 +238,7 @@ impl ResetFacts {
             Err(e) if e.kind() == ErrorKind::Fenced => Err(Error::fenced(format!(
                 "an instance of '{group}', or another reset, was started during this one"
             ))
-            .hint("stop it, then run the reset again")
+            .hint("stop that instance, then run the reset again")
             .caused_by(e)),
             Err(e) if matches!(e.kind(), ErrorKind::Unavailable | ErrorKind::UnknownOutcome) => {
                 Err(e.hint("run the reset again: it continues where it stopped"))

@@ -131,8 +131,8 @@ class Replay:
                 tell(self.done)
         except FencedError as error:
             raise FencedError(
-                f"another replay of '{self._topic.name}' has begun, and stopped this one after {self.done:,} letters",
-                next_step="wait for its end; then replay what is left",
+                f"another replay of '{self._topic.name}' has begun: this one stopped after {self.done:,} dead letters",
+                next_step="wait until it ends, then replay the remaining dead letters",
             ) from error
         except AuthorizationError as error:
             raise self._unauthorized(error) from error

@@ -212,10 +212,10 @@ class _KeyValues(_Reading):
                 break
         if unreadable:
             raise SqlError(
-                f"{unreadable} rows of the store '{self._store}' can't be read as the condition needs: "
+                f"{unreadable} rows of the store '{self._store}' have no value that the condition can compare: "
                 f"{shown(wanted.bounds) or 'their values have another form'}",
-                next_step="look at them with app.store(...), or write the condition so that the store isn't asked, "
-                "such as (age + 0) > 30, and allow the scan",
+                next_step="look at these rows with app.store(...), or have DuckDB compare them: write the condition as "
+                "an expression, such as (age + 0) > 30, and allow the scan",
             )
 
     def _is_empty(self) -> bool:

@@ -106,7 +106,7 @@ pub(super) async fn read(
 
 fn panicked() -> Error {
     Error::internal("the read ended with a panic, which is in the log")
-        .hint("report it with the log")
+        .hint("make an archive with 'stoatflow bundle', and report it")
 }
 
 /// The store that a path names.

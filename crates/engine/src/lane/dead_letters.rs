@@ -160,7 +160,7 @@ impl LaneWorker {
             "a record of {} bytes for the topic '{topic}' is larger than the producer may send ({largest})",
             size(output)
         ))
-        .hint("raise producer.message.max.bytes and the topic's max.message.bytes, or give smaller records")
+        .hint("raise producer.message.max.bytes and the topic's max.message.bytes, or write smaller records")
         .at(|at| {
             at.topic = self.slot_of(origin).map(|slot| slot.partition.topic.to_string());
             at.partition = Some(origin.partition);

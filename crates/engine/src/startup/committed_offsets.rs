@@ -64,7 +64,7 @@ impl EngineSpec {
                 }
             }
         };
-        refuse_pending(&pending, &rows)?;
+        refuse_pending(group, &pending, &rows)?;
         let guarantee = self.settings.guarantee;
         for (partition, committed) in partitions.iter().zip(&mut committed) {
             let group = committed.take();
@@ -106,7 +106,7 @@ fn settled(
 }
 
 /// What the group holds pending must be in the offsets topic, which has it from the same transactions.
-fn refuse_pending(pending: &[TopicPartition], rows: &OffsetRows) -> Result<()> {
+fn refuse_pending(group: &str, pending: &[TopicPartition], rows: &OffsetRows) -> Result<()> {
     let Some(first) = pending.first() else {
         return Ok(());
     };
@@ -114,7 +114,10 @@ fn refuse_pending(pending: &[TopicPartition], rows: &OffsetRows) -> Result<()> {
         return Err(Error::unavailable(format!(
             "the group's coordinator holds an offset of {missing} pending, of a transaction that has ended"
         ))
-        .hint("restart the broker that coordinates the group; start again then"));
+        .hint(format!(
+            "restart the broker that coordinates the group (kafka-consumer-groups.sh --describe --state --group \
+                {group} names it), then start again"
+        )));
     }
     tracing::warn!(
         partitions = pending.len(),

@@ -315,7 +315,7 @@ impl Properties {
             problems.len(),
             problems.join("; ")
         ))
-        .hint("correct or remove them; docs/guide/clusters.md lists them"))
+        .hint("correct or remove them; docs/guide/clusters.md says which there are"))
     }
 
     /// Chooses the native client, unless it can't do what is asked.

@@ -191,7 +191,7 @@ impl ErrorPolicy {
                 }
             };
         }
-        Err(error.hint("the handler gave handlers without end: let it give DLQ(...), log_and_continue() or log_and_fail()"))
+        Err(error.hint("the handler returned a callable again and again: return DLQ(...), log_and_continue() or log_and_fail()"))
     }
 
     /// The decision of a callable. A topic that it has not declared must exist.

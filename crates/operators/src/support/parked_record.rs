@@ -114,7 +114,9 @@ impl Codec {
     pub fn corrupt(&self) -> Error {
         let error = Error::state_corrupt(format!("what {} has parked can't be read", self.who));
         self.node_context
-            .name_node(error.hint("check that nothing else writes to its changelog topic"))
+            .name_node(error.hint(
+            "only the application may write its changelog topics. To compute everything again: stoatflow reset",
+        ))
     }
 }
 

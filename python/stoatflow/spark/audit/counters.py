@@ -36,7 +36,8 @@ def read(counters: Counters) -> dict[str, int]:
         return dict(found)
     if "stoatflow_" not in metrics:
         raise ConfigError(
-            f"{counters} says nothing of StoatFlow's metrics", next_step="name /metrics of the admin port, or a copy"
+            f"{counters} has no metrics of StoatFlow",
+            next_step="give the URL of /metrics at the admin port, or a file with a copy",
         )
     found = Counter()
     for reason, count in _LINE.findall(metrics):

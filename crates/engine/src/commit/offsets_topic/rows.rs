@@ -80,8 +80,8 @@ impl OffsetRows {
                     not write: {row}"
                 ))
                 .hint(
-                    "only the application may write this topic: find the other writer, or use \
-                        another application.id",
+                    "only the application may write this topic: take the permission to write it from others \
+                        (kafka-acls.sh --list --topic shows who has it), or use another application.id",
                 )
             })?;
             let now = consumer.positions()[0];

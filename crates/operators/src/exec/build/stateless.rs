@@ -161,8 +161,10 @@ impl Builder<'_> {
         settings: map_batches::Settings,
     ) -> Result<Box<dyn Operator>> {
         let Function::Udf(index) = function else {
-            return Err(Error::topology("batches go to no expression")
-                .hint("give a function of whole batches"));
+            return Err(
+                Error::topology("map_batches takes a function, no expression")
+                    .hint("give a function that takes and returns whole batches"),
+            );
         };
         Ok(Box::new(map_batches::MapBatches::new(
             self.node_context.clone(),

@@ -256,10 +256,11 @@ impl Shape {
     /// The error for a store that holds something else.
     pub fn foreign(&self, found: &str) -> Error {
         Error::incompatible(format!(
-            "the store of {} holds what it can't go on from ({found})",
+            "the store of {} holds rows of another aggregation ({found})",
             self.text
         ))
-        .hint("keep it with Serdes.json(), and give an aggregation that was changed another store= name, or reset the application")
+        .hint("use Serdes.json(), and give a changed aggregation another store= name. To compute everything again: stoatflow \
+            reset")
     }
 
     fn same(&self, other: &Self) -> bool {

@@ -134,5 +134,6 @@ fn not_a_count(found: &Datum) -> Error {
         "the store of a count holds a value of type {}",
         found.type_name()
     ))
-    .hint("keep counts with Serdes.int64(), and delete a store that was written with another serde")
+    .hint("keep counts with Serdes.int64(), and give a store that had another serde another name. To compute everything \
+        again: stoatflow reset")
 }

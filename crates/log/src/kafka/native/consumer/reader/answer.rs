@@ -72,13 +72,13 @@ impl NativeConsumer {
                 let error = Error::new(
                     ErrorKind::Incompatible,
                     format!(
-                        "reading: the leader of {partition} never had its records from offset \
-                            {from} on, and {at} was reached: they are lost"
+                        "reading: {partition} was read up to offset {at}, but its leader never had the \
+                            records from {from} on: the brokers have lost them"
                     ),
                 );
                 self.note(error.hint(
-                    "what was made of them stays: look at what the brokers lost, then start again, \
-                        or reset the application",
+                    "their results stay. Check unclean.leader.election.enable and min.insync.replicas of the \
+                        topic, then start again, or compute everything again: stoatflow reset",
                 ));
             }
             FetchOutcome::NotYet(code) => {

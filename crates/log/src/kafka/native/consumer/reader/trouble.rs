@@ -35,11 +35,11 @@ impl NativeConsumer {
             UnreadableBatch::Corrupt(why) => {
                 let (partition, address) = (&self.slots.all[index].partition, &self.address);
                 let error = Error::unavailable(format!(
-                    "reading: what came of {partition} from {address} is damaged ({why})"
+                    "reading: a record batch of {partition} from {address} is damaged ({why})"
                 ));
                 self.note(error.hint(
-                    "it is read again; if it stays damaged, the disk of the broker that leads it \
-                        is: have another replica lead",
+                    "it is fetched again. If it stays damaged, so is the disk of that broker: make another \
+                        replica the leader of the partition (kafka-reassign-partitions.sh)",
                 ));
             }
             UnreadableBatch::Old(format) => {

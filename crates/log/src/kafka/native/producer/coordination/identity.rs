@@ -125,11 +125,11 @@ impl Coordination {
             _ => {}
         }
         Error::unavailable(format!(
-            "{what}: the broker at {} gave the transaction of '{}' up, which took too long ({:?})",
+            "{what}: the broker at {} aborted the transaction of '{}', which took longer than transaction.timeout.ms ({:?})",
             self.address,
             self.id,
             named(code)
         ))
-        .hint("start again: nothing of it is visible, and its records are read again")
+        .hint("start again: its records are read again. If it happens again, raise transaction.timeout.ms")
     }
 }

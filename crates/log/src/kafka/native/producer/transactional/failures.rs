@@ -48,7 +48,7 @@ impl TransactionalProducer {
             ErrorClass::Lost => {
                 self.give_up();
                 Error::unavailable(format!(
-                    "{what}: the broker at {} gave the transaction of '{}' up ({:?} {said})",
+                    "{what}: the broker at {} aborted the transaction of '{}' ({:?} {said})",
                     self.coordination.address,
                     self.coordination.id,
                     named(code)
