@@ -66,10 +66,10 @@ __all__ = [
     "log_to",
     "node_kinds",
     "open_transactions",
+    "plan_settings",
     "remove_orphans",
     "reset",
     "settings_schema",
-    "source_defaults",
     "streams_config_markdown",
     "take_log_lines",
     "to_python",
@@ -95,8 +95,11 @@ def compile(
 def check_settings(pairs: list[tuple[str, object]]) -> None:
     """Raise one `ConfigError` that lists every problem. Values are str, int, float, bool or None."""
 
-def source_defaults(pairs: list[tuple[str, object]]) -> list[str | None]:
-    """Configured defaults: key serde, value serde, timestamp extractor, as names; `custom` is one written in code."""
+def plan_settings(pairs: list[tuple[str, object]]) -> tuple[list[str | None], bool]:
+    """Configured defaults, and whether self-joins keep one store.
+
+    The defaults are those of key serde, value serde, timestamp extractor, as names; `custom` is one written in code.
+    """
 
 def streams_config_markdown() -> str:
     """Every name of Kafka Streams' `StreamsConfig` and how it is treated, as Markdown tables."""

@@ -29,8 +29,8 @@ from stoatflow.materialized import (
     timestamp_spec,
 )
 from stoatflow.plan import PlanBuilder, nodes
-from stoatflow.plan.defaults import NO_DEFAULTS, source_defaults
 from stoatflow.plan.functions import user_line
+from stoatflow.plan.settings import NO_PLAN_SETTINGS, plan_settings
 from stoatflow.resources import Resource
 from stoatflow.serdes import BareDict, SerdeLike, resolve
 from stoatflow.settings import Settings, as_settings
@@ -405,7 +405,7 @@ class StreamsBuilder(GlobalSources):
               <-- KSTREAM-SOURCE-0000000000
         """
         given = config is not None or settings
-        defaults = source_defaults(as_settings(config, settings)) if given else NO_DEFAULTS
+        defaults = plan_settings(as_settings(config, settings)) if given else NO_PLAN_SETTINGS
         return Topology(self._plan.snapshot(), wrapper=self._wrapper, resources=self._resources, defaults=defaults)
 
     @overload

@@ -25,8 +25,8 @@ from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
 from stoatflow.indexes import Index
 from stoatflow.plan import nodes
-from stoatflow.plan.defaults import UNSET_KEY, UNSET_VALUE
 from stoatflow.plan.functions import user_line
+from stoatflow.plan.settings import UNSET_KEY, UNSET_VALUE
 from stoatflow.rocksdb_config import RocksDBConfig
 from stoatflow.serdes import SerdeLike
 from stoatflow.windows import span_ms

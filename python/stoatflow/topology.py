@@ -18,8 +18,8 @@ from stoatflow.asynchronous import Awaiting
 from stoatflow.errors import TopologyError
 from stoatflow.handlers import OnError, handler
 from stoatflow.plan import EncodedPlan, Node, PlanBuilder, encode, nodes
-from stoatflow.plan.defaults import NO_DEFAULTS, UNSET_KEY, UNSET_VALUE, SourceDefaults, source_defaults
 from stoatflow.plan.functions import user_line
+from stoatflow.plan.settings import NO_PLAN_SETTINGS, UNSET_KEY, UNSET_VALUE, PlanSettings, plan_settings
 from stoatflow.timers import check_on_timer
 from stoatflow.wrapping import Wrapper
 
@@ -58,7 +58,7 @@ class Topology:
         *,
         wrapper: Wrapper | None = None,
         resources: Sequence[Resource[Any]] = (),
-        defaults: SourceDefaults = NO_DEFAULTS,
+        defaults: PlanSettings = NO_PLAN_SETTINGS,
     ) -> None:
         """Check the nodes of the DSL; raise `TopologyError` if they are wrong. Without nodes, start empty.
 
@@ -332,9 +332,10 @@ class Topology:
         return self._checked()[0].serdes[index]
 
     def for_settings(self, settings: Settings) -> Topology:
-        """Return this topology with the settings' default serdes and timestamp extractor where none is given.
+        """Return this topology with the settings' default serdes, timestamp extractor and optimizations.
 
-        Raises `ConfigError`, or `TopologyError` if they don't fit. `StoatFlow` and the test driver do it themselves.
+        Defaults apply where the topology gives nothing. Raises `ConfigError`, or `TopologyError` if they don't fit.
+        `StoatFlow` and the test driver do it themselves.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("in").print()
@@ -343,7 +344,7 @@ class Topology:
         ...     driver.input("in", value=str).pipe("stoat")
         [stream]: None, stoat
         """
-        defaults = source_defaults(settings).over(self._defaults)
+        defaults = plan_settings(settings).over(self._defaults)
         if defaults == self._defaults:
             return self
         return Topology(self.nodes, wrapper=self._wrapper, resources=self._resources, defaults=defaults)
@@ -464,7 +465,7 @@ def built(topology: object) -> Topology:
 
 
 def _compile(
-    plan: Sequence[Node], wrapper: Wrapper | None, resources: Sequence[Resource[Any]], defaults: SourceDefaults
+    plan: Sequence[Node], wrapper: Wrapper | None, resources: Sequence[Resource[Any]], defaults: PlanSettings
 ) -> tuple[EncodedPlan, Plan, EventLoop | None]:
     check_on_timer(plan)
     encoded = encode(plan, shared=wrapper is None, defaults=defaults)

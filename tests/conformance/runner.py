@@ -290,6 +290,7 @@ def config(case: Case) -> dict[str, object]:
         "ensure.explicit.naming": False,
         "statestore.cache.max.bytes": recorded["cache_max_bytes"],
         **dict.fromkeys(EMIT_INTERVALS, recorded["emit_interval_ms"]),
+        "topology.optimization": recorded.get("optimization", "none"),
     }
 
 

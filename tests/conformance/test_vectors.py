@@ -53,6 +53,25 @@ def test_a_crash_in_the_middle_changes_nothing(case: Case) -> None:
     expect(case, runner.run(case, runner.build(case), crash_after=len(case.data["inputs"]) // 2))
 
 
+SELF_JOINS = [case for case in COVERED if "ss_self_join" in case.name]
+
+
+@pytest.mark.parametrize("case", SELF_JOINS, ids=lambda case: case.name)
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_self_join_with_one_store_is_like_that_with_two(case: Case, lanes: int, crash: bool) -> None:
+    data = case.data | {"config": case.data["config"] | {"optimization": "single.store.self.join"}}
+    one = replace(case, data=data | {"stores": {}})
+    half = len(case.data["inputs"]) // 2
+    found = runner.run(one, runner.build(one), lanes=lanes, crash_after=half if crash else None)
+    for topic, records in case.data["outputs"].items():
+        assert runner.same_per_key(found.outputs[topic]) == runner.same_per_key(records)
+
+
+def test_there_are_self_joins() -> None:
+    assert len(SELF_JOINS) > 1
+
+
 @pytest.mark.parametrize("case", [c for c in HAND if c.place not in ORDER_OF_ALL_KEYS], ids=lambda case: case.name)
 def test_lanes_change_nothing_for_a_key(case: Case) -> None:
     """Eight inputs share an epoch, so that lanes work concurrently, unless the result depends on that."""

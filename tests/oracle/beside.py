@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import stoatflow as sf
 from conformance import runner
 from conformance.runner import Case
 
@@ -21,7 +22,7 @@ def engine_does(case: Case, wanted: dict[str, Any]) -> None:
     """Run it on the engine, and compare with Kafka Streams' result."""
     # The topics and lookups that are read are those of the real Kafka Streams.
     asked = replace(case, data=case.data | {name: wanted[name] for name in _RESULTS})
-    topology = runner.build(asked)
+    topology = runner.build(asked).for_settings(sf.Settings(runner.config(asked), environ={}))
     found = vars(runner.run(asked, topology))
     same(found, wanted, ordered="unordered_per_input" not in case.data.get("flags", ()))
     assert runner.lines([found["versioned_lookups"]]) == runner.lines([wanted["versioned_lookups"]])

@@ -6,6 +6,7 @@ state is what Kafka Streams had, and later records are added to it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from topics import KafkaTopics
 import stoatflow as sf
 from conformance import runner
 from conformance.runner import Case
-from skew.inputs import START, Input
+from skew.inputs import Input
 from skew.on_broker import FlowApplication, delete, read, write
 from skew.streams import KafkaStreams, StreamsApplication
 from skew.topologies import Step
@@ -24,6 +25,8 @@ from skew.topologies import Step
 _TEXTS: Step = {"key_serde": "string", "value_serde": "string"}
 _KEPT: Step = {"store": "kept", "key_serde": "string"}
 _PARTITIONS = 2
+# Not in the past: the broker deletes segments of a window store's changelog by the times of their records.
+_START = int(time.time()) // 3600 * 3_600_000
 SETTINGS = {"threads": 1, "max_poll_records": 500, "max_task_idle_ms": 0}
 
 
@@ -78,7 +81,7 @@ def _reading(steps: list[Step], topic: str) -> list[Step]:
 def _records(name: str, first: int, count: int) -> list[Input]:
     keys = ("ann", "bob", "cyd")
     return [
-        Input(name, n % _PARTITIONS, f"{keys[n % 3]}{n % _PARTITIONS}", f"v{n}", START + n * 400)
+        Input(name, n % _PARTITIONS, f"{keys[n % 3]}{n % _PARTITIONS}", f"v{n}", _START + n * 400)
         for n in range(first, first + count)
     ]
 
@@ -155,7 +158,7 @@ def test_a_table_without_a_changelog_is_restored_from_its_topic(
 ) -> None:
     steps = _reading(_table(), topics["in"])
     stores: dict[str, Step] = {"kept": {"kind": "kv"}}
-    deleted = [Input("in", n, f"bob{n}", None, START + 30_000) for n in range(_PARTITIONS)]
+    deleted = [Input("in", n, f"bob{n}", None, _START + 30_000) for n in range(_PARTITIONS)]
     write(kafka.address, topics, _records("in", 0, 60) + deleted)
     with StreamsApplication(jvm, name, kafka.address, steps, OPTIMIZED) as java:
         java.await_running()
@@ -197,6 +200,52 @@ def test_a_table_without_a_changelog_does_not_begin_empty_unnoticed(
         application.await_running()
 
 
+def _writing(steps: list[Step], topic: str) -> list[Step]:
+    """The same steps, writing to another topic."""
+    return [step | ({"topic": topic} if step["op"] == "to" else {}) for step in steps]
+
+
+def test_a_stream_joined_with_itself_goes_on_with_its_one_store(
+    kafka: KafkaTopics, jvm: KafkaStreams, name: str, topics: dict[str, str], tmp_path: Path
+) -> None:
+    window = {"before_ms": 6_000, "after_ms": 6_000, "grace_ms": 600_000}
+    join = {"op": "join", "from": "s1", "other": "s1", "joiner": "pair_text", "window": window}
+    steps = _reading(
+        _chain({"op": "stream", "topics": ["in"], **_TEXTS}, join | _TEXTS | {"other_value_serde": "string"}),
+        topics["in"],
+    )
+    steps = [*steps, {"id": "out", "op": "to", "from": "s2", "topic": topics["out"], **_TEXTS}]
+    # Kafka Streams numbers the store, whatever the name of the join.
+    unnamed = {"ensure_explicit_naming": False}
+    write(kafka.address, topics, _records("in", 0, 60))
+    with StreamsApplication(jvm, name, kafka.address, steps, OPTIMIZED) as java:
+        java.await_running()
+        java.await_all()
+    for folder, more in (("first", 60), ("second", 120)):
+        with _flow(name, steps, kafka.address, tmp_path / folder, topology_optimization="all", **unnamed) as python:
+            python.await_running()
+            write(kafka.address, topics, _records("in", more, 60))
+            python.await_all()
+    changelogs = [topic for topic in kafka.topics() if topic.startswith(name) and topic.endswith("-store-changelog")]
+    assert changelogs == [f"{name}-KSTREAM-JOINTHIS-0000000003-store-changelog"]
+    found, _ = read(kafka, topics["out"])
+    # The right side's store would begin empty.
+    application = _flow(name, steps, kafka.address, tmp_path / "second", **unnamed)
+    with pytest.raises(
+        sf.IncompatibleStateError, match=r"had one store until now.*set topology\.optimization to single"
+    ):
+        application.await_running()
+    # The whole input by Kafka Streams alone, with two stores.
+    alone = f"{name}-alone"
+    kafka.create(alone, _PARTITIONS)
+    with StreamsApplication(jvm, f"{name}-two", kafka.address, _writing(steps, alone), SETTINGS) as java:
+        java.await_running()
+        java.await_all()
+    wanted, _ = read(kafka, alone)
+    assert sum(map(len, found.values())) > 500
+    assert found == wanted
+
+
 def test_records_on_their_way_between_sub_topologies_are_not_lost_unnoticed(
     kafka: KafkaTopics, jvm: KafkaStreams, name: str, topics: dict[str, str], tmp_path: Path
 ) -> None:
@@ -207,7 +256,7 @@ def test_records_on_their_way_between_sub_topologies_are_not_lost_unnoticed(
         java.await_running()
         java.await_all()
     (rest,) = (topic for topic in kafka.topics() if topic.startswith(name) and topic.endswith("-repartition"))
-    write(kafka.address, {"rest": rest}, [Input("rest", 0, "a", "v", START)])
+    write(kafka.address, {"rest": rest}, [Input("rest", 0, "a", "v", _START)])
     application = _flow(name, steps, kafka.address, tmp_path)
     with pytest.raises(sf.IncompatibleStateError, match=f"has left records in the repartition topic '{rest}'"):
         application.await_running()

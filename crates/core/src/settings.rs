@@ -153,6 +153,8 @@ pub struct Settings {
     pub changelog_partitions: i32,
     /// `topology.optimization`: whether tables are restored from their source topics.
     pub reuse_source_topics: bool,
+    /// `topology.optimization`: whether a stream that is joined with itself has one store.
+    pub single_store_self_join: bool,
     /// `replication.factor` of topics that the engine creates; -1 is the broker's default.
     pub replication_factor: i32,
     /// `broker.wait.timeout.ms`: how long to keep trying to reach the broker at start.

@@ -465,4 +465,17 @@ pub struct LogicalPlan {
     /// The setting `default.value.serde`, for values without any other serde.
     #[serde(default, alias = "default.value.serde")]
     pub default_value: Option<SerdeSpec>,
+    /// Whether the setting `topology.optimization` has `single.store.self.join`.
+    #[serde(default, alias = "single.store.self.join")]
+    pub single_store_self_join: bool,
+}
+
+impl LogicalPlan {
+    /// Whether this inner join of a stream with itself keeps one store. Records that were rekeyed have two
+    /// repartition topics in Kafka Streams, which then keeps two stores.
+    pub(crate) fn keeps_one_store(&self, i: usize, j: &Joining, rekeyed: &[bool]) -> bool {
+        let inner = matches!(self.nodes[i].call, Call::Join(_));
+        let same = j.from == j.other && j.value == j.other_value;
+        self.single_store_self_join && inner && same && !rekeyed[j.from]
+    }
 }

@@ -111,6 +111,9 @@ pub struct Store {
     pub clock: Option<ClockId>,
     /// A source topic that serves as the changelog (a `table()` of a compacted topic).
     pub source_changelog: Option<String>,
+    /// If it is the only store of a stream joined with itself: the name of the other side's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_side: Option<String>,
     /// Topics whose partition count the changelog follows.
     pub upstream_topics: Vec<String>,
     /// Its secondary indexes.
@@ -139,6 +142,7 @@ impl Store {
             ordered: !matches!(kind, StoreKind::TimestampedKeyValue),
             clock: None,
             source_changelog: None,
+            other_side: None,
             upstream_topics: Vec::new(),
             indexes: Vec::new(),
             rocksdb: None,

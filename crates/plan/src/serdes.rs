@@ -76,7 +76,7 @@ pub(crate) struct JoinSerdes {
     pub(crate) key: SerdeSpec,
     /// Serde of the left values.
     pub(crate) left: SerdeSpec,
-    /// Serde of the right values.
+    /// Serde of the right values, if both sides are streams.
     pub(crate) right: SerdeSpec,
     /// Serde of foreign keys, or of the keys of a global table.
     pub(crate) foreign: SerdeSpec,

@@ -86,7 +86,7 @@ mod _native {
     use crate::reset::{remove_orphans, reset_application};
     #[pymodule_export]
     use crate::settings::{
-        check_settings, error_kinds, settings_schema, source_defaults, streams_config_markdown,
+        check_settings, error_kinds, plan_settings, settings_schema, streams_config_markdown,
     };
     #[pymodule_export]
     use crate::topics::{TopicReader, TopicsClient, TransactionalWriter};

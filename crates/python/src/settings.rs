@@ -48,18 +48,19 @@ pub fn checked(values: &[(String, Value)]) -> Result<Settings, Error> {
 }
 
 /// Default key serde, value serde and timestamp extractor for sources and stores that name none, as the
-/// settings spell them. A serde in user code is `custom`.
+/// settings spell them (a serde in user code is `custom`), and whether self-joins keep one store.
 #[pyfunction]
-pub fn source_defaults(pairs: Pairs<'_>) -> PyResult<[Option<&'static str>; 3]> {
-    const NAMES: [&str; 3] = [
+pub fn plan_settings(pairs: Pairs<'_>) -> PyResult<([Option<&'static str>; 3], bool)> {
+    const NAMES: [&str; 4] = [
         "default.key.serde",
         "default.value.serde",
         "default.timestamp.extractor",
+        "topology.optimization",
     ];
     let mut values = to_values(&pairs)?;
     values.retain(|(name, _)| NAMES.contains(&name.replace('_', ".").as_str()));
     if values.is_empty() {
-        return Ok([None; 3]);
+        return Ok(([None; 3], false));
     }
     for (needed, any) in [
         ("application.id", "any"),
@@ -68,11 +69,12 @@ pub fn source_defaults(pairs: Pairs<'_>) -> PyResult<[Option<&'static str>; 3]> 
         values.push((needed.to_owned(), Value::from(any)));
     }
     let settings = checked(&values).map_err(to_py_err)?;
-    Ok([
+    let defaults = [
         settings.default_key_serde,
         settings.default_value_serde,
         settings.default_timestamp,
-    ])
+    ];
+    Ok((defaults, settings.single_store_self_join))
 }
 
 /// A Markdown table of all names in Kafka Streams' `StreamsConfig` and how each is treated.

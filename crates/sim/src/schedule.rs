@@ -137,6 +137,7 @@ impl Schedule {
             reset_to_earliest: true,
             changelog_partitions: job.changelog_partitions,
             reuse_source_topics: job.reuses_source_topics(),
+            single_store_self_join: false,
             replication_factor: -1,
             broker_wait: Duration::from_secs(3),
             transaction_timeout: Duration::from_secs(60),

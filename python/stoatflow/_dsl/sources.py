@@ -13,8 +13,8 @@ from stoatflow.errors import TopologyError
 from stoatflow.handlers import OnError
 from stoatflow.late import LatePolicy
 from stoatflow.materialized import Consumed, Reset, TimestampLike
-from stoatflow.plan.defaults import UNSET_KEY, UNSET_VALUE
 from stoatflow.plan.functions import given
+from stoatflow.plan.settings import UNSET_KEY, UNSET_VALUE
 from stoatflow.serdes import SerdeLike
 from stoatflow.watermark import Watermark
 

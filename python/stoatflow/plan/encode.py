@@ -16,8 +16,8 @@ from stoatflow.asynchronous import Awaiting
 from stoatflow.expressions import Expression
 from stoatflow.handlers import ErrorHandler
 from stoatflow.plan.annotations import returned
-from stoatflow.plan.defaults import NO_DEFAULTS, SourceDefaults
 from stoatflow.plan.nodes import LateFunction, Node, ProcessorRef, TimestampFunction, Udf
+from stoatflow.plan.settings import NO_PLAN_SETTINGS, PlanSettings
 from stoatflow.plan.specs import Spec
 from stoatflow.serdes import (
     AvroSerde,
@@ -64,7 +64,7 @@ class EncodedPlan:
 
 
 class _Tables:
-    def __init__(self, *, shared: bool, defaults: SourceDefaults) -> None:
+    def __init__(self, *, shared: bool, defaults: PlanSettings) -> None:
         self.shared = shared
         self.defaults = defaults
         self.at = (0, "")
@@ -162,7 +162,7 @@ def awaited(how: Awaiting[Any, Any], index: int) -> dict[str, object]:
     return {"async": {"udf": index, "concurrency": how.concurrency, "park_after_ms": how.park_after_ms}}
 
 
-def encode(nodes: Sequence[Node], *, shared: bool = True, defaults: SourceDefaults = NO_DEFAULTS) -> EncodedPlan:
+def encode(nodes: Sequence[Node], *, shared: bool = True, defaults: PlanSettings = NO_PLAN_SETTINGS) -> EncodedPlan:
     """Encode the plan of these nodes. With `shared=False`, a function that two nodes use gets two entries."""
     tables = _Tables(shared=shared, defaults=defaults)
     encoded = [tables.node(at, node) for at, node in enumerate(nodes)]
@@ -173,6 +173,7 @@ def encode(nodes: Sequence[Node], *, shared: bool = True, defaults: SourceDefaul
         "version": VERSION,
         "nodes": encoded,
         **{name: tables.serde(serde) for name, serde in standing.items() if serde is not None},
+        **({"single_store_self_join": True} if defaults.single_store_self_join else {}),
         "functions": tables.names,
         **({"results": results} if results else {}),
         "serdes": [serde.name for serde in tables.serdes],

@@ -261,6 +261,7 @@ impl Reading {
             self.duration("transaction.timeout.ms"),
         );
         let application_id = self.text("application.id");
+        let optimization = self.word("topology.optimization", streams::optimization);
         let settings = Settings {
             broker: self.broker(),
             guarantee: if self.text("processing.guarantee") == "at_least_once" {
@@ -319,9 +320,8 @@ impl Reading {
             default_key_serde: self.word("default.key.serde", streams::serde),
             default_value_serde: self.word("default.value.serde", streams::serde),
             default_timestamp: self.word("default.timestamp.extractor", streams::extractor),
-            reuse_source_topics: self
-                .word("topology.optimization", streams::optimization)
-                .is_some_and(|word| word != "none"),
+            reuse_source_topics: matches!(optimization, Some("all" | streams::REUSE_SOURCE_TOPICS)),
+            single_store_self_join: matches!(optimization, Some("all" | streams::SELF_JOIN)),
             changelog_config: std::mem::take(&mut self.topics),
             notes: Vec::new(),
             ensure_explicit_naming: matches!(

@@ -319,17 +319,14 @@ pub(super) fn impossible(name: &str, value: &Json) -> Option<&'static str> {
 }
 
 /// The optimizations that `topology.optimization` may list.
-const OPTIMIZATIONS: [&str; 3] = [
-    REUSE_SOURCE_TOPICS,
-    "merge.repartition.topics",
-    "single.store.self.join",
-];
-const REUSE_SOURCE_TOPICS: &str = "reuse.ktable.source.topics";
+const OPTIMIZATIONS: [&str; 3] = [REUSE_SOURCE_TOPICS, "merge.repartition.topics", SELF_JOIN];
+pub(super) const REUSE_SOURCE_TOPICS: &str = "reuse.ktable.source.topics";
+pub(super) const SELF_JOIN: &str = "single.store.self.join";
 
-/// The part of `topology.optimization` that matters here: `reuse.ktable.source.topics` or `none`.
+/// The parts of `topology.optimization` that matter here: one of the two, `all` or `none`.
 pub(super) fn optimization(text: &str) -> Result<&'static str, String> {
     match text.trim() {
-        "all" => return Ok(REUSE_SOURCE_TOPICS),
+        "all" => return Ok("all"),
         "none" => return Ok("none"),
         _ => {}
     }
@@ -339,8 +336,17 @@ pub(super) fn optimization(text: &str) -> Result<&'static str, String> {
             "'{other}' is no optimization; takes all, none, or a list of {}",
             OPTIMIZATIONS.join(", ")
         )),
-        None if listed.contains(&REUSE_SOURCE_TOPICS) => Ok(REUSE_SOURCE_TOPICS),
-        None => Ok("none"),
+        None => Ok(
+            match (
+                listed.contains(&REUSE_SOURCE_TOPICS),
+                listed.contains(&SELF_JOIN),
+            ) {
+                (true, true) => "all",
+                (true, false) => REUSE_SOURCE_TOPICS,
+                (false, true) => SELF_JOIN,
+                (false, false) => "none",
+            },
+        ),
     }
 }
 

@@ -176,14 +176,26 @@ fn settings_of_confluents_serdes_are_told_to_whom_they_belong() {
 
 #[test]
 fn optimizations_are_taken_by_their_names() {
-    let reuses = |text: &str| super::streams::optimization(text).map(|word| word != "none");
-    assert_eq!(reuses("all"), Ok(true));
-    assert_eq!(reuses("none"), Ok(false));
-    assert_eq!(reuses("merge.repartition.topics"), Ok(false));
-    assert_eq!(
-        reuses("single.store.self.join, reuse.ktable.source.topics"),
-        Ok(true)
-    );
-    let why = reuses("all,none").unwrap_err();
+    use super::streams::{REUSE_SOURCE_TOPICS, SELF_JOIN, optimization};
+    for word in ["all", "none", REUSE_SOURCE_TOPICS, SELF_JOIN] {
+        assert_eq!(optimization(word), Ok(word));
+    }
+    assert_eq!(optimization("merge.repartition.topics"), Ok("none"));
+    let both = "single.store.self.join, reuse.ktable.source.topics";
+    assert_eq!(optimization(both), Ok("all"));
+    for (word, expected) in [
+        ("all", (true, true)),
+        ("none", (false, false)),
+        (REUSE_SOURCE_TOPICS, (true, false)),
+        (SELF_JOIN, (false, true)),
+    ] {
+        let settings = with(&json!({"topology.optimization": word})).unwrap();
+        let found = (
+            settings.reuse_source_topics,
+            settings.single_store_self_join,
+        );
+        assert_eq!(found, expected, "{word}");
+    }
+    let why = optimization("all,none").unwrap_err();
     assert!(why.starts_with("'all' is no optimization"), "{why}");
 }

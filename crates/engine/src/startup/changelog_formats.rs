@@ -23,6 +23,8 @@ const OFF: &str = "off";
 const OFF_IN_MEMORY: &str = "off, in memory";
 /// Format of a table that is restored from its source: a changelog of its own lacks its rows.
 const SOURCE: &str = "off, its source has it";
+/// Format of the right side of a stream joined with itself: the store of the left side has its rows.
+const LEFT_SIDE: &str = "off, the left side has it";
 
 /// The format of a store's changelog. Settings that concern only the disk (retention, the length of a
 /// history) are not part of it: the rows are the same.
@@ -74,6 +76,10 @@ impl EngineSpec {
         for store in specs.iter().filter(|s| self.source_topic_of(s).is_some()) {
             formats.insert(self.changelog_of(store).into(), SOURCE.to_owned());
         }
+        let logged = specs.iter().filter(|s| s.logged);
+        for right in logged.filter_map(|s| s.other_side.as_ref()) {
+            formats.insert(self.changelog_named(right).into(), LEFT_SIDE.to_owned());
+        }
         Ok(formats)
     }
 }
@@ -96,11 +102,15 @@ pub(super) fn refuse_other_formats(
             .filter(|(partition, _)| partition.topic == *topic);
         // Nothing was ever written, so any format will do. But if the changelog was off, the rows on
         // disk are missing in an empty topic.
-        if written != OFF && written != SOURCE && of_topic.all(|(_, end)| end.0 == 0) {
+        let kept_elsewhere = matches!(written.as_str(), OFF | SOURCE | LEFT_SIDE);
+        if !kept_elsewhere && of_topic.all(|(_, end)| end.0 == 0) {
             continue;
         }
         if written == SOURCE {
             return Err(was_in_source(topic));
+        }
+        if written == LEFT_SIDE {
+            return Err(was_in_left_side(topic));
         }
         if is_off(written) {
             return Err(lacks_rows(topic));
@@ -119,7 +129,7 @@ pub(super) fn refuse_other_formats(
 }
 
 fn is_off(format: &str) -> bool {
-    format == OFF || format == OFF_IN_MEMORY || format == SOURCE
+    matches!(format, OFF | OFF_IN_MEMORY | SOURCE | LEFT_SIDE)
 }
 
 fn was_in_source(topic: &Arc<str>) -> Error {
@@ -131,6 +141,18 @@ fn was_in_source(topic: &Arc<str>) -> Error {
         "set topology.optimization to reuse.ktable.source.topics or all again, and take back what gives the table \
             a changelog: timestamp=, late=, ttl or a history, a serde in Python, max.timestamp.ahead.ms. To compute \
             everything again: stoatflow reset",
+    )
+    .at(|at| at.topic = Some(topic.to_string()))
+}
+
+fn was_in_left_side(topic: &Arc<str>) -> Error {
+    Error::incompatible(format!(
+        "the join of a stream with itself had one store until now (topology.optimization): the changelog '{topic}' \
+            of its right side lacks the rows of what was read"
+    ))
+    .hint(
+        "set topology.optimization to single.store.self.join or all again. To begin with empty stores: give the join \
+            another name. To compute everything again: stoatflow reset",
     )
     .at(|at| at.topic = Some(topic.to_string()))
 }

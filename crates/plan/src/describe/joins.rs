@@ -37,6 +37,11 @@ impl<'a> Graph<'a> {
                 *side = self.repartition(r, *side, false);
             }
         }
+        if self.plan.keeps_one_store(i, j, &self.shape.rekeyed) {
+            let store = vec![s.stores[0].as_str()];
+            let windowed = self.processor(&s.windowed[0], store.clone(), &[sides[0]]);
+            return self.processor(own, store, &[windowed]);
+        }
         for (slot, side) in sides.iter().enumerate() {
             self.processor(&s.windowed[slot], vec![&s.stores[slot]], &[*side]);
         }

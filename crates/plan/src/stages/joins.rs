@@ -57,7 +57,12 @@ impl StageBuilder<'_> {
         };
         let upstream_topics = self.topics_above(i);
         let mut stores = [StoreId(0); 2];
+        let one_store = plan.keeps_one_store(i, j, &self.shape.rekeyed);
         for (side, value) in [&serdes.left, &serdes.right].into_iter().enumerate() {
+            if side == 1 && one_store {
+                stores[1] = stores[0];
+                break;
+            }
             let own = Store::new(
                 &names.stores[side],
                 layout,
@@ -68,6 +73,7 @@ impl StageBuilder<'_> {
                 named: names.named,
                 logged: j.logged,
                 upstream_topics: upstream_topics.clone(),
+                other_side: one_store.then(|| names.stores[1].clone()),
                 ..own
             });
         }

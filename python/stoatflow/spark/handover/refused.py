@@ -68,7 +68,7 @@ def clocks_of(topology: Topology) -> frozenset[str]:
 
 def _settings(topology: Topology, settings: Settings) -> Iterator[str]:
     optimized = str(settings.get("topology.optimization", "none") or "none").lower()
-    if optimized not in {"none", ""}:
+    if optimized == "all" or "reuse.ktable.source.topics" in optimized:
         for name, store in stores_of(topology).items():
             if store["source_changelog"] is not None:
                 yield f"store {name}: topology.optimization keeps no changelog for it, which rows are read from"

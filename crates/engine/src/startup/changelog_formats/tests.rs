@@ -92,4 +92,10 @@ fn a_changelog_that_was_off_is_refused() {
     refused(OFF_IN_MEMORY, logged, 0).expect("it began empty each time");
     refused(logged, OFF, 7).expect("it may be turned off at any time");
     refused(OFF_IN_MEMORY, OFF, 7).expect("and stay off");
+    let error = refused(LEFT_SIDE, "buffer:string:string", 0).unwrap_err();
+    assert!(
+        error.to_string().contains("single.store.self.join"),
+        "{error}"
+    );
+    refused("buffer:string:string", LEFT_SIDE, 7).expect("the left side has all of its rows");
 }

@@ -12,8 +12,9 @@
 //! else dropped (both counted).
 //!
 //! Owns nothing: records are in two window stores, records that wait for a partner in a third, which
-//! both sides share. Foreign values that may change are stored as copies, so a joiner that changes its
-//! argument changes no store.
+//! both sides share. A stream that is joined with itself may have one store for both sides: the right side,
+//! which runs second, writes it. Foreign values that may change are stored as copies, so a joiner that
+//! changes its argument changes no store.
 
 mod rows;
 #[cfg(test)]
@@ -133,6 +134,12 @@ impl Parts {
         Ok(Some((key, value)))
     }
 
+    /// Whether both sides have one store. The left side reads it before the record is in it, so a record
+    /// meets itself once.
+    fn is_stored_by_other_side(&self) -> bool {
+        self.side == Side::Left && self.own.store == self.other.store
+    }
+
     /// Stores a record for the other side.
     fn keep(
         &self,
@@ -216,7 +223,9 @@ impl Parts {
             }
             return Ok(());
         };
-        self.keep(&key, value.clone(), record, context)?;
+        if !self.is_stored_by_other_side() {
+            self.keep(&key, value.clone(), record, context)?;
+        }
         let time = context.clocks.observe(self.clock, record);
         if let Some(waiting) = waiting.as_deref_mut() {
             waiting.see(record.task(), time, context);

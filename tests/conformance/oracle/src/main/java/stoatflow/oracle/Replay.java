@@ -44,10 +44,10 @@ final class Replay {
         Step replayed = new Step(given);
         List<Object> steps = Json.array(replayed.get("topology"));
         List<Object> events = Json.array(replayed.get("inputs"));
-        Topology topology = Topologies.build(steps);
+        Properties properties = properties(replayed.part("config"), stateDirectory);
+        Topology topology = Topologies.build(steps, properties);
         Map<String, Object> result = new LinkedHashMap<>();
         result.put("describe", topology.describe().toString());
-        Properties properties = properties(replayed.part("config"), stateDirectory);
         try (TopologyTestDriver driver = new TopologyTestDriver(topology, properties, Instant.ofEpochMilli(0))) {
             Replay replay = new Replay(driver);
             replay.findTopics(replayed, steps);
@@ -78,6 +78,9 @@ final class Replay {
         Object interval = config.get("emit_interval_ms");
         made.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX, interval);
         made.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_WINDOWED_AGGREGATION, interval);
+        if (config.has("optimization")) {
+            made.put(StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, config.text("optimization"));
+        }
         return made;
     }
 

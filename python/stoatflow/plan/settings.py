@@ -1,7 +1,6 @@
-"""Default serdes and timestamp extractors of sources, stores and sinks.
+"""Settings that change the plan: default serdes and timestamp extractors, and `topology.optimization`.
 
-Takes settings (`default.key.serde`, `default.value.serde`, `default.timestamp.extractor`), returns serdes and the name
-of an extractor. A node without a serde holds one of the two markers below until the plan is encoded.
+A node without a serde holds one of the two markers below until the plan is encoded.
 """
 
 from __future__ import annotations
@@ -21,19 +20,21 @@ UNSET_VALUE: Serde[bytes] = BuiltinSerde("bytes")
 
 
 @dataclass(frozen=True, slots=True)
-class SourceDefaults:
-    """Defaults of the settings; `None` where none is set."""
+class PlanSettings:
+    """Default serdes and timestamp extractor (`None` where none is set), and optimizations."""
 
     key: Serde[Any] | None = None
     value: Serde[Any] | None = None
     timestamp: str | None = None
+    single_store_self_join: bool = False
 
-    def over(self, others: SourceDefaults) -> SourceDefaults:
-        """Return these defaults, with those of `others` where one is not set."""
-        return SourceDefaults(
+    def over(self, others: PlanSettings) -> PlanSettings:
+        """Return these settings, with those of `others` where one is not set."""
+        return PlanSettings(
             others.key if self.key is None else self.key,
             others.value if self.value is None else self.value,
             others.timestamp if self.timestamp is None else self.timestamp,
+            self.single_store_self_join or others.single_store_self_join,
         )
 
     def meant(self, serde: Serde[Any]) -> Serde[Any]:
@@ -42,20 +43,23 @@ class SourceDefaults:
         return serde if default is None else default
 
 
-NO_DEFAULTS = SourceDefaults()
+NO_PLAN_SETTINGS = PlanSettings()
 
 
-def source_defaults(settings: Settings) -> SourceDefaults:
-    """Return the defaults of settings; raise `ConfigError` for invalid ones."""
+def plan_settings(settings: Settings) -> PlanSettings:
+    """Return the plan's part of settings; raise `ConfigError` for invalid ones."""
     from stoatflow._runtime import bridge  # imported here: the plan uses serdes, and the bridge uses plans
     from stoatflow.errors import ConfigError
 
     try:
-        key, value, timestamp = bridge.source_defaults(settings.pairs())
+        (key, value, timestamp), single_store_self_join = bridge.plan_settings(settings.pairs())
     except ConfigError as error:
         raise settings.explain(error) from None
-    return SourceDefaults(
-        _serde(settings, "default.key.serde", key), _serde(settings, "default.value.serde", value), timestamp
+    return PlanSettings(
+        _serde(settings, "default.key.serde", key),
+        _serde(settings, "default.value.serde", value),
+        timestamp,
+        single_store_self_join,
     )
 
 
