@@ -134,7 +134,7 @@ impl LaneWorker {
             self.give_at_the_end(stage, barrier, true)?;
         }
         if !self.timing.stages[usize::from(stage.0)].second_rendezvous
-            || self.fault == FaultInjection::EndsApart
+            || self.fault == FaultInjection::EpochEndsUnaligned
         {
             return self.pass(epoch, stage);
         }

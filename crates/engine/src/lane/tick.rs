@@ -187,7 +187,7 @@ impl LaneWorker {
         let view = self.view(stage);
         let moved = steps.is_some();
         self.views[view].begin_tick(steps);
-        if self.fault == FaultInjection::TimeOfTick {
+        if self.fault == FaultInjection::StreamTimeOfTick {
             self.views[view].end_tick();
         }
         if !arrived.is_empty() {
@@ -215,7 +215,7 @@ impl LaneWorker {
     fn take_in_order(&mut self, stage: StageId, arrived: Vec<Arrived>) -> Result<()> {
         let mut taken = Taken::default();
         let fits = |one: &Arrived| one.batch.len() <= self.batch_max;
-        if self.fault == FaultInjection::TakenAsSent
+        if self.fault == FaultInjection::ExchangeInArrivalOrder
             || arrived.iter().all(fits) && in_order(&arrived)
         {
             for mut one in arrived {

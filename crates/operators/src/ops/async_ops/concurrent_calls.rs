@@ -173,7 +173,7 @@ impl ConcurrentCalls {
         let (ready, pause) = match answered.result {
             Ok(Answer::One(value)) => {
                 let row = match self.fault {
-                    FaultInjection::JoinedAsAnswered => batch.done,
+                    FaultInjection::JoinedInAnswerOrder => batch.done,
                     _ => row,
                 };
                 batch.results[row] = Some(value);

@@ -325,7 +325,7 @@ impl Operator for MapBatches {
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        if self.settings.fault == FaultInjection::BatchesKept {
+        if self.settings.fault == FaultInjection::BatchesHeldOverBarrier {
             return Ok(());
         }
         self.give_all(out, context)

@@ -53,7 +53,7 @@ impl OffloadProcessor {
             if !self.turn(key, entry, row, out, context)? {
                 return Ok(());
             }
-            if self.settings.fault != FaultInjection::ParkedForever {
+            if self.settings.fault != FaultInjection::RecordsParkedForever {
                 self.delete(key, entry.number, context)?;
             }
             self.queues.leave(key);
