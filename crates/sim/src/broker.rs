@@ -7,7 +7,7 @@
 use crate::consumer::SimConsumer;
 use crate::producer::SimProducer;
 use crate::topic::{LogRecord, PartitionLog};
-use crate::transaction::{Coordinator, OpenTransaction, Writer};
+use crate::transaction::{Coordinator, OngoingTransaction, Writer};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ impl State {
     }
 
     /// Ends a transaction in all partitions at once.
-    pub fn end(&mut self, open: OpenTransaction, commit: bool) {
+    pub fn end(&mut self, open: OngoingTransaction, commit: bool) {
         for partition in &open.partitions {
             if let Ok(log) = self.log_mut(partition) {
                 log.end(open.transaction, commit);

@@ -20,7 +20,7 @@ pub struct Writer {
 
 /// What an open transaction has touched.
 #[derive(Debug, Default)]
-pub struct OpenTransaction {
+pub struct OngoingTransaction {
     /// Its number.
     pub transaction: Transaction,
     /// Partitions that it wrote to.
@@ -32,7 +32,7 @@ pub struct OpenTransaction {
 #[derive(Debug, Default)]
 struct TransactionalId {
     epoch: u64,
-    open: Option<OpenTransaction>,
+    open: Option<OngoingTransaction>,
 }
 
 /// All ids of a broker.
@@ -45,7 +45,7 @@ pub struct Coordinator {
 impl Coordinator {
     /// Opens an id; returns the writer, and the transaction that an older writer left open, which must
     /// be aborted.
-    pub fn open(&mut self, id: &str) -> (Writer, Option<OpenTransaction>) {
+    pub fn open(&mut self, id: &str) -> (Writer, Option<OngoingTransaction>) {
         let entry = self.ids.entry(id.to_owned()).or_default();
         entry.epoch += 1;
         (
@@ -61,15 +61,15 @@ impl Coordinator {
     ///
     /// # Errors
     /// `Fenced`.
-    pub fn current(&mut self, writer: &Writer) -> Result<&mut OpenTransaction> {
+    pub fn current(&mut self, writer: &Writer) -> Result<&mut OngoingTransaction> {
         let last = &mut self.last;
         let entry = self.ids.entry(writer.id.clone()).or_default();
         fence(entry.epoch, writer)?;
         Ok(entry.open.get_or_insert_with(|| {
             *last += 1;
-            OpenTransaction {
+            OngoingTransaction {
                 transaction: *last,
-                ..OpenTransaction::default()
+                ..OngoingTransaction::default()
             }
         }))
     }
@@ -78,7 +78,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// `Fenced`.
-    pub fn finish(&mut self, writer: &Writer) -> Result<Option<OpenTransaction>> {
+    pub fn finish(&mut self, writer: &Writer) -> Result<Option<OngoingTransaction>> {
         let entry = self.ids.entry(writer.id.clone()).or_default();
         fence(entry.epoch, writer)?;
         Ok(entry.open.take())
