@@ -92,7 +92,7 @@ pub fn compile(
         let mut udf = PyUdf::new(name, callable).with_role(role);
         if let ResultRole::Decoded(store) = role {
             let kept = &plan.stores[usize::from(store.0)];
-            udf = udf.decoded_by(foreign.serde(&kept.value).map_err(to_py_err)?);
+            udf = udf.with_aggregate_serde(foreign.serde(&kept.value).map_err(to_py_err)?);
         }
         Ok(Arc::new(udf) as Arc<dyn Udf>)
     });
