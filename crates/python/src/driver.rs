@@ -3,7 +3,7 @@
 mod state;
 mod stores;
 
-use crate::arrow::{StoreBatches, question};
+use crate::arrow::{StoreBatches, store_request};
 use crate::errors::to_py_err;
 use crate::metrics::metrics_json;
 use crate::plan::Plan;
@@ -263,14 +263,14 @@ impl Driver {
         schema: Option<&str>,
         max_rows: usize,
     ) -> PyResult<StoreBatches> {
-        let question = question(name, schema, max_rows)?;
+        let request = store_request(name, schema, max_rows)?;
         let batches = self.with(py, |state| {
             let parts = state.engine()?.parts();
             let (backend, shared) = (Arc::clone(&parts.backend), Arc::clone(&parts.shared));
             state.readers.begin(&backend, &shared);
             let spec = &state.spec;
             let (plan, foreign) = (&spec.plan, &spec.foreign);
-            state.readers.ask(plan, foreign, question)
+            state.readers.ask(plan, foreign, request)
         })?;
         Ok(StoreBatches::new(batches))
     }

@@ -201,7 +201,8 @@ impl Udf for PyUdf {
     fn columns_effect(&self, batch: RecordBatch) -> Result<(), FailedBatch> {
         forget_record();
         self.profile.call(address(self), |py| {
-            let done = crate::arrow::called(self.callable.bind(py), batch, |e| self.raised(py, e));
+            let done =
+                crate::arrow::call_raw(self.callable.bind(py), batch, |e| self.raised(py, e));
             done.map(drop)
         })
     }

@@ -80,7 +80,7 @@ fn code_that_is_called_meanwhile_has_it_too() {
     // SAFETY: the guard is dropped before the host.
     let open = unsafe { scope.open(erased(&mut host), 7) };
     let done = scope.with_calls(|host, calls| {
-        assert_eq!(*calls.moment(), 7);
+        assert_eq!(*calls.context(), 7);
         host.add_around(&mut |host| {
             // SAFETY: the host is not used while the call runs.
             let seen =

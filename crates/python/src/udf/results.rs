@@ -38,7 +38,7 @@ impl PyUdf {
                 None => from_py(&result),
             },
             ResultRole::Key => key_from_py(&result),
-            ResultRole::Aggregate | ResultRole::OwnAggregate => {
+            ResultRole::Aggregate | ResultRole::MutableAggregate => {
                 let py = result.py();
                 let stored = self.stored_form(result).map_err(|e| self.raised(py, e))?;
                 from_py(&stored)
@@ -54,8 +54,8 @@ impl PyUdf {
     ) -> PyResult<Bound<'py, PyAny>> {
         match self.role {
             ResultRole::Value | ResultRole::Key => Ok(aggregate),
-            ResultRole::Aggregate => lazy::over(aggregate),
-            ResultRole::OwnAggregate => lazy::own(aggregate),
+            ResultRole::Aggregate => lazy::wrap(aggregate),
+            ResultRole::MutableAggregate => lazy::to_mutable(aggregate),
             ResultRole::Decoded(_) => {
                 aggregate_codec::stored_form(self.aggregates.as_ref(), aggregate)
             }
