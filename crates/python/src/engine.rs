@@ -207,7 +207,10 @@ impl Engine {
         timeout_s: f64,
     ) -> PyResult<StateSnapshot> {
         let min_positions = min_positions(at_least);
-        let taken = py.detach(|| self.engine.snapshot(store, &min_positions, seconds(timeout_s)));
+        let taken = py.detach(|| {
+            self.engine
+                .snapshot(store, &min_positions, seconds(timeout_s))
+        });
         let taken = taken.map_err(to_py_err)?;
         Ok(StateSnapshot::new(self.engine.clone(), taken))
     }
