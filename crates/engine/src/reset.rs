@@ -56,7 +56,7 @@ pub struct Plan {
 
 /// A reset in progress. If it is dropped before [`Self::end`], the reset must be run again before the
 /// application can start.
-pub struct Reset {
+pub struct ResetInProgress {
     facts: ResetFacts,
     plan: Plan,
     before: Vec<Before>,
@@ -94,7 +94,7 @@ pub fn reset(
     request: &Request,
     agree: impl FnOnce(&Plan) -> Result<()>,
 ) -> Result<Plan> {
-    let mut reset = Reset::open(spec, request)?;
+    let mut reset = ResetInProgress::open(spec, request)?;
     agree(&reset.plan)?;
     reset.begin()?;
     reset.wipe_state()?;
@@ -104,7 +104,7 @@ pub fn reset(
     reset.end()
 }
 
-impl Reset {
+impl ResetInProgress {
     /// Fences a running instance, waits for its transactions, and decides. Changes nothing yet.
     ///
     /// # Errors

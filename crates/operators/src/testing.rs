@@ -7,7 +7,8 @@ use stoatflow_core::{
     SourceId, StageId, StoreId, Timestamp,
 };
 use stoatflow_plan::{
-    Delivery, Function, Node, Op, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store, StoreKind,
+    Delivery, Function, Op, PhysicalNode, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store,
+    StoreKind,
 };
 use stoatflow_state::{Dirty, KeyValueStore, Layout};
 
@@ -127,7 +128,7 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Delivery)>) -> PhysicalPlan {
     let nodes = nodes
         .into_iter()
         .enumerate()
-        .map(|(at, (op, children, fork))| Node {
+        .map(|(at, (op, children, fork))| PhysicalNode {
             id: NodeId(u32::try_from(at).unwrap()),
             name: format!("{}-{at}", op.name()),
             stage: StageId(0),

@@ -9,7 +9,7 @@ mod tests;
 
 use crate::check::{Kind, Shape};
 use crate::function::Function;
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::{DslCall, LogicalPlan};
 use crate::op::{Form, Op};
 use crate::spec::Awaiting;
 use crate::view::View;
@@ -17,16 +17,16 @@ use crate::view::View;
 /// The form of the operator and how its calls are awaited; `None`: it is called like any other function.
 pub(crate) fn calls(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<(Form, Awaiting)> {
     let (form, from, function) = match &plan.nodes[i].call {
-        Call::Filter { from, function, .. } => (Form::Filter, from, function),
-        Call::FilterNot { from, function, .. } => (Form::FilterNot, from, function),
-        Call::Map { from, function } => (Form::Map, from, function),
-        Call::MapValues { from, function, .. } => (Form::MapValues, from, function),
-        Call::FlatMap { from, function } => (Form::FlatMap, from, function),
-        Call::FlatMapValues { from, function, .. } => (Form::FlatMapValues, from, function),
-        Call::SelectKey { from, function } => (Form::SelectKey, from, function),
-        Call::GroupBy { from, function, .. } => (Form::GroupBy, from, function),
-        Call::Peek { from, function } => (Form::Peek, from, function),
-        Call::Foreach { from, function } => (Form::Foreach, from, function),
+        DslCall::Filter { from, function, .. } => (Form::Filter, from, function),
+        DslCall::FilterNot { from, function, .. } => (Form::FilterNot, from, function),
+        DslCall::Map { from, function } => (Form::Map, from, function),
+        DslCall::MapValues { from, function, .. } => (Form::MapValues, from, function),
+        DslCall::FlatMap { from, function } => (Form::FlatMap, from, function),
+        DslCall::FlatMapValues { from, function, .. } => (Form::FlatMapValues, from, function),
+        DslCall::SelectKey { from, function } => (Form::SelectKey, from, function),
+        DslCall::GroupBy { from, function, .. } => (Form::GroupBy, from, function),
+        DslCall::Peek { from, function } => (Form::Peek, from, function),
+        DslCall::Foreach { from, function } => (Form::Foreach, from, function),
         _ => return None,
     };
     let awaiting = function.awaiting()?;

@@ -12,7 +12,7 @@ mod unique;
 use crate::aggregation::{members, window_of};
 use crate::calls::calls;
 use crate::check::{Kind, Shape};
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::{DslCall, LogicalPlan};
 use crate::problems::Problems;
 use crate::window::Window;
 pub(crate) use joins::{ForeignNames, StreamJoinNames};
@@ -118,7 +118,7 @@ pub(crate) fn name(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems) -
             pass.node(i)
         };
         let counted = matches!(&plan.nodes[i].call,
-            Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. }
+            DslCall::Count { from, .. } | DslCall::Reduce { from, .. } | DslCall::Aggregate { from, .. }
                 if matches!(window_of(plan, *from), Some(Window::Count { .. })));
         let names = &mut pass.names;
         let store = own.store.as_ref().filter(|_| counted);
@@ -151,7 +151,7 @@ impl Pass<'_> {
         let wished = node.call.materialized().and_then(|m| m.store.as_deref());
         let table = self.shape.kinds[i] == Kind::Table;
         match &node.call {
-            Call::Table { topic, .. } | Call::GlobalTable { topic, .. } => {
+            DslCall::Table { topic, .. } | DslCall::GlobalTable { topic, .. } => {
                 let store = Some(self.counter.store(&format!("{topic}-"), wished));
                 let source = Some(self.counter.named("KSTREAM-SOURCE-", given, "-source"));
                 Own {
@@ -160,7 +160,7 @@ impl Pass<'_> {
                     ..Own::node(self.counter.named("KTABLE-SOURCE-", given, ""))
                 }
             }
-            Call::GlobalStore { store, .. } => {
+            DslCall::GlobalStore { store, .. } => {
                 let source = Some(self.counter.named("KSTREAM-SOURCE-", given, "-source"));
                 Own {
                     source,
@@ -168,17 +168,17 @@ impl Pass<'_> {
                     ..Own::node(self.counter.named("KTABLE-SOURCE-", given, ""))
                 }
             }
-            Call::StateStore { store, .. } => Own {
+            DslCall::StateStore { store, .. } => Own {
                 store: Some((store.clone(), true)),
                 ..Own::default()
             },
-            Call::GroupByKey { .. }
-            | Call::WindowedBy { .. }
-            | Call::EmitStrategy { .. }
-            | Call::Cogroup { .. } => Own::default(),
-            Call::Filter { materialized, .. }
-            | Call::FilterNot { materialized, .. }
-            | Call::MapValues { materialized, .. }
+            DslCall::GroupByKey { .. }
+            | DslCall::WindowedBy { .. }
+            | DslCall::EmitStrategy { .. }
+            | DslCall::Cogroup { .. } => Own::default(),
+            DslCall::Filter { materialized, .. }
+            | DslCall::FilterNot { materialized, .. }
+            | DslCall::MapValues { materialized, .. }
                 if table =>
             {
                 let prefix = table_prefix(&node.call);
@@ -191,14 +191,14 @@ impl Pass<'_> {
                     ..Own::node(self.counter.named(prefix, given, ""))
                 }
             }
-            Call::TransformValues { .. } => Own {
+            DslCall::TransformValues { .. } => Own {
                 store: wished.map(|s| (s.to_owned(), true)),
                 ..Own::node(self.counter.named("KTABLE-TRANSFORMVALUES-", given, ""))
             },
-            Call::GroupBy { from, .. } if self.shape.kinds[*from] == Kind::Table => {
+            DslCall::GroupBy { from, .. } if self.shape.kinds[*from] == Kind::Table => {
                 Own::node(self.counter.named("KTABLE-SELECT-", given, ""))
             }
-            Call::Suppress { .. } => {
+            DslCall::Suppress { .. } => {
                 let own = self.counter.or_next("KTABLE-SUPPRESS-", given);
                 let store = match given {
                     Some(given) => (format!("{given}-store"), true),
@@ -209,7 +209,7 @@ impl Pass<'_> {
                     ..Own::node(own)
                 }
             }
-            Call::ToTable { from, .. } => {
+            DslCall::ToTable { from, .. } => {
                 let own = self.counter.named("KSTREAM-TOTABLE-", given, "");
                 let store = Some(self.counter.store("KSTREAM-TOTABLE-", wished));
                 let mut repartition = BTreeMap::new();
@@ -222,7 +222,7 @@ impl Pass<'_> {
                     ..Own::node(own)
                 }
             }
-            Call::Repartition { .. } => {
+            DslCall::Repartition { .. } => {
                 let own = self.counter.or_next("KSTREAM-REPARTITION-", given);
                 let r = self.repartition(i, 0, &own);
                 Own {
@@ -230,7 +230,7 @@ impl Pass<'_> {
                     ..Own::node(r.source)
                 }
             }
-            Call::Deduplicate { from, .. } => {
+            DslCall::Deduplicate { from, .. } => {
                 let store = self.counter.store("KSTREAM-DEDUPLICATE-", wished);
                 let own = self.counter.named("KSTREAM-DEDUPLICATE-", given, "");
                 let mut repartition = BTreeMap::new();
@@ -244,7 +244,7 @@ impl Pass<'_> {
                     ..Own::node(own)
                 }
             }
-            Call::Offload(o) => {
+            DslCall::Offload(o) => {
                 let own = self.counter.named("KSTREAM-OFFLOAD-", given, "");
                 let mut repartition = BTreeMap::new();
                 if self.shape.rekeyed[o.from] {
@@ -262,12 +262,12 @@ impl Pass<'_> {
                     ..Own::node(own)
                 }
             }
-            Call::Branch { from, function } => {
+            DslCall::Branch { from, function } => {
                 let number = match function {
                     None => 0,
                     Some(_) => (0..=i)
                         .filter(|&b| {
-                            matches!(&self.plan.nodes[b].call, Call::Branch { from: f, function: Some(_) } if f == from)
+                            matches!(&self.plan.nodes[b].call, DslCall::Branch { from: f, function: Some(_) } if f == from)
                         })
                         .count(),
                 };
@@ -279,14 +279,14 @@ impl Pass<'_> {
                 self.counter.next("");
                 Own::node(own)
             }
-            Call::Process { .. } => Own::node(self.counter.or_next("KSTREAM-PROCESSOR-", given)),
-            Call::ProcessValues { .. } => {
+            DslCall::Process { .. } => Own::node(self.counter.or_next("KSTREAM-PROCESSOR-", given)),
+            DslCall::ProcessValues { .. } => {
                 Own::node(self.counter.or_next("KSTREAM-PROCESSVALUES-", given))
             }
-            Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
-                self.aggregation(i, *from)
-            }
-            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => self.join(i, j),
+            DslCall::Count { from, .. }
+            | DslCall::Reduce { from, .. }
+            | DslCall::Aggregate { from, .. } => self.aggregation(i, *from),
+            DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => self.join(i, j),
             call => {
                 let own = self.counter.named(prefix(call), given, "");
                 // Kafka Streams has no such store: it uses no number.
@@ -338,7 +338,7 @@ impl Pass<'_> {
         let sliding = matches!(window_of(self.plan, from), Some(Window::Sliding { .. }));
         if matches!(
             node.call,
-            Call::Count {
+            DslCall::Count {
                 materialized: Some(_),
                 ..
             }
@@ -369,7 +369,7 @@ impl Pass<'_> {
         let sink = self.counter.named("KSTREAM-SINK-", given, "-sink");
         let source = self.counter.named("KSTREAM-SOURCE-", given, "-source");
         let prefix = match &node.call {
-            Call::Reduce { .. } => "KTABLE-REDUCE-",
+            DslCall::Reduce { .. } => "KTABLE-REDUCE-",
             _ => "KTABLE-AGGREGATE-",
         };
         let own = self.counter.named(prefix, given, "");
@@ -390,32 +390,32 @@ impl Pass<'_> {
     }
 }
 
-const fn table_prefix(call: &Call) -> &'static str {
+const fn table_prefix(call: &DslCall) -> &'static str {
     match call {
-        Call::MapValues { .. } => "KTABLE-MAPVALUES-",
+        DslCall::MapValues { .. } => "KTABLE-MAPVALUES-",
         _ => "KTABLE-FILTER-",
     }
 }
 
-const fn prefix(call: &Call) -> &'static str {
+const fn prefix(call: &DslCall) -> &'static str {
     match call {
-        Call::Stream { .. } | Call::Scheduled(_) => "KSTREAM-SOURCE-",
-        Call::Filter { .. } | Call::FilterNot { .. } => "KSTREAM-FILTER-",
-        Call::Map { .. } => "KSTREAM-MAP-",
-        Call::MapValues { .. } => "KSTREAM-MAPVALUES-",
-        Call::FlatMap { .. } => "KSTREAM-FLATMAP-",
-        Call::FlatMapValues { .. } => "KSTREAM-FLATMAPVALUES-",
-        Call::MapBatches { .. } => "KSTREAM-MAPBATCHES-",
-        Call::SelectKey { .. } | Call::GroupBy { .. } => "KSTREAM-KEY-SELECT-",
-        Call::Peek { .. } => "KSTREAM-PEEK-",
-        Call::Foreach { .. } => "KSTREAM-FOREACH-",
-        Call::ForeachBatch { .. } => "KSTREAM-FOREACHBATCH-",
-        Call::Merge { .. } => "KSTREAM-MERGE-",
-        Call::Split { .. } => "KSTREAM-BRANCH-",
-        Call::Count { .. } | Call::Aggregate { .. } => "KSTREAM-AGGREGATE-",
-        Call::Reduce { .. } => "KSTREAM-REDUCE-",
-        Call::ToStream { .. } => "KTABLE-TOSTREAM-",
-        Call::To { .. } => "KSTREAM-SINK-",
+        DslCall::Stream { .. } | DslCall::Scheduled(_) => "KSTREAM-SOURCE-",
+        DslCall::Filter { .. } | DslCall::FilterNot { .. } => "KSTREAM-FILTER-",
+        DslCall::Map { .. } => "KSTREAM-MAP-",
+        DslCall::MapValues { .. } => "KSTREAM-MAPVALUES-",
+        DslCall::FlatMap { .. } => "KSTREAM-FLATMAP-",
+        DslCall::FlatMapValues { .. } => "KSTREAM-FLATMAPVALUES-",
+        DslCall::MapBatches { .. } => "KSTREAM-MAPBATCHES-",
+        DslCall::SelectKey { .. } | DslCall::GroupBy { .. } => "KSTREAM-KEY-SELECT-",
+        DslCall::Peek { .. } => "KSTREAM-PEEK-",
+        DslCall::Foreach { .. } => "KSTREAM-FOREACH-",
+        DslCall::ForeachBatch { .. } => "KSTREAM-FOREACHBATCH-",
+        DslCall::Merge { .. } => "KSTREAM-MERGE-",
+        DslCall::Split { .. } => "KSTREAM-BRANCH-",
+        DslCall::Count { .. } | DslCall::Aggregate { .. } => "KSTREAM-AGGREGATE-",
+        DslCall::Reduce { .. } => "KSTREAM-REDUCE-",
+        DslCall::ToStream { .. } => "KTABLE-TOSTREAM-",
+        DslCall::To { .. } => "KSTREAM-SINK-",
         // The other nodes are named with their parts.
         _ => "",
     }

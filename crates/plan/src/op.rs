@@ -11,7 +11,7 @@ use crate::function::Function;
 use crate::materialized::Expiry;
 use crate::offloading::RetryPolicy;
 use crate::spec::{Awaiting, SerdeSpec};
-use crate::timetable::Times;
+use crate::timetable::TimetableSpec;
 use crate::view::{Kind, View};
 use crate::window::{Emit, JoinWindow, Until, WhenFull, Window};
 pub use form::Form;
@@ -47,7 +47,7 @@ pub enum Op {
     },
     /// Ticks by the clock; the key of its records is its name. Its clock stores the last completed tick.
     Scheduled {
-        times: Times,
+        times: TimetableSpec,
         clock: ClockId,
     },
     /// Fills a table's store (`table`, `to_table`): drops null keys; a null value deletes. A versioned

@@ -18,7 +18,7 @@ pub mod watermark;
 
 pub use admission::Admission;
 pub use alignment::Alignment;
-pub use commit::{CommitMachine, CommitOrder, Decision, Step, Verdict};
+pub use commit::{CommitMachine, CommitOrder, CommitStep, Decision, StopReason};
 pub use lease::{Lease, LeaseHolder};
 pub use lifecycle::Lifecycle;
 pub use rendezvous::Rendezvous;

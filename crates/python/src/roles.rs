@@ -10,7 +10,7 @@ use std::sync::Arc;
 use stoatflow_core::{CustomSerde, StoreId};
 use stoatflow_formats::{avro, protobuf};
 use stoatflow_plan::SerdeSpec;
-use stoatflow_plan::physical::{Node, Op};
+use stoatflow_plan::physical::{Op, PhysicalNode};
 use stoatflow_plan::{PhysicalPlan, callables};
 
 /// How a function's results are used.
@@ -44,7 +44,7 @@ pub fn roles(plan: &PhysicalPlan, serdes: &[Arc<dyn CustomSerde>]) -> BTreeMap<u
     roles
 }
 
-fn role(plan: &PhysicalPlan, node: &Node, serdes: &[Arc<dyn CustomSerde>]) -> ResultRole {
+fn role(plan: &PhysicalPlan, node: &PhysicalNode, serdes: &[Arc<dyn CustomSerde>]) -> ResultRole {
     match &node.op {
         Op::SelectKey { .. } => ResultRole::Key,
         Op::Reduce { store, .. }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 use stoatflow_operators::FaultInjection;
-use stoatflow_protocol::{CommitOrder, Lease, Step};
+use stoatflow_protocol::{CommitOrder, CommitStep, Lease};
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub enum Mutation {
 
 impl Mutation {
     pub(crate) const fn order(self) -> CommitOrder {
-        use Step::{Announce, Apply, Changelog, Commit, Flush, Offsets};
+        use CommitStep::{Announce, Apply, Changelog, Commit, Flush, Offsets};
         CommitOrder::of(match self {
             Self::StoreFirst | Self::StoreFirstUnseen => {
                 &[Apply, Changelog, Flush, Offsets, Commit, Announce]

@@ -321,7 +321,7 @@ impl Encoder<'_> {
     }
 
     /// Refuses fields that the schema doesn't have: nothing is dropped silently.
-    fn known(fields: &schema::Fields, members: &[(Text, Datum)]) -> Put {
+    fn known(fields: &schema::RecordFields, members: &[(Text, Datum)]) -> Put {
         for (name, _) in members {
             if fields.place(name.as_str()).is_none() {
                 let (name, near) = (name.as_str(), fields.meant(name.as_str()));

@@ -5,7 +5,7 @@ mod parts;
 mod random;
 
 use super::*;
-use crate::Step;
+use crate::PathStep;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use stoatflow_core::{CustomSerde, Datum, ErrorKind, Fields, Opaque, Text};
@@ -33,7 +33,7 @@ fn encoded(format: &Format, text: &str) -> Bytes {
     format.encode(&json(text)).unwrap()
 }
 
-fn read(format: &Format, datum: &Datum, path: &[Step<'_>]) -> Datum {
+fn read(format: &Format, datum: &Datum, path: &[PathStep<'_>]) -> Datum {
     let value = format.decode(&format.encode(datum).unwrap()).unwrap();
     AvroValue::of(&value)
         .unwrap()
@@ -45,7 +45,7 @@ fn refused(format: &Format, text: &str) -> String {
     format.encode(&json(text)).unwrap_err().to_string()
 }
 
-use Step::{Element, Member};
+use PathStep::{Element, Member};
 
 #[test]
 fn fields_elements_and_entries_are_read() {
@@ -53,7 +53,7 @@ fn fields_elements_and_entries_are_read() {
     let user = json(
         r#"{"name": "ann", "id": 7, "tags": ["a", "b"], "scores": {"x": 1.5, "y": 2}, "boss": {"id": 1, "name": "bob"}}"#,
     );
-    let at = |path: &[Step<'_>]| read(&format, &user, path);
+    let at = |path: &[PathStep<'_>]| read(&format, &user, path);
     assert_eq!(at(&[Member("id")]), Datum::Int(7));
     assert_eq!(at(&[Member("name")]), Datum::text("ann"));
     assert_eq!(at(&[Member("mail")]), Datum::Null);

@@ -7,7 +7,7 @@ mod registered;
 mod wire;
 
 use super::*;
-use crate::Step;
+use crate::PathStep;
 use bytes::Bytes;
 use prost_reflect::prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage};
@@ -77,7 +77,7 @@ fn bytes_of(format: &Format, text: &str) -> Bytes {
     format.encode(&json(text)).unwrap()
 }
 
-fn at(value: &Datum, path: &[Step<'_>]) -> Datum {
+fn at(value: &Datum, path: &[PathStep<'_>]) -> Datum {
     let value = ProtobufValue::of(value).unwrap();
     value.walk(path.iter().copied()).unwrap()
 }
@@ -89,7 +89,7 @@ fn dynamic(text: &str, message: &str, bytes: &[u8]) -> DynamicMessage {
     DynamicMessage::decode(of, bytes).unwrap()
 }
 
-use Step::{Element, Member};
+use PathStep::{Element, Member};
 
 const ANN: &str = r#"{"id": "a", "customer": {"name": "ann", "age": 30, "boss": {"name": "bob"}}, "amount": 2.5,
     "items": ["pen", "ink"], "coupon": "", "counts": {"x": 5, "y": 0}, "level": "HIGH", "photo": "\u00ff\u0000",
@@ -100,7 +100,7 @@ const ANN: &str = r#"{"id": "a", "customer": {"name": "ann", "age": 30, "boss": 
 fn fields_elements_and_entries_are_read() {
     let format = order();
     let value = format.decode(&bytes_of(&format, ANN)).unwrap();
-    let at = |path: &[Step<'_>]| at(&value, path);
+    let at = |path: &[PathStep<'_>]| at(&value, path);
     assert_eq!(at(&[Member("id")]), Datum::text("a"));
     assert_eq!(at(&[Member("customer"), Member("age")]), Datum::Int(30));
     let boss = [Member("customer"), Member("boss"), Member("name")];
@@ -177,7 +177,7 @@ fn what_is_not_written_is_its_default_or_null() {
 fn a_member_of_what_has_none_is_an_error() {
     let format = order();
     let value = format.decode(&bytes_of(&format, ANN)).unwrap();
-    let walk = |path: &[Step<'_>]| {
+    let walk = |path: &[PathStep<'_>]| {
         let value = ProtobufValue::of(&value).unwrap();
         value.walk(path.iter().copied())
     };

@@ -27,8 +27,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use stoatflow_core::{ClockId, Error, Failing, Result, StageId, StoreId};
 use stoatflow_plan::{
-    Delivery, Fold as FoldSpec, Function as Spec, Node, Op, PhysicalPlan, SerdeSpec, Stage, Store,
-    StoreKind, View, side_by_side,
+    Delivery, Fold as FoldSpec, Function as Spec, Op, PhysicalNode, PhysicalPlan, SerdeSpec, Stage,
+    Store, StoreKind, View, side_by_side,
 };
 
 impl Chain {
@@ -93,7 +93,7 @@ impl Chain {
             let forks = node.fork == Delivery::Record && !children.is_empty();
             let below = below(plan, node);
             let single = below.iter().any(|other| touches(other, &node.op.stores()));
-            let with_own: Vec<&Node> = below.iter().copied().chain([node]).collect();
+            let with_own: Vec<&PhysicalNode> = below.iter().copied().chain([node]).collect();
             let scope = match (single, forks) {
                 (true, _) => scope(&with_own, foreign)?,
                 (_, true) => scope(&below, foreign)?,
@@ -125,7 +125,7 @@ impl Chain {
 }
 
 /// A node's entry in a list by node; the list may be empty.
-fn of_node(all: &[Option<u16>], node: &Node) -> Option<u16> {
+fn of_node(all: &[Option<u16>], node: &PhysicalNode) -> Option<u16> {
     all.get(node.id.0 as usize).copied().flatten()
 }
 
@@ -149,7 +149,7 @@ fn last_users(plan: &PhysicalPlan, stage: &Stage) -> BTreeMap<ClockId, usize> {
 fn error_policy(
     failing: Failing,
     plan: &PhysicalPlan,
-    node: &Node,
+    node: &PhysicalNode,
     foreign: &Foreign,
     options: &ChainOptions,
 ) -> Result<Option<Arc<ErrorPolicy>>> {
@@ -169,8 +169,8 @@ fn error_policy(
 }
 
 /// All nodes of the stage that get records from `node`, directly or not.
-fn below<'a>(plan: &'a PhysicalPlan, node: &Node) -> Vec<&'a Node> {
-    let mut found: Vec<&Node> = Vec::new();
+fn below<'a>(plan: &'a PhysicalPlan, node: &PhysicalNode) -> Vec<&'a PhysicalNode> {
+    let mut found: Vec<&PhysicalNode> = Vec::new();
     let mut open = node.children.clone();
     while let Some(id) = open.pop() {
         let Some(next) = plan
@@ -187,7 +187,7 @@ fn below<'a>(plan: &'a PhysicalPlan, node: &Node) -> Vec<&'a Node> {
 }
 
 /// Whether a node reads or writes one of these stores.
-fn touches(node: &Node, stores: &[StoreId]) -> bool {
+fn touches(node: &PhysicalNode, stores: &[StoreId]) -> bool {
     let views: &[&View] = match &node.op {
         // Views of foreign-key joins are not included: they read the row that is current when an answer
         // arrives.
@@ -207,7 +207,7 @@ fn touches(node: &Node, stores: &[StoreId]) -> bool {
 /// What attaches the interpreter that some of these nodes use. `None` if one of them waits for async
 /// calls, which need the interpreter to finish. Offload answers are joined by functions of another node,
 /// which may be async too.
-fn scope(nodes: &[&Node], foreign: &Foreign) -> Result<Option<Scope>> {
+fn scope(nodes: &[&PhysicalNode], foreign: &Foreign) -> Result<Option<Scope>> {
     let waits = |op: &Op| match op {
         Op::OffloadAnswers { .. } => true,
         op => !side_by_side(op).is_empty(),
@@ -285,7 +285,7 @@ struct Builder<'a> {
 type Built = Result<Option<Box<dyn Operator>>>;
 
 impl Builder<'_> {
-    fn operator(&self, node: &Node) -> Result<Box<dyn Operator>> {
+    fn operator(&self, node: &PhysicalNode) -> Result<Box<dyn Operator>> {
         let families = [
             Self::stateless,
             Self::tables,
@@ -314,7 +314,7 @@ impl Builder<'_> {
 
     /// The context of a node that writes: records that it can't encode are production errors, not
     /// processing errors.
-    fn writing(&self, node: &Node) -> Result<NodeContext> {
+    fn writing(&self, node: &PhysicalNode) -> Result<NodeContext> {
         let options = &self.options;
         let policy = error_policy(Failing::Production, self.plan, node, self.foreign, options)?;
         Ok(self.node_context.clone().with_policy(policy))
@@ -350,7 +350,13 @@ impl Builder<'_> {
             .then(|| Arc::clone(self.cache.borrow_mut().entry(store.id).or_default()))
     }
 
-    fn fold(&self, node: &Node, store: StoreId, key: &SerdeSpec, old: bool) -> Result<Fold> {
+    fn fold(
+        &self,
+        node: &PhysicalNode,
+        store: StoreId,
+        key: &SerdeSpec,
+        old: bool,
+    ) -> Result<Fold> {
         let leaves_lane = below(self.plan, node)
             .iter()
             .any(|node| matches!(node.op, Op::Exchange { .. }));

@@ -3,7 +3,7 @@
 use super::What;
 use super::units::{Graph, Place, piece};
 use crate::check::Kind;
-use crate::logical::{Call, Joining};
+use crate::logical::{DslCall, Joining};
 use crate::name::Names;
 
 impl<'a> Graph<'a> {
@@ -135,11 +135,11 @@ impl<'a> Graph<'a> {
             return own;
         }
         match &self.plan.nodes[i].call {
-            Call::Filter { from, .. }
-            | Call::FilterNot { from, .. }
-            | Call::MapValues { from, .. }
-            | Call::TransformValues { from, .. } => self.view_stores(*from),
-            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
+            DslCall::Filter { from, .. }
+            | DslCall::FilterNot { from, .. }
+            | DslCall::MapValues { from, .. }
+            | DslCall::TransformValues { from, .. } => self.view_stores(*from),
+            DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => {
                 let mut all = self.view_stores(j.from);
                 for store in self.view_stores(j.other) {
                     if !all.contains(&store) {

@@ -8,7 +8,7 @@ use super::{Piece, Unit, What};
 use crate::aggregation::{grouping_of, members};
 use crate::check::{Kind, Shape};
 use crate::function::Function;
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::{DslCall, LogicalPlan};
 use crate::name::{Names, Repartition};
 use crate::offloading::Offloading;
 use crate::spec::Awaiting;
@@ -73,25 +73,25 @@ impl<'a> Graph<'a> {
         let own = names.node[i].as_str();
         let call = &plan.nodes[i].call;
         match call {
-            Call::GroupByKey { from, .. }
-            | Call::WindowedBy { from, .. }
-            | Call::EmitStrategy { from, .. }
-            | Call::Cogroup { from, .. } => self.of[*from],
-            Call::StateStore { .. } => {
+            DslCall::GroupByKey { from, .. }
+            | DslCall::WindowedBy { from, .. }
+            | DslCall::EmitStrategy { from, .. }
+            | DslCall::Cogroup { from, .. } => self.of[*from],
+            DslCall::StateStore { .. } => {
                 self.priority += 1;
                 (0, "")
             }
-            Call::Table { topic, .. }
-            | Call::GlobalTable { topic, .. }
-            | Call::GlobalStore { topic, .. } => self.table(i, topic),
-            Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
-                self.aggregation(i, *from)
-            }
-            Call::Repartition { from, .. } => {
+            DslCall::Table { topic, .. }
+            | DslCall::GlobalTable { topic, .. }
+            | DslCall::GlobalStore { topic, .. } => self.table(i, topic),
+            DslCall::Count { from, .. }
+            | DslCall::Reduce { from, .. }
+            | DslCall::Aggregate { from, .. } => self.aggregation(i, *from),
+            DslCall::Repartition { from, .. } => {
                 let parent = self.of[*from];
                 self.repartition(&names.repartition[i][&0], parent, true)
             }
-            Call::ToTable { from, .. } | Call::Deduplicate { from, .. } => {
+            DslCall::ToTable { from, .. } | DslCall::Deduplicate { from, .. } => {
                 let mut parent = self.of[*from];
                 if let Some(r) = names.repartition[i].get(&0) {
                     parent = self.repartition(r, parent, true);
@@ -99,8 +99,8 @@ impl<'a> Graph<'a> {
                 let stores = self.own_store(i);
                 self.processor(own, stores, &[parent])
             }
-            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => self.join(i, j),
-            Call::Offload(o) => self.offload(i, o),
+            DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => self.join(i, j),
+            DslCall::Offload(o) => self.offload(i, o),
             _ => {
                 let mut from = call.inputs();
                 // When a merged source hands its children over, each child lists the new parent last.
@@ -113,30 +113,30 @@ impl<'a> Graph<'a> {
         }
     }
 
-    fn what(&self, i: usize, call: &'a Call) -> What<'a> {
+    fn what(&self, i: usize, call: &'a DslCall) -> What<'a> {
         match call {
-            Call::Stream {
+            DslCall::Stream {
                 pattern: Some(pattern),
                 ..
             } => What::Pattern(pattern),
-            Call::Stream { topics, .. } => {
+            DslCall::Stream { topics, .. } => {
                 What::Source(topics.iter().map(String::as_str).collect())
             }
-            Call::Scheduled(times) => What::Scheduled(times.words()),
-            Call::To {
+            DslCall::Scheduled(times) => What::Scheduled(times.words()),
+            DslCall::To {
                 topic: Some(topic), ..
             } => What::Sink(topic),
-            Call::To { topic_function, .. } => What::Extractor(match topic_function {
+            DslCall::To { topic_function, .. } => What::Extractor(match topic_function {
                 Some(Function::Udf(u) | Function::Async(Awaiting { udf: u, .. })) => {
                     let name = self.plan.functions.get(*u as usize);
                     name.map_or("function", String::as_str)
                 }
                 _ => "expression",
             }),
-            Call::Process { stores, .. } | Call::ProcessValues { stores, .. } => {
+            DslCall::Process { stores, .. } | DslCall::ProcessValues { stores, .. } => {
                 What::Processor(self.connected(stores))
             }
-            Call::TransformValues { stores, .. } => {
+            DslCall::TransformValues { stores, .. } => {
                 let mut all = self.connected(stores);
                 all.extend(self.own_store(i));
                 What::Processor(all)
@@ -151,7 +151,7 @@ impl<'a> Graph<'a> {
             (0..self.plan.nodes.len()).any(|i| {
                 matches!(
                     self.plan.nodes[i].call,
-                    Call::GlobalTable { .. } | Call::GlobalStore { .. }
+                    DslCall::GlobalTable { .. } | DslCall::GlobalStore { .. }
                 ) && self.names.store[i].as_ref().is_some_and(|s| s.0 == name)
             })
         };
@@ -203,7 +203,7 @@ impl<'a> Graph<'a> {
         let names: &'a Names = self.names;
         let source = names.source[i].as_deref().unwrap_or_default();
         let own = names.node[i].as_str();
-        let global = !matches!(self.plan.nodes[i].call, Call::Table { .. });
+        let global = !matches!(self.plan.nodes[i].call, DslCall::Table { .. });
         let mut pieces = vec![
             piece(source, What::Source(vec![topic]), vec![]),
             piece(own, What::Processor(self.own_store(i)), vec![source]),

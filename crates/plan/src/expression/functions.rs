@@ -65,9 +65,9 @@ macro_rules! functions {
         /// A function of the table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
-        pub enum Scalar { $($(#[$doc])* $name,)* }
+        pub enum ScalarFunction { $($(#[$doc])* $name,)* }
 
-        impl Scalar {
+        impl ScalarFunction {
             /// All functions.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 

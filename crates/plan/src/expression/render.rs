@@ -3,7 +3,7 @@
 //! Takes an [`Expression`], returns text such as `sf.value["amount"] > 100`. The text is never parsed
 //! again.
 
-use super::Scalar;
+use super::ScalarFunction;
 use super::functions::Written;
 use crate::{Expression as E, Literal};
 use std::fmt::Write;
@@ -124,7 +124,7 @@ fn between(args: &[E; 2], sign: &str, inner: bool, out: &mut String) {
     }
 }
 
-fn function_call(function: Scalar, args: &[E], inner: bool, out: &mut String) {
+fn function_call(function: ScalarFunction, args: &[E], inner: bool, out: &mut String) {
     match (function.signature().written, args) {
         (Written::Prefix(sign), [of]) => {
             out.push_str(sign);
@@ -141,7 +141,7 @@ fn function_call(function: Scalar, args: &[E], inner: bool, out: &mut String) {
                 out.push(')');
             }
         }
-        _ if function == Scalar::Format => template(args, out),
+        _ if function == ScalarFunction::Format => template(args, out),
         (Written::Method(name), [of, rest @ ..]) => {
             write(of, true, out);
             call(&format!(".{name}"), rest, out);
@@ -167,7 +167,7 @@ fn template(parts: &[E], out: &mut String) {
                 value: Literal::Str(text),
             } => form.push_str(&text.replace('{', "{{").replace('}', "}}")),
             E::Call {
-                function: Scalar::FormatNumber,
+                function: ScalarFunction::FormatNumber,
                 args,
             } => {
                 let spelled = match args.get(1).and_then(E::constant) {

@@ -5,7 +5,7 @@
 
 use super::{Own, Pass};
 use crate::check::Kind;
-use crate::logical::{Call, Joining};
+use crate::logical::{DslCall, Joining};
 use std::collections::BTreeMap;
 
 /// A stream-stream join: left, right.
@@ -70,8 +70,8 @@ impl Pass<'_> {
         let node = &self.plan.nodes[i];
         let given = node.name.as_deref();
         let (left_outer, right_outer) = (
-            !matches!(node.call, Call::Join(_)),
-            matches!(node.call, Call::OuterJoin(_)),
+            !matches!(node.call, DslCall::Join(_)),
+            matches!(node.call, DslCall::OuterJoin(_)),
         );
         let mut repartition = BTreeMap::new();
         for (slot, (stream, suffix)) in [(j.from, "-left"), (j.other, "-right")]
@@ -151,7 +151,7 @@ impl Pass<'_> {
             repartition.insert(0, self.joined(i, 0, j.from, given.clone()));
         }
         let prefix = match node.call {
-            Call::Join(_) => "KSTREAM-JOIN-",
+            DslCall::Join(_) => "KSTREAM-JOIN-",
             _ => "KSTREAM-LEFTJOIN-",
         };
         let own = self.counter.named(prefix, given.as_deref(), "");

@@ -5,7 +5,7 @@
 
 use super::exchange_path::ExchangePath;
 use super::{Built, StageBuilder, highest};
-use crate::logical::Call;
+use crate::logical::DslCall;
 use crate::op::Form;
 use crate::physical::{Op, Store};
 use crate::spec::Awaiting;
@@ -17,7 +17,9 @@ impl StageBuilder<'_> {
         let call = &plan.nodes[i].call;
         let from = call.inputs()[0];
         let with_key = match call {
-            Call::MapValues { with_key, .. } | Call::FlatMapValues { with_key, .. } => *with_key,
+            DslCall::MapValues { with_key, .. } | DslCall::FlatMapValues { with_key, .. } => {
+                *with_key
+            }
             _ => true,
         };
         let (key, value) = self.serdes.called[i]

@@ -10,7 +10,7 @@ mod tests;
 use super::exchange_path::ExchangePath;
 use super::stores::raw;
 use super::{Built, StageBuilder, highest, index, number};
-use crate::logical::Call;
+use crate::logical::DslCall;
 use crate::offloading::Offloading;
 use crate::physical::{Op, Sink, Source, Store};
 use crate::window::{StoreKind, TimestampExtractor, Watermark, WatermarkStrategy};
@@ -151,8 +151,8 @@ impl StageBuilder<'_> {
             }
             let call = &self.plan.nodes[at].call;
             let name = match call {
-                Call::Stream { .. } => Some(&self.names.node[at]),
-                Call::Table { .. } => self.names.source[at].as_ref(),
+                DslCall::Stream { .. } => Some(&self.names.node[at]),
+                DslCall::Table { .. } => self.names.source[at].as_ref(),
                 _ => None,
             };
             let sources = self.out.sources.iter();

@@ -189,7 +189,7 @@ fn both_sides_of_a_stream_join_run_in_one_stage_and_share_stores_and_clock() {
         }
     ));
     assert!(matches!(plan.stores[2].kind, StoreKind::TimeOrdered));
-    let keeps = |n: &crate::Node| {
+    let keeps = |n: &crate::PhysicalNode| {
         matches!(
             n.op,
             Op::Exchange {

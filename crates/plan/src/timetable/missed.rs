@@ -4,7 +4,7 @@
 //! timetable with one tick per second has millions after a year, so time and memory here don't grow with
 //! the length of the outage.
 
-use super::{CatchUp, Times, Timetable};
+use super::{CatchUp, Timetable, TimetableSpec};
 
 /// Up to this number missed ticks are counted one by one, if there is no formula.
 const COUNTED: u64 = 10_000;
@@ -22,7 +22,7 @@ pub struct Missed {
 impl Timetable {
     /// The ticks to make up for in `(after, until]`.
     #[must_use]
-    pub fn missed(&self, times: &Times, after: i64, until: i64) -> Missed {
+    pub fn missed(&self, times: &TimetableSpec, after: i64, until: i64) -> Missed {
         let most = match times.catch_up {
             CatchUp::Latest => 1,
             CatchUp::All => times.max_catch_up as usize,

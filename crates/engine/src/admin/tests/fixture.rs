@@ -18,8 +18,8 @@ use stoatflow_core::{
 };
 use stoatflow_operators::Foreign;
 use stoatflow_plan::{
-    Delivery, Function, Node, Op, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store, StoreKind,
-    TimestampExtractor,
+    Delivery, Function, Op, PhysicalNode, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store,
+    StoreKind, TimestampExtractor,
 };
 use stoatflow_protocol::Lifecycle;
 use stoatflow_state::{DatabaseFigures, StoreSize};
@@ -45,8 +45,8 @@ pub(super) fn serde(name: &str) -> SerdeSpec {
     SerdeSpec::Builtin(name.to_owned())
 }
 
-pub(super) fn node(id: u32, name: &str, stage: u16, op: Op, children: &[u32]) -> Node {
-    Node {
+pub(super) fn node(id: u32, name: &str, stage: u16, op: Op, children: &[u32]) -> PhysicalNode {
+    PhysicalNode {
         id: NodeId(id),
         name: name.to_owned(),
         stage: StageId(stage),

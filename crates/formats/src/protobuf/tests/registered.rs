@@ -57,7 +57,7 @@ fn a_message_is_found_where_the_writers_file_has_it() {
         let read = city
             .decode(&framed(id, &[place, b"\x08\x05"].concat()))
             .unwrap();
-        assert_eq!(at(&read, &[Step::Member("zip")]), Datum::Int(5));
+        assert_eq!(at(&read, &[PathStep::Member("zip")]), Datum::Int(5));
     }
 }
 

@@ -12,10 +12,12 @@ use crate::ops::windows::window::{Assign, Folder, WindowedStore};
 use crate::ops::windows::window_aggregate::{WindowAggregate, Windowing};
 use crate::support::table_writer::{Sending, TableWriter};
 use stoatflow_core::{ClockId, Error, Result, StoreId};
-use stoatflow_plan::{Emit, Function as Spec, Node, Op, SerdeSpec, Store, StoreKind, Window};
+use stoatflow_plan::{
+    Emit, Function as Spec, Op, PhysicalNode, SerdeSpec, Store, StoreKind, Window,
+};
 
 impl Builder<'_> {
-    pub(super) fn windows(&self, node: &Node) -> Built {
+    pub(super) fn windows(&self, node: &PhysicalNode) -> Built {
         Ok(Some(match &node.op {
             Op::WindowAggregate {
                 store,
@@ -156,7 +158,7 @@ impl Builder<'_> {
 
     fn in_windows(
         &self,
-        node: &Node,
+        node: &PhysicalNode,
         store: StoreId,
         key: &SerdeSpec,
         old: bool,

@@ -341,7 +341,7 @@ fn every_function_of_the_table_has_an_evaluation() {
         lit("xxh3"),
         lit("UTC"),
     ];
-    for &function in stoatflow_plan::Scalar::ALL {
+    for &function in stoatflow_plan::ScalarFunction::ALL {
         let row = function.signature();
         // If a choice of constants makes a call, the call must not return an internal error.
         let mut made = false;

@@ -10,7 +10,7 @@ use crate::support::node_context::NodeContext;
 use crate::support::parked_record::Codec;
 use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Result, StoreId};
-use stoatflow_plan::{Node, Op, PhysicalPlan, RetryPolicy};
+use stoatflow_plan::{Op, PhysicalNode, PhysicalPlan, RetryPolicy};
 
 /// A parked record.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ pub fn parked(plan: &PhysicalPlan, foreign: &Foreign, name: &str) -> Result<List
             .filter(|node| matches!(node.op, Op::Offload { .. }))
     };
     let found = offloads().find(|node| node.name == name);
-    let Some(Node {
+    let Some(PhysicalNode {
         id,
         op:
             Op::Offload {

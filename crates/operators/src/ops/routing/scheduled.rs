@@ -15,7 +15,7 @@ mod tests;
 use crate::support::dropped;
 use crate::{Context, NO_ORIGIN, Operator};
 use stoatflow_core::{ClockId, Datum, Error, NodeId, Record, Result, Task, Timestamp};
-use stoatflow_plan::{Times, Timetable};
+use stoatflow_plan::{Timetable, TimetableSpec};
 
 /// Maximum ticks per cut; the remaining ones follow at the next cut.
 const AT_ONCE: usize = 10_000;
@@ -29,7 +29,7 @@ pub(crate) struct Scheduled {
     node: NodeId,
     name: Datum,
     clock: ClockId,
-    times: Times,
+    times: TimetableSpec,
     table: Timetable,
     /// When the operator was opened; `None` once the ticks missed before that have been handled.
     opened: Option<i64>,
@@ -43,7 +43,7 @@ pub(crate) struct Scheduled {
 impl Scheduled {
     /// # Errors
     /// `Topology` if the timetable can't be read (the zone is gone from the machine since the check).
-    pub fn new(node: NodeId, name: &str, clock: ClockId, times: Times) -> Result<Self> {
+    pub fn new(node: NodeId, name: &str, clock: ClockId, times: TimetableSpec) -> Result<Self> {
         let table = Timetable::new(&times).map_err(Error::topology)?;
         Ok(Self {
             node,

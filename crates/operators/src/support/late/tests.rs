@@ -48,14 +48,14 @@ fn nobody_is_asked_where_all_are_treated_alike() {
     let udf = by_value();
     assert!(policy(&Late::Grace, &udf).is_none());
     let dropping = policy(&Late::Drop, &udf).unwrap();
-    assert_eq!(dropping.always(), Some(&Verdict::Drop));
+    assert_eq!(dropping.always(), Some(&LateVerdict::Drop));
     let letters = policy(&Late::Dlq("l".into()), &udf).unwrap();
-    assert_eq!(letters.always(), Some(&Verdict::DeadLetter("l".into())));
+    assert_eq!(letters.always(), Some(&LateVerdict::DeadLetter("l".into())));
     let mut said = Vec::new();
     dropping
         .ask(&[record("a", "grace", 1)], "in", 9, &mut said)
         .unwrap();
-    assert_eq!(said, [Verdict::Drop]);
+    assert_eq!(said, [LateVerdict::Drop]);
     assert_eq!(udf.batches.load(Relaxed), 0);
     assert!(policy(&calling(&[]), &udf).unwrap().always().is_none());
 }
@@ -67,10 +67,10 @@ fn a_callable_is_asked_once_for_a_batch() {
     let batch = ["grace", "drop", "there", "both"].map(|value| record("k", value, 3));
     let mut said = Vec::new();
     asking.ask(&batch, "in", 10, &mut said).unwrap();
-    let letter = |to: &str| Verdict::DeadLetter(to.into());
+    let letter = |to: &str| LateVerdict::DeadLetter(to.into());
     let expected = [
-        Verdict::Grace,
-        Verdict::Drop,
+        LateVerdict::Grace,
+        LateVerdict::Drop,
         letter("there"),
         letter("in-10"),
     ];

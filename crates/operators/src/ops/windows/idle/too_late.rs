@@ -7,7 +7,7 @@
 
 use crate::support::dropped;
 use crate::support::error_policy::Handled;
-use crate::support::late::{LatePolicy, LateRecord, Verdict};
+use crate::support::late::{LatePolicy, LateRecord, LateVerdict};
 use crate::support::node_context::NodeContext;
 use crate::{Context, Foreign, NO_ORIGIN, Operator};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl TooLate {
         let policies = plan.sources.iter().map(|source| {
             let policy = LatePolicy::new(&source.late, &source.name, foreign, None)?;
             Ok(policy.and_then(|policy| match policy.always() {
-                Some(Verdict::DeadLetter(topic)) => {
+                Some(LateVerdict::DeadLetter(topic)) => {
                     let topic = Arc::clone(topic);
                     Some((policy, topic))
                 }
