@@ -15,7 +15,7 @@ use std::thread::{self, ThreadId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// No call is running.
-    Shut,
+    Closed,
     /// Another caller is using the host.
     Busy,
     /// The call runs on another thread.
@@ -35,7 +35,7 @@ unsafe impl<H: ?Sized, M: Send> Send for Open<H, M> {}
 
 #[derive(Debug)]
 enum State<H: ?Sized, M> {
-    Shut,
+    Closed,
     Busy,
     Open(Open<H, M>),
 }
@@ -54,7 +54,7 @@ pub struct LentCall<'l, H: ?Sized, M> {
 
 impl<H: ?Sized, M> Drop for LentCall<'_, H, M> {
     fn drop(&mut self) {
-        let open = std::mem::replace(&mut *self.lent.state.lock(), State::Shut);
+        let open = std::mem::replace(&mut *self.lent.state.lock(), State::Closed);
         // The context of the call is dropped outside the lock.
         drop(open);
     }
@@ -71,7 +71,7 @@ impl<H: ?Sized, M> Lent<H, M> {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            state: Mutex::new(State::Shut),
+            state: Mutex::new(State::Closed),
         }
     }
 
@@ -147,9 +147,9 @@ impl<H: ?Sized, M> Lent<H, M> {
                 *state = State::Open(open);
                 Err(Refused::OtherThread)
             }
-            State::Shut => {
-                *state = State::Shut;
-                Err(Refused::Shut)
+            State::Closed => {
+                *state = State::Closed;
+                Err(Refused::Closed)
             }
             State::Busy => Err(Refused::Busy),
         }

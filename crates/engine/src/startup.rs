@@ -49,7 +49,7 @@ use stoatflow_operators::{Chain, ChainOptions, LaneStore, LeftRows};
 use stoatflow_plan::Store;
 use stoatflow_protocol::{Lifecycle, Schedule};
 use stoatflow_state::{Backend, Dirty};
-use take_over::TakenOver;
+use take_over::TakeOverResult;
 
 /// How long a new instance waits for an older one on this machine to notice that it is fenced and
 /// to release the state directory.
@@ -159,7 +159,7 @@ impl EngineSpec {
         &self,
         shared: &Arc<Shared>,
         (stores, backend): (&[LoggedStore], &Arc<dyn Backend>),
-        taken: &TakenOver,
+        taken: &TakeOverResult,
         parallelism: Parallelism<'_>,
     ) -> Result<bool> {
         let settings = &self.settings;
@@ -186,7 +186,7 @@ impl EngineSpec {
     fn assemble(
         &self,
         shared: &Arc<Shared>,
-        taken: TakenOver,
+        taken: TakeOverResult,
         opened: Opened,
     ) -> Result<EngineParts> {
         let (settings, broker) = (&self.settings, &self.components.broker);

@@ -4,7 +4,7 @@
 
 use crate::TimestampExtractor;
 use crate::function::Function;
-use crate::logical::{DslCall, Joining};
+use crate::logical::{DslCall, JoinArguments};
 use crate::materialized::Materialized;
 use crate::spec::SerdeSpec;
 use stoatflow_core::Late;
@@ -105,7 +105,7 @@ impl DslCall {
 
     /// The arguments of a join, if it is one.
     #[must_use]
-    pub const fn joining(&self) -> Option<&Joining> {
+    pub const fn joining(&self) -> Option<&JoinArguments> {
         match self {
             Self::Join(j) | Self::LeftJoin(j) | Self::OuterJoin(j) => Some(j),
             _ => None,

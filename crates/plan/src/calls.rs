@@ -11,11 +11,11 @@ use crate::check::{Kind, Shape};
 use crate::function::Function;
 use crate::logical::{DslCall, LogicalPlan};
 use crate::op::{Form, Op};
-use crate::spec::Awaiting;
+use crate::spec::AsyncSpec;
 use crate::view::View;
 
 /// The form of the operator and how its calls are awaited; `None`: it is called like any other function.
-pub(crate) fn calls(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<(Form, Awaiting)> {
+pub(crate) fn calls(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<(Form, AsyncSpec)> {
     let (form, from, function) = match &plan.nodes[i].call {
         DslCall::Filter { from, function, .. } => (Form::Filter, from, function),
         DslCall::FilterNot { from, function, .. } => (Form::FilterNot, from, function),
@@ -36,7 +36,7 @@ pub(crate) fn calls(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<(Form
 /// The async functions that an operator calls concurrently: those that may outlive their batch, and
 /// joiners, including those of the joins through which it reads tables.
 #[must_use]
-pub fn side_by_side(op: &Op) -> Vec<&Awaiting> {
+pub fn side_by_side(op: &Op) -> Vec<&AsyncSpec> {
     let (own, views): (Option<&Function>, &[&View]) = match op {
         Op::Calls { awaiting, .. } => return vec![awaiting],
         Op::Offload {
@@ -78,7 +78,7 @@ pub fn side_by_side(op: &Op) -> Vec<&Awaiting> {
     own.into_iter().chain(read).collect()
 }
 
-fn joiners(view: &View) -> Vec<&Awaiting> {
+fn joiners(view: &View) -> Vec<&AsyncSpec> {
     match view {
         View::Store { .. } => vec![],
         View::Filter { of, .. } | View::MapValues { of, .. } | View::TransformValues { of, .. } => {

@@ -269,9 +269,9 @@ fn given(call: &DslCall, kinds: &[Kind]) -> Kind {
         DslCall::Filter { from, .. }
         | DslCall::FilterNot { from, .. }
         | DslCall::MapValues { from, .. }
-        | DslCall::Join(crate::logical::Joining { from, .. })
-        | DslCall::LeftJoin(crate::logical::Joining { from, .. })
-        | DslCall::OuterJoin(crate::logical::Joining { from, .. }) => kinds[*from],
+        | DslCall::Join(crate::logical::JoinArguments { from, .. })
+        | DslCall::LeftJoin(crate::logical::JoinArguments { from, .. })
+        | DslCall::OuterJoin(crate::logical::JoinArguments { from, .. }) => kinds[*from],
         DslCall::GroupByKey { .. } => Kind::Grouped,
         DslCall::GroupBy { from, .. } if kinds[*from] == Kind::Table => Kind::GroupedTable,
         DslCall::GroupBy { .. } => Kind::Grouped,

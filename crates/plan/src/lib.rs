@@ -48,10 +48,10 @@ pub use function::Function;
 pub use logical::LogicalPlan;
 pub use materialized::{Expiry, ExpiryClock, IndexField, IndexSpec, Materialized, Ttl};
 pub use native_aggregation::{Aggregation, AggregationKind, Measure};
-pub use offloading::{Offloading, RetryPolicy};
+pub use offloading::{OffloadSpec, RetryPolicy};
 pub use pattern::topic_pattern;
 pub use physical::*;
-pub use spec::{Awaiting, Reset, SerdeSpec};
+pub use spec::{AsyncSpec, Reset, SerdeSpec};
 pub use timetable::{CatchUp, Missed, Timetable, TimetableSpec};
 pub use view::{Kind as JoinKind, View};
 pub use window::{

@@ -6,7 +6,7 @@
 use crate::columns::Column;
 use crate::function::Function;
 use crate::materialized::{IndexSpec, Materialized};
-use crate::offloading::Offloading;
+use crate::offloading::OffloadSpec;
 use crate::spec::{Reset, SerdeSpec, yes};
 use crate::timetable::TimetableSpec;
 use crate::window::{
@@ -39,7 +39,7 @@ pub struct LogicalNode {
 /// The arguments of a join; which fields are used depends on the kinds of its two sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Joining {
+pub struct JoinArguments {
     /// The left side: a stream or a table.
     pub from: usize,
     /// The right side: a stream, a table or a global table.
@@ -366,9 +366,9 @@ pub enum DslCall {
         #[serde(default = "yes")]
         logged: bool,
     },
-    Join(Joining),
-    LeftJoin(Joining),
-    OuterJoin(Joining),
+    Join(JoinArguments),
+    LeftJoin(JoinArguments),
+    OuterJoin(JoinArguments),
     /// Forwards the first record of each key (or of each result of `function`) within a time.
     Deduplicate {
         from: usize,
@@ -379,7 +379,7 @@ pub enum DslCall {
         materialized: Option<Materialized>,
     },
     /// Parks records until a worker has answered.
-    Offload(Box<Offloading>),
+    Offload(Box<OffloadSpec>),
     ToStream {
         from: usize,
     },

@@ -74,7 +74,7 @@ impl Counter {
 
 /// The names of one node.
 #[derive(Default)]
-struct Own {
+struct NodeNames {
     node: String,
     source: Option<String>,
     store: Option<(String, bool)>,
@@ -84,7 +84,7 @@ struct Own {
     foreign: Option<ForeignNames>,
 }
 
-impl Own {
+impl NodeNames {
     fn node(node: String) -> Self {
         Self {
             node,
@@ -113,7 +113,7 @@ pub(crate) fn name(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems) -
     };
     for i in 0..plan.nodes.len() {
         let own = if shape.kinds[i] == Kind::Broken {
-            Own::default()
+            NodeNames::default()
         } else {
             pass.node(i)
         };
@@ -145,7 +145,7 @@ pub(crate) fn name(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems) -
 }
 
 impl Pass<'_> {
-    fn node(&mut self, i: usize) -> Own {
+    fn node(&mut self, i: usize) -> NodeNames {
         let node = &self.plan.nodes[i];
         let given = node.name.as_deref();
         let wished = node.call.materialized().and_then(|m| m.store.as_deref());
@@ -154,28 +154,28 @@ impl Pass<'_> {
             DslCall::Table { topic, .. } | DslCall::GlobalTable { topic, .. } => {
                 let store = Some(self.counter.store(&format!("{topic}-"), wished));
                 let source = Some(self.counter.named("KSTREAM-SOURCE-", given, "-source"));
-                Own {
+                NodeNames {
                     source,
                     store,
-                    ..Own::node(self.counter.named("KTABLE-SOURCE-", given, ""))
+                    ..NodeNames::node(self.counter.named("KTABLE-SOURCE-", given, ""))
                 }
             }
             DslCall::GlobalStore { store, .. } => {
                 let source = Some(self.counter.named("KSTREAM-SOURCE-", given, "-source"));
-                Own {
+                NodeNames {
                     source,
                     store: Some((store.clone(), true)),
-                    ..Own::node(self.counter.named("KTABLE-SOURCE-", given, ""))
+                    ..NodeNames::node(self.counter.named("KTABLE-SOURCE-", given, ""))
                 }
             }
-            DslCall::StateStore { store, .. } => Own {
+            DslCall::StateStore { store, .. } => NodeNames {
                 store: Some((store.clone(), true)),
-                ..Own::default()
+                ..NodeNames::default()
             },
             DslCall::GroupByKey { .. }
             | DslCall::WindowedBy { .. }
             | DslCall::EmitStrategy { .. }
-            | DslCall::Cogroup { .. } => Own::default(),
+            | DslCall::Cogroup { .. } => NodeNames::default(),
             DslCall::Filter { materialized, .. }
             | DslCall::FilterNot { materialized, .. }
             | DslCall::MapValues { materialized, .. }
@@ -186,17 +186,17 @@ impl Pass<'_> {
                 if materialized.is_some() && wished.is_none() {
                     self.counter.next(prefix);
                 }
-                Own {
+                NodeNames {
                     store: wished.map(|s| (s.to_owned(), true)),
-                    ..Own::node(self.counter.named(prefix, given, ""))
+                    ..NodeNames::node(self.counter.named(prefix, given, ""))
                 }
             }
-            DslCall::TransformValues { .. } => Own {
+            DslCall::TransformValues { .. } => NodeNames {
                 store: wished.map(|s| (s.to_owned(), true)),
-                ..Own::node(self.counter.named("KTABLE-TRANSFORMVALUES-", given, ""))
+                ..NodeNames::node(self.counter.named("KTABLE-TRANSFORMVALUES-", given, ""))
             },
             DslCall::GroupBy { from, .. } if self.shape.kinds[*from] == Kind::Table => {
-                Own::node(self.counter.named("KTABLE-SELECT-", given, ""))
+                NodeNames::node(self.counter.named("KTABLE-SELECT-", given, ""))
             }
             DslCall::Suppress { .. } => {
                 let own = self.counter.or_next("KTABLE-SUPPRESS-", given);
@@ -204,9 +204,9 @@ impl Pass<'_> {
                     Some(given) => (format!("{given}-store"), true),
                     None => self.counter.store("KTABLE-SUPPRESS-", None),
                 };
-                Own {
+                NodeNames {
                     store: Some(store),
-                    ..Own::node(own)
+                    ..NodeNames::node(own)
                 }
             }
             DslCall::ToTable { from, .. } => {
@@ -216,18 +216,18 @@ impl Pass<'_> {
                 if self.shape.rekeyed[*from] {
                     repartition.insert(0, self.repartition(i, 0, &own));
                 }
-                Own {
+                NodeNames {
                     store,
                     repartition,
-                    ..Own::node(own)
+                    ..NodeNames::node(own)
                 }
             }
             DslCall::Repartition { .. } => {
                 let own = self.counter.or_next("KSTREAM-REPARTITION-", given);
                 let r = self.repartition(i, 0, &own);
-                Own {
+                NodeNames {
                     repartition: BTreeMap::from([(0, r.clone())]),
-                    ..Own::node(r.source)
+                    ..NodeNames::node(r.source)
                 }
             }
             DslCall::Deduplicate { from, .. } => {
@@ -238,10 +238,10 @@ impl Pass<'_> {
                     let prefix = given.unwrap_or(&store.0).to_owned();
                     repartition.insert(0, self.repartition(i, 0, &prefix));
                 }
-                Own {
+                NodeNames {
                     store: Some(store),
                     repartition,
-                    ..Own::node(own)
+                    ..NodeNames::node(own)
                 }
             }
             DslCall::Offload(o) => {
@@ -252,14 +252,14 @@ impl Pass<'_> {
                 }
                 // Kafka Streams has no such operator: its parts use no numbers.
                 let parked = || (format!("{own}-parked"), given.is_some());
-                Own {
+                NodeNames {
                     source: Some(format!("{own}-responses")),
                     store: Some(wished.map_or_else(parked, |s| (s.to_owned(), true))),
                     repartition,
                     parts: ["requests", "answers", "result"]
                         .map(|part| format!("{own}-{part}"))
                         .to_vec(),
-                    ..Own::node(own)
+                    ..NodeNames::node(own)
                 }
             }
             DslCall::Branch { from, function } => {
@@ -277,11 +277,13 @@ impl Pass<'_> {
                     None => format!("{split}{number}"),
                 };
                 self.counter.next("");
-                Own::node(own)
+                NodeNames::node(own)
             }
-            DslCall::Process { .. } => Own::node(self.counter.or_next("KSTREAM-PROCESSOR-", given)),
+            DslCall::Process { .. } => {
+                NodeNames::node(self.counter.or_next("KSTREAM-PROCESSOR-", given))
+            }
             DslCall::ProcessValues { .. } => {
-                Own::node(self.counter.or_next("KSTREAM-PROCESSVALUES-", given))
+                NodeNames::node(self.counter.or_next("KSTREAM-PROCESSVALUES-", given))
             }
             DslCall::Count { from, .. }
             | DslCall::Reduce { from, .. }
@@ -292,15 +294,15 @@ impl Pass<'_> {
                 // Kafka Streams has no such store: it uses no number.
                 let store = calls(self.plan, self.shape, i)
                     .map(|_| (format!("{own}-parked"), given.is_some()));
-                Own {
+                NodeNames {
                     store,
-                    ..Own::node(own)
+                    ..NodeNames::node(own)
                 }
             }
         }
     }
 
-    fn aggregation(&mut self, i: usize, from: usize) -> Own {
+    fn aggregation(&mut self, i: usize, from: usize) -> NodeNames {
         let node = &self.plan.nodes[i];
         let given = node.name.as_deref();
         let wished = node.call.materialized().and_then(|m| m.store.as_deref());
@@ -327,11 +329,11 @@ impl Pass<'_> {
             let own = self
                 .counter
                 .named("COGROUPKSTREAM-MERGE-", given, "-cogroup-merge");
-            return Own {
+            return NodeNames {
                 store: Some(store),
                 repartition,
                 parts,
-                ..Own::node(own)
+                ..NodeNames::node(own)
             };
         }
         let prefix = prefix(&node.call);
@@ -354,14 +356,14 @@ impl Pass<'_> {
         if self.shape.rekeyed[group] {
             repartition.insert(0, self.grouped(i, 0, group, &store.0));
         }
-        Own {
+        NodeNames {
             store: Some(store),
             repartition,
-            ..Own::node(own)
+            ..NodeNames::node(own)
         }
     }
 
-    fn table_aggregation(&mut self, i: usize, group: usize) -> Own {
+    fn table_aggregation(&mut self, i: usize, group: usize) -> NodeNames {
         let node = &self.plan.nodes[i];
         let given = node.name.as_deref();
         let wished = node.call.materialized().and_then(|m| m.store.as_deref());
@@ -382,10 +384,10 @@ impl Pass<'_> {
             source,
             owner: (i, 0),
         });
-        Own {
+        NodeNames {
             store: Some(store),
             repartition: BTreeMap::from([(0, repartition)]),
-            ..Own::node(own)
+            ..NodeNames::node(own)
         }
     }
 }

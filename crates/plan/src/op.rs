@@ -10,7 +10,7 @@ use crate::columns::Column;
 use crate::function::Function;
 use crate::materialized::Expiry;
 use crate::offloading::RetryPolicy;
-use crate::spec::{Awaiting, SerdeSpec};
+use crate::spec::{AsyncSpec, SerdeSpec};
 use crate::timetable::TimetableSpec;
 use crate::view::{Kind, View};
 use crate::window::{Emit, JoinWindow, Until, WhenFull, Window};
@@ -92,7 +92,7 @@ pub enum Op {
     Calls {
         form: Form,
         with_key: bool,
-        awaiting: Awaiting,
+        awaiting: AsyncSpec,
         store: StoreId,
         key: SerdeSpec,
         /// Serde of its input values, as far as known: for values without a form of their own.

@@ -25,4 +25,4 @@ pub use rendezvous::Rendezvous;
 pub use restarts::Restarts;
 pub use restore::{Age, RestoreFacts, RestorePlan, WipeReason, on_damage};
 pub use schedule::{Fetch, Schedule, ScheduleFacts};
-pub use watermark::{Aligned, Rule, Strategy, Watermarks};
+pub use watermark::{AlignmentGroup, Rule, Strategy, Watermarks};

@@ -27,7 +27,7 @@ use stoatflow_engine::restore::{RestoreEvent, RestoreListener, RestoreStep};
 use stoatflow_engine::runtime::threads::{Listener, RestartAnswer, Uncaught};
 use stoatflow_log::kafka::TokenProvider as _;
 use stoatflow_log::{Broker, embedded, kafka};
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 
 /// Timeout of a request to the broker.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -67,7 +67,7 @@ impl Engine {
         }
         let engine = stoatflow_engine::Engine::new(
             plan.plan.for_handlers(&settings.handlers),
-            Arc::new(Foreign {
+            Arc::new(ForeignCode {
                 application: Some(group.as_str().into()),
                 ..(*plan.foreign).clone()
             }),

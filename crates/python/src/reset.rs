@@ -15,7 +15,7 @@ use stoatflow_core::{Error, Offset, Timestamp};
 use stoatflow_engine::Components;
 use stoatflow_engine::reset::{self, orphans};
 use stoatflow_engine::startup::EngineSpec;
-use stoatflow_protocol::reset::{Move, Request, Target};
+use stoatflow_protocol::reset::{OffsetMove, Request, Target};
 
 /// Resets an application. Without `agree`, only returns what a reset would do.
 #[pyfunction(name = "reset")]
@@ -115,7 +115,7 @@ fn target(to: &str, of: &Bound<'_, PyAny>) -> PyResult<Target> {
 }
 
 fn plan_json(plan: &reset::Plan) -> String {
-    let way = |m: &Move| {
+    let way = |m: &OffsetMove| {
         json!({
             "topic": &*m.partition.topic,
             "partition": m.partition.partition.0,

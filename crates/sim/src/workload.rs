@@ -31,7 +31,7 @@ use std::sync::Arc;
 use stoatflow_core::settings::WatermarkDefault;
 use stoatflow_core::{Guarantee, Result};
 use stoatflow_log::ProducerRecord;
-use stoatflow_operators::{AsyncUdf, Foreign};
+use stoatflow_operators::{AsyncUdf, ForeignCode};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_state::Layout;
 
@@ -214,7 +214,7 @@ impl Part {
 pub(crate) struct Job {
     pub parts: Vec<Part>,
     pub plan: Arc<PhysicalPlan>,
-    foreign: Arc<Foreign>,
+    foreign: Arc<ForeignCode>,
     pub guarantee: Guarantee,
     pub cached: bool,
     /// Whether time is the watermark.
@@ -283,11 +283,11 @@ impl Job {
         Ok(Self {
             plan: Arc::new(plan::compile(&parts, by_watermark)?),
             by_watermark,
-            foreign: Arc::new(Foreign {
+            foreign: Arc::new(ForeignCode {
                 udfs: udf::all(),
                 serdes: Vec::new(),
                 processors: plan::processors(),
-                ..Foreign::default()
+                ..ForeignCode::default()
             }),
             guarantee,
             cached: rng.chance(4000),
@@ -315,13 +315,13 @@ impl Job {
     }
 
     /// The functions of the plan, with the service for the async calls of one process.
-    pub fn foreign(&self, service: Option<Arc<AsyncService>>) -> Arc<Foreign> {
+    pub fn foreign(&self, service: Option<Arc<AsyncService>>) -> Arc<ForeignCode> {
         let Some(service) = service else {
             return Arc::clone(&self.foreign);
         };
         let number = udf::number(service.name());
         let service: Arc<dyn AsyncUdf> = service;
-        Arc::new(Foreign {
+        Arc::new(ForeignCode {
             calls: [(number, service)].into(),
             ..(*self.foreign).clone()
         })

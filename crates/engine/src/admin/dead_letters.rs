@@ -39,7 +39,7 @@ struct Sent {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptLetter {
     sent: BTreeMap<Epoch, Sent>,
     /// With their numbers, oldest first.
     committed: VecDeque<(u64, Letter)>,
@@ -49,7 +49,7 @@ struct Kept {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct DeadLetterLog(Mutex<Kept>);
+pub struct DeadLetterLog(Mutex<KeptLetter>);
 
 impl DeadLetterLog {
     /// Records the letters sent in this epoch.

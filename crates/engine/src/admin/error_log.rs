@@ -66,7 +66,7 @@ pub struct ErrorEntry {
 
 /// The result of [`ErrorLog::note`].
 #[derive(Debug)]
-pub struct Noted {
+pub struct NoteOutcome {
     /// Identifies the cause: the same for all records that fail in the same way.
     pub cause: String,
     /// The traceback, only for the first error of a cause.
@@ -101,7 +101,7 @@ impl ErrorLog {
         node: Option<&str>,
         outcome: &'static str,
         now: Timestamp,
-    ) -> Noted {
+    ) -> NoteOutcome {
         let at = error.coordinates();
         let node = node.or(at.node.as_deref());
         let cause = cause(error, node, outcome);
@@ -151,7 +151,7 @@ impl ErrorLog {
         }
         entries.push(entry);
         self.is_changed.store(true, Relaxed);
-        Noted { cause, traceback }
+        NoteOutcome { cause, traceback }
     }
 
     /// All causes, the most recent first.

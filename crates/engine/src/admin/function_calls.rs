@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stoatflow_operators::current_call::address;
 use stoatflow_operators::{
-    AsyncUdf, CallCounts, Cost, Foreign, OldestCall, ProcessorSupplier, Udf,
+    AsyncUdf, CallCounts, Cost, ForeignCode, OldestCall, ProcessorSupplier, Udf,
 };
 use stoatflow_plan::{Op, PhysicalPlan, callables};
 
@@ -106,7 +106,7 @@ pub struct FunctionCalls {
 impl FunctionCalls {
     /// The functions of a plan.
     #[must_use]
-    pub fn of(plan: &PhysicalPlan, foreign: &Foreign) -> Self {
+    pub fn of(plan: &PhysicalPlan, foreign: &ForeignCode) -> Self {
         let mut calls = Self::default();
         for serde in &foreign.serdes {
             calls.register(address(&**serde), serde.name(), None);

@@ -8,7 +8,7 @@
 
 use super::streams_headers::streams_headers;
 use super::{LaneWorker, OUTPUT_OVERHEAD, length};
-use crate::admin::error_log::Noted;
+use crate::admin::error_log::NoteOutcome;
 use crate::commit::outbox::{OutboxItem, PendingDeadLetter};
 use crate::intake::invalid_timestamps::InvalidTimestamp;
 use crate::intake::source_partitions::{SourceBinding, SourcePartition};
@@ -226,7 +226,7 @@ impl LaneWorker {
         &self,
         (node, reason, dead_letter): (&str, &'static str, Option<&str>),
         error: &Error,
-        noted: &Noted,
+        noted: &NoteOutcome,
     ) {
         let (status, now) = (&self.shared.status, self.shared.clock.monotonic());
         let error = error.brief();

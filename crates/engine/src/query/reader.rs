@@ -15,7 +15,7 @@ use std::sync::Arc;
 use stoatflow_core::murmur2::partition_of;
 use stoatflow_core::{Bytes, Datum, Epoch, Error, Result, Serde, StoreId, Task, Timestamp};
 use stoatflow_operators::indexing::fingerprint;
-use stoatflow_operators::{Foreign, OpenSnapshot};
+use stoatflow_operators::{ForeignCode, OpenSnapshot};
 use stoatflow_plan::{IndexSpec, PhysicalPlan, Store, StoreKind};
 use stoatflow_state::{
     Backend, KeyRange, KeyValueStore, SessionView, Stored, VersionedRecord, VersionedView,
@@ -124,7 +124,7 @@ impl StoreReader {
     /// `Config` if only its operator can read its rows.
     pub fn new(
         (plan, spec): (&PhysicalPlan, &Store),
-        foreign: &Foreign,
+        foreign: &ForeignCode,
         open: Arc<OpenSnapshot>,
         observed: Vec<i64>,
     ) -> Result<Self> {

@@ -15,14 +15,14 @@ const NOWHERE: &str = "none";
 
 /// A committed offset as it was before any reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Before {
+pub(super) struct OffsetBeforeReset {
     pub offset: Option<Offset>,
     pub stream_time: Timestamp,
     /// Whether the mark is present.
     pub begun: bool,
 }
 
-impl Before {
+impl OffsetBeforeReset {
     pub fn of(committed: Option<&Committed>) -> Self {
         let Some(committed) = committed else {
             return Self {

@@ -18,14 +18,14 @@ use crate::ops::aggregates::fold::Fold;
 use crate::ops::windows::idle::{ClosesWhenIdle, TooLate};
 use crate::support::function::Function;
 use crate::support::node_context::NodeContext;
-use crate::support::table_writer::{Sending, TableWriter};
+use crate::support::table_writer::{ForwardMode, TableWriter};
 use crate::support::update_cache::SharedUpdateCache;
-use crate::{Args, ErrorPolicy, Foreign, Operator};
+use crate::{Args, ErrorPolicy, ForeignCode, Operator};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use stoatflow_core::{ClockId, Error, Failing, Result, StageId, StoreId};
+use stoatflow_core::{ClockId, Error, FailureKind, Result, StageId, StoreId};
 use stoatflow_plan::{
     Delivery, Fold as FoldSpec, Function as Spec, Op, PhysicalNode, PhysicalPlan, SerdeSpec, Stage,
     Store, StoreKind, View, side_by_side,
@@ -40,7 +40,7 @@ impl Chain {
     pub fn build(
         plan: &PhysicalPlan,
         stage: StageId,
-        foreign: &Foreign,
+        foreign: &ForeignCode,
         options: ChainOptions,
     ) -> Result<Self> {
         let stage = plan
@@ -72,7 +72,7 @@ impl Chain {
                     },
                 )
                 .collect::<Result<SmallVec<_>>>()?;
-            let policy = error_policy(Failing::Processing, plan, node, foreign, &options)?;
+            let policy = error_policy(FailureKind::Processing, plan, node, foreign, &options)?;
             let node_context =
                 NodeContext::new(*id, &node.name, topics.clone()).with_policy(policy);
             let operator = Builder {
@@ -147,14 +147,14 @@ fn last_users(plan: &PhysicalPlan, stage: &Stage) -> BTreeMap<ClockId, usize> {
 
 /// The error policy for records that fail at a node; the nearest handler wins.
 fn error_policy(
-    failing: Failing,
+    failing: FailureKind,
     plan: &PhysicalPlan,
     node: &PhysicalNode,
-    foreign: &Foreign,
+    foreign: &ForeignCode,
     options: &ChainOptions,
 ) -> Result<Option<Arc<ErrorPolicy>>> {
     let far = match failing {
-        Failing::Production => &plan.handlers.production,
+        FailureKind::Production => &plan.handlers.production,
         _ => &plan.handlers.processing,
     };
     let handler = node.on_error.as_ref().or(far.as_ref());
@@ -207,7 +207,7 @@ fn touches(node: &PhysicalNode, stores: &[StoreId]) -> bool {
 /// What attaches the interpreter that some of these nodes use. `None` if one of them waits for async
 /// calls, which need the interpreter to finish. Offload answers are joined by functions of another node,
 /// which may be async too.
-fn scope(nodes: &[&PhysicalNode], foreign: &Foreign) -> Result<Option<Scope>> {
+fn scope(nodes: &[&PhysicalNode], foreign: &ForeignCode) -> Result<Option<Scope>> {
     let waits = |op: &Op| match op {
         Op::OffloadAnswers { .. } => true,
         op => !side_by_side(op).is_empty(),
@@ -274,7 +274,7 @@ fn function(op: &Op) -> Option<&Spec> {
 /// a node of another family.
 struct Builder<'a> {
     plan: &'a PhysicalPlan,
-    foreign: &'a Foreign,
+    foreign: &'a ForeignCode,
     options: ChainOptions,
     node_context: NodeContext,
     shared: &'a joins::Shared,
@@ -316,7 +316,13 @@ impl Builder<'_> {
     /// processing errors.
     fn writing(&self, node: &PhysicalNode) -> Result<NodeContext> {
         let options = &self.options;
-        let policy = error_policy(Failing::Production, self.plan, node, self.foreign, options)?;
+        let policy = error_policy(
+            FailureKind::Production,
+            self.plan,
+            node,
+            self.foreign,
+            options,
+        )?;
         Ok(self.node_context.clone().with_policy(policy))
     }
 
@@ -328,7 +334,7 @@ impl Builder<'_> {
     fn writer(&self, store: StoreId, key: &SerdeSpec, old: bool) -> Result<TableWriter> {
         let kept = self.kept(store)?;
         let versioned = matches!(kept.kind, StoreKind::Versioned { .. });
-        let sending = Sending {
+        let sending = ForwardMode {
             old,
             cache: self.cache(kept, true),
             versions: versioned.then(|| lookups::clock(kept)).transpose()?,

@@ -19,7 +19,7 @@ use stoatflow_plan::{Expression, Literal, ScalarFunction};
 /// A call.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
-    how: How,
+    how: CallKind,
     /// The arguments that are evaluated for each record.
     args: Vec<Node>,
     /// If one of the first `strict` arguments is null, the result is null.
@@ -28,7 +28,7 @@ pub(super) struct Call {
 
 /// What the call does, with its constants.
 #[derive(Clone, Debug)]
-enum How {
+enum CallKind {
     Plain(ScalarFunction),
     Round(Option<usize>),
     Clip {
@@ -107,7 +107,7 @@ impl Call {
             Error::topology(format!("{what} must be a constant"))
                 .hint("it is prepared once, not for each record")
         };
-        let (how, run, strict): (How, Vec<&Expression>, usize) = match function {
+        let (how, run, strict): (CallKind, Vec<&Expression>, usize) = match function {
             ScalarFunction::Round => {
                 let digits = if is_open(given, 1) {
                     None
@@ -116,17 +116,17 @@ impl Call {
                     let digits = digits.filter(|digits| *digits <= 300);
                     Some(digits.ok_or_else(|| wrong("the number of digits, from 0 to 300,"))?)
                 };
-                (How::Round(digits), vec![&given[0]], ALL)
+                (CallKind::Round(digits), vec![&given[0]], ALL)
             }
             ScalarFunction::Clip | ScalarFunction::Slice => {
                 let (one, two) = (!is_open(given, 1), !is_open(given, 2));
                 let how = if function == ScalarFunction::Clip {
-                    How::Clip {
+                    CallKind::Clip {
                         low: one,
                         high: two,
                     }
                 } else {
-                    How::Slice {
+                    CallKind::Slice {
                         start: one,
                         stop: two,
                     }
@@ -149,12 +149,12 @@ impl Call {
                         None => run.push(option),
                     }
                 }
-                (How::Among(forms, null), run, 0)
+                (CallKind::Among(forms, null), run, 0)
             }
             ScalarFunction::StrLjust | ScalarFunction::StrRjust => {
                 let fill = text(given, 2).and_then(|fill| fill.chars().next());
                 let fill = fill.ok_or_else(|| wrong("the character to fill with"))?;
-                let how = How::Fill(fill, function == ScalarFunction::StrRjust);
+                let how = CallKind::Fill(fill, function == ScalarFunction::StrRjust);
                 (how, vec![&given[0], &given[1]], ALL)
             }
             ScalarFunction::StrSplitN => {
@@ -166,18 +166,22 @@ impl Call {
                     );
                 }
                 let cuts = whole(given, 2).ok_or_else(|| wrong("the number of cuts"))?;
-                (How::Split(by, cuts), vec![&given[0]], ALL)
+                (CallKind::Split(by, cuts), vec![&given[0]], ALL)
             }
             ScalarFunction::StrToInt => {
                 let base = whole(given, 1).and_then(|base| u32::try_from(base).ok());
                 let base = base.filter(|base| (2..=36).contains(base));
                 let base = base.ok_or_else(|| wrong("the base, from 2 to 36,"))?;
                 let strict = truth(given, 2).unwrap_or(true);
-                (How::Whole { base, strict }, vec![&given[0]], ALL)
+                (CallKind::Whole { base, strict }, vec![&given[0]], ALL)
             }
             ScalarFunction::StrMatches => {
                 let pattern = text(given, 1).ok_or_else(|| wrong("the pattern"))?;
-                (How::Search(Search::matches(pattern)?), vec![&given[0]], ALL)
+                (
+                    CallKind::Search(Search::matches(pattern)?),
+                    vec![&given[0]],
+                    ALL,
+                )
             }
             ScalarFunction::StrExtract | ScalarFunction::StrExtractAll => {
                 let pattern = text(given, 1).ok_or_else(|| wrong("the pattern"))?;
@@ -186,28 +190,28 @@ impl Call {
                 let group = group.ok_or_else(|| wrong("the group"))?;
                 let all = function == ScalarFunction::StrExtractAll;
                 let search = Search::extract(pattern, group, all)?;
-                (How::Search(search), vec![&given[0]], ALL)
+                (CallKind::Search(search), vec![&given[0]], ALL)
             }
             ScalarFunction::StrReplaceRegex => {
                 let pattern = text(given, 1).ok_or_else(|| wrong("the pattern"))?;
                 let by = text(given, 2).ok_or_else(|| wrong("the replacement"))?;
                 let search = Search::replace(pattern, by)?;
-                (How::Search(search), vec![&given[0]], ALL)
+                (CallKind::Search(search), vec![&given[0]], ALL)
             }
             ScalarFunction::StrToTimestamp => {
                 let zone = time::zone(text(given, 1))?;
                 let strict = truth(given, 2).unwrap_or(true);
-                (How::Time { zone, strict }, vec![&given[0]], ALL)
+                (CallKind::Time { zone, strict }, vec![&given[0]], ALL)
             }
             ScalarFunction::DtTruncate => {
                 let span = whole(given, 1).filter(|span| *span > 0);
                 let span = span.ok_or_else(|| wrong("the span to truncate to"))?;
                 let zone = time::zone(text(given, 2))?;
-                (How::Truncate(span, zone), vec![&given[0]], ALL)
+                (CallKind::Truncate(span, zone), vec![&given[0]], ALL)
             }
             ScalarFunction::DtStrftime => {
                 let form = text(given, 1).ok_or_else(|| wrong("the form of a time"))?;
-                let how = How::Strftime(form.to_owned(), time::zone(text(given, 2))?);
+                let how = CallKind::Strftime(form.to_owned(), time::zone(text(given, 2))?);
                 (how, vec![&given[0]], ALL)
             }
             ScalarFunction::DtYear
@@ -220,7 +224,7 @@ impl Call {
             | ScalarFunction::DtWeekday
             | ScalarFunction::DtDate
             | ScalarFunction::DtIso => {
-                let how = How::Part(function, time::zone(text(given, 1))?);
+                let how = CallKind::Part(function, time::zone(text(given, 1))?);
                 (how, vec![&given[0]], ALL)
             }
             ScalarFunction::FormatNumber => {
@@ -228,10 +232,10 @@ impl Call {
                     Error::topology("a number has forms such as .2f, 08.2f, 5d, 05d")
                         .hint("write one of these behind the colon of the template")
                 })?;
-                (How::Number(form), vec![&given[0]], ALL)
+                (CallKind::Number(form), vec![&given[0]], ALL)
             }
             ScalarFunction::ListSort => (
-                How::Sort(truth(given, 1).unwrap_or(false)),
+                CallKind::Sort(truth(given, 1).unwrap_or(false)),
                 vec![&given[0]],
                 ALL,
             ),
@@ -243,14 +247,14 @@ impl Call {
                     names.push((name.to_owned(), serde_json::Value::from(name).to_string()));
                     run.push(given.get(at + 1).ok_or_else(|| wrong("a member"))?);
                 }
-                (How::With(names), run, 1)
+                (CallKind::With(names), run, 1)
             }
             ScalarFunction::Drop => {
                 let names = (1..given.len())
                     .map(|at| text(given, at).map(str::to_owned))
                     .collect::<Option<_>>()
                     .ok_or_else(|| wrong("a member's name"))?;
-                (How::Without(names), vec![&given[0]], ALL)
+                (CallKind::Without(names), vec![&given[0]], ALL)
             }
             ScalarFunction::Hash => {
                 let method = match text(given, 1) {
@@ -258,13 +262,13 @@ impl Call {
                     Some("murmur2") => Method::Murmur2,
                     _ => return Err(wrong("the hash (\"xxh3\" or \"murmur2\")")),
                 };
-                (How::Hash(method), vec![&given[0]], ALL)
+                (CallKind::Hash(method), vec![&given[0]], ALL)
             }
             ScalarFunction::Least | ScalarFunction::Greatest | ScalarFunction::Merge => {
-                (How::Plain(function), given.iter().collect(), 0)
+                (CallKind::Plain(function), given.iter().collect(), 0)
             }
-            ScalarFunction::ListContains => (How::Plain(function), given.iter().collect(), 1),
-            other => (How::Plain(other), given.iter().collect(), ALL),
+            ScalarFunction::ListContains => (CallKind::Plain(function), given.iter().collect(), 1),
+            other => (CallKind::Plain(other), given.iter().collect(), ALL),
         };
         Ok(Self {
             how,
@@ -280,7 +284,7 @@ impl Call {
     pub fn run(&self, record: &Record) -> Result<Datum> {
         let mut given = SmallVec::<[Datum; 3]>::new();
         // A member of a value with a schema is read in place.
-        let whole = matches!(self.how, How::Plain(ScalarFunction::Item));
+        let whole = matches!(self.how, CallKind::Plain(ScalarFunction::Item));
         for arg in &self.args {
             let value = arg.eval(record)?;
             given.push(if whole {
@@ -293,9 +297,9 @@ impl Call {
             return Ok(Datum::Null);
         }
         match &self.how {
-            How::Plain(function) => plain(*function, given),
-            How::Round(digits) => math::round(&given[0], *digits),
-            How::Clip { low, high } => {
+            CallKind::Plain(function) => plain(*function, given),
+            CallKind::Round(digits) => math::round(&given[0], *digits),
+            CallKind::Clip { low, high } => {
                 let low_at = low.then_some(1);
                 let high_at = high.then_some(1 + usize::from(*low));
                 let of = given[0].clone();
@@ -305,7 +309,7 @@ impl Call {
                     high_at.map(|at| &given[at]),
                 )
             }
-            How::Slice { start, stop } => {
+            CallKind::Slice { start, stop } => {
                 let bound = |at: Option<usize>| at.map(|at| args::whole(&given[at])).transpose();
                 let (from, to) = (
                     bound(start.then_some(1))?,
@@ -316,7 +320,7 @@ impl Call {
                     other => list::slice(other, from, to),
                 }
             }
-            How::Among(forms, null) => {
+            CallKind::Among(forms, null) => {
                 let (of, others) = given.split_first().expect("a subject");
                 if of.is_null() && *null {
                     return Ok(Datum::Bool(true));
@@ -331,14 +335,14 @@ impl Call {
                 }
                 Ok(Datum::Bool(false))
             }
-            How::Fill(fill, at_start) => {
+            CallKind::Fill(fill, at_start) => {
                 let (of, width) = (args::text(&given[0])?.clone(), args::whole(&given[1])?);
                 strings::justify(of, width, *fill, *at_start).map(Datum::Str)
             }
-            How::Split(by, cuts) => {
+            CallKind::Split(by, cuts) => {
                 Ok(strings::split(args::text(&given[0])?, by.as_deref(), *cuts))
             }
-            How::Whole { base, strict } => {
+            CallKind::Whole { base, strict } => {
                 let text = args::text(&given[0])?.as_str();
                 match strings::to_int(text, *base) {
                     Some(number) => Ok(Datum::Int(number)),
@@ -346,8 +350,8 @@ impl Call {
                     None => Err(no("whole number", text)),
                 }
             }
-            How::Search(search) => Ok(search.run(args::text(&given[0])?)),
-            How::Time { zone, strict } => {
+            CallKind::Search(search) => Ok(search.run(args::text(&given[0])?)),
+            CallKind::Time { zone, strict } => {
                 let text = args::text(&given[0])?.as_str();
                 match time::parse(text, zone) {
                     Some(ms) => Ok(Datum::Int(ms)),
@@ -355,12 +359,12 @@ impl Call {
                     None => Err(no("time in ISO 8601", text)),
                 }
             }
-            How::Truncate(span, zone) => time::truncate(args::whole(&given[0])?, *span, zone),
-            How::Part(which, zone) => time::part(*which, args::whole(&given[0])?, zone),
-            How::Strftime(form, zone) => time::strftime(args::whole(&given[0])?, form, zone),
-            How::Number(form) => form.write(&given[0]).map(Datum::Str),
-            How::Sort(down) => list::sort(&given[0], *down),
-            How::With(names) => {
+            CallKind::Truncate(span, zone) => time::truncate(args::whole(&given[0])?, *span, zone),
+            CallKind::Part(which, zone) => time::part(*which, args::whole(&given[0])?, zone),
+            CallKind::Strftime(form, zone) => time::strftime(args::whole(&given[0])?, form, zone),
+            CallKind::Number(form) => form.write(&given[0]).map(Datum::Str),
+            CallKind::Sort(down) => list::sort(&given[0], *down),
+            CallKind::With(names) => {
                 let (of, values) = given.split_first().expect("a subject");
                 let named = names.iter().zip(values);
                 let changes: SmallVec<[(&str, &str, &Datum); 4]> = named
@@ -368,8 +372,8 @@ impl Call {
                     .collect();
                 object::with_fields(of, &changes)
             }
-            How::Without(names) => object::without(&given[0], names),
-            How::Hash(method) => hash::hash(*method, &given[0]),
+            CallKind::Without(names) => object::without(&given[0], names),
+            CallKind::Hash(method) => hash::hash(*method, &given[0]),
         }
     }
 }
@@ -453,7 +457,7 @@ fn plain(function: ScalarFunction, given: SmallVec<[Datum; 3]>) -> Result<Datum>
         ScalarFunction::Keys => object::keys(&given[0]),
         ScalarFunction::Values => object::values(&given[0]),
         ScalarFunction::Has => object::has(&given[0], text_at(1)?.as_str()),
-        // Functions with constants have their own variants of `How`.
+        // Functions with constants have their own variants of `CallKind`.
         other => Err(Error::internal(format!("{other:?} has no evaluation"))),
     }
 }

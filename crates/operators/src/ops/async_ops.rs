@@ -46,7 +46,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Epoch, Error, Record, Result, Serde, StoreId};
-use stoatflow_plan::{Awaiting, Form};
+use stoatflow_plan::{AsyncSpec, Form};
 use tally::Row;
 
 /// How long a wait lasts before checking whether the run has ended.
@@ -59,7 +59,7 @@ const MEMORY: u32 = 8;
 pub(crate) struct Settings {
     pub form: Form,
     pub args: Args,
-    pub awaiting: Awaiting,
+    pub awaiting: AsyncSpec,
     pub store: StoreId,
     pub key: Serde,
     pub value: Serde,
@@ -353,7 +353,7 @@ impl AsyncCalls {
 }
 
 /// Maximum calls in flight over all lanes: the running ones, and as many that are queued.
-const fn bound(awaiting: &Awaiting) -> usize {
+const fn bound(awaiting: &AsyncSpec) -> usize {
     2 * awaiting.concurrency as usize
 }
 

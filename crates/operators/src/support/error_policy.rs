@@ -9,12 +9,12 @@
 mod tests;
 
 pub use crate::port::failure::{Failure, Raw};
-use crate::{Foreign, PartitionCounts, Runtime, Udf};
+use crate::{ForeignCode, PartitionCounts, Runtime, Udf};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{
-    Epoch, Error, ErrorKind, Failing, Handler, Header, Lane, NodeId, Origin, Record, Result,
+    Epoch, Error, ErrorKind, FailureKind, Handler, Header, Lane, NodeId, Origin, Record, Result,
 };
 
 /// A callable may return another handler, this many times in a row.
@@ -80,7 +80,7 @@ enum Decision {
 /// See the module. A node that must fail on errors has no policy, which costs nothing.
 #[derive(Debug)]
 pub struct ErrorPolicy {
-    failing: Failing,
+    failing: FailureKind,
     decision: Decision,
     node: NodeId,
     name: Arc<str>,
@@ -94,10 +94,10 @@ impl ErrorPolicy {
     /// # Errors
     /// `Internal` if the plan and the table of callables don't belong together.
     pub fn new(
-        failing: Failing,
+        failing: FailureKind,
         handler: Option<&Handler>,
         (node, name): (NodeId, &str),
-        foreign: &Foreign,
+        foreign: &ForeignCode,
         counts: Option<&Arc<dyn PartitionCounts>>,
     ) -> Result<Option<Arc<Self>>> {
         let decision = match handler {
@@ -219,7 +219,7 @@ impl ErrorPolicy {
                 _ => e,
             })?;
         }
-        Decision::of(&handler, &Foreign::default())
+        Decision::of(&handler, &ForeignCode::default())
     }
 
     fn handled(&self, error: Error, letter: Option<DeadLetter>) -> Handled {
@@ -296,7 +296,7 @@ fn full(error: &Error) -> String {
 }
 
 impl Decision {
-    fn of(handler: &Handler, foreign: &Foreign) -> Result<Self> {
+    fn of(handler: &Handler, foreign: &ForeignCode) -> Result<Self> {
         Ok(match handler {
             Handler::Fail => Self::Fail,
             Handler::Continue => Self::Continue,

@@ -11,16 +11,16 @@ mod routes;
 mod tests;
 
 use crate::expr::Compiled;
-use crate::expr::combiner::{Combiner, Takes};
+use crate::expr::combiner::{ArgumentRoles, Combiner};
 use crate::support::error_policy::Outcome;
 use crate::support::node_context::NodeContext;
-use crate::{Args, Context, Failed, Foreign, Udf};
+use crate::{Args, Context, Failed, ForeignCode, Udf};
 pub(crate) use results::Many;
 use results::{Nothing, Results};
 pub use routes::{check_partitions, check_topic};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
-use stoatflow_plan::{Awaiting, Function as Spec};
+use stoatflow_plan::{AsyncSpec, Function as Spec};
 
 #[derive(Debug)]
 pub(crate) enum Callee {
@@ -59,10 +59,10 @@ impl Function {
         spec: &Spec,
         args: Args,
         node_context: NodeContext,
-        foreign: &Foreign,
+        foreign: &ForeignCode,
     ) -> Result<Self> {
         let callee = match spec {
-            Spec::Udf(index) | Spec::Async(Awaiting { udf: index, .. }) => {
+            Spec::Udf(index) | Spec::Async(AsyncSpec { udf: index, .. }) => {
                 Callee::Foreign(foreign.udf(*index)?)
             }
             Spec::Expr(expression) => Callee::Native(Compiled::new(expression)?),
@@ -312,7 +312,7 @@ impl Function {
     }
 
     /// The callable of an aggregation or a join, foreign or native.
-    pub fn caller(&self, takes: Takes) -> Arc<dyn Udf> {
+    pub fn caller(&self, takes: ArgumentRoles) -> Arc<dyn Udf> {
         match &self.callee {
             Callee::Foreign(udf) => Arc::clone(udf),
             Callee::Native(expr) => Arc::new(Combiner::new(expr.clone(), takes)),

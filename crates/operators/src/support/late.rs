@@ -8,7 +8,7 @@
 mod tests;
 
 use crate::support::error_policy::{DeadLetter, ErrorOrigin, header};
-use crate::{Failed, Foreign, PartitionCounts, Udf};
+use crate::{Failed, ForeignCode, PartitionCounts, Udf};
 use std::sync::Arc;
 use stoatflow_core::{Error, ErrorKind, Late, Origin, Record, Result, Timestamp};
 
@@ -72,7 +72,7 @@ impl LatePolicy {
     pub fn new(
         late: &Late,
         node: &str,
-        foreign: &Foreign,
+        foreign: &ForeignCode,
         counts: Option<&Arc<dyn PartitionCounts>>,
     ) -> Result<Option<Arc<Self>>> {
         let decision = match late {

@@ -5,7 +5,7 @@
 use super::{Kind, Shape};
 use crate::aggregation::members;
 use crate::function::Function;
-use crate::logical::{DslCall, Joining, LogicalPlan};
+use crate::logical::{DslCall, JoinArguments, LogicalPlan};
 use crate::native_aggregation::Aggregation;
 use crate::problems::{Problems, place};
 use crate::spec::SerdeSpec;
@@ -184,7 +184,7 @@ fn table_grouping(kind: Kind, subtractor: bool) -> Option<String> {
     }
 }
 
-fn join(plan: &LogicalPlan, shape: &Shape, call: &DslCall, j: &Joining) -> Vec<String> {
+fn join(plan: &LogicalPlan, shape: &Shape, call: &DslCall, j: &JoinArguments) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let sides = (shape.kind(j.from), shape.kind(j.other));
     let what = match sides {

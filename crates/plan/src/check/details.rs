@@ -7,10 +7,10 @@ use super::store_options::rocksdb_problem;
 use crate::columns::{ORIGIN, ROW, columns_problem, is_added, rows_problem};
 use crate::function::Function;
 use crate::logical::{DslCall, LogicalPlan};
-use crate::offloading::Offloading;
+use crate::offloading::OffloadSpec;
 use crate::pattern::topic_pattern;
 use crate::problems::Problems;
-use crate::spec::{Awaiting, SerdeSpec};
+use crate::spec::{AsyncSpec, SerdeSpec};
 use crate::suggestion::suggestion;
 use crate::timetable::Timetable;
 use crate::window::{TimestampExtractor, Watermark};
@@ -82,7 +82,7 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
     }
     for function in node.call.functions() {
         match function {
-            Function::Udf(u) | Function::Async(Awaiting { udf: u, .. })
+            Function::Udf(u) | Function::Async(AsyncSpec { udf: u, .. })
                 if *u as usize >= plan.functions.len() =>
             {
                 problems.at(
@@ -281,7 +281,7 @@ fn late_problem(plan: &LogicalPlan, i: usize, late: &Late) -> Option<String> {
 }
 
 /// Problems with the limits of an offload.
-fn offload_problems(o: &Offloading) -> Vec<String> {
+fn offload_problems(o: &OffloadSpec) -> Vec<String> {
     let mut found = Vec::new();
     let patience = &o.patience;
     if patience.timeout_ms.is_some_and(|ms| ms < 1) {

@@ -4,7 +4,7 @@
 //! sentence about each part that fails for every record: invalid constants, and operations on kinds that
 //! don't support them. Never refuses what may work for some record: a member of JSON can be of any kind.
 
-use super::functions::{Gives, ScalarFunction};
+use super::functions::{ResultKinds, ScalarFunction};
 use super::kinds::Kinds;
 use super::known::{Known, typed};
 use super::render::located;
@@ -272,13 +272,13 @@ impl Pass<'_> {
         }
         let first = given.first().copied().unwrap_or(Kinds::NULL);
         match row.gives {
-            Gives::Is(kinds) => kinds,
-            Gives::First => first,
-            Gives::Any => given.iter().copied().fold(Kinds::NULL, Kinds::or),
-            Gives::Number => number(first, Kinds::INT),
-            Gives::Rounded if args.len() == 1 => Kinds::INT,
-            Gives::Rounded => number(first, Kinds::INT),
-            Gives::Power => {
+            ResultKinds::Is(kinds) => kinds,
+            ResultKinds::First => first,
+            ResultKinds::Any => given.iter().copied().fold(Kinds::NULL, Kinds::or),
+            ResultKinds::Number => number(first, Kinds::INT),
+            ResultKinds::Rounded if args.len() == 1 => Kinds::INT,
+            ResultKinds::Rounded => number(first, Kinds::INT),
+            ResultKinds::Power => {
                 let whole = matches!(args[1].constant(), Some(Literal::Int(0..)));
                 let made = number(given[0], given[1]);
                 if whole || made == Kinds::FLOAT {

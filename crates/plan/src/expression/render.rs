@@ -4,7 +4,7 @@
 //! again.
 
 use super::ScalarFunction;
-use super::functions::Written;
+use super::functions::Syntax;
 use crate::{Expression as E, Literal};
 use std::fmt::Write;
 
@@ -126,11 +126,11 @@ fn between(args: &[E; 2], sign: &str, inner: bool, out: &mut String) {
 
 fn function_call(function: ScalarFunction, args: &[E], inner: bool, out: &mut String) {
     match (function.signature().written, args) {
-        (Written::Prefix(sign), [of]) => {
+        (Syntax::Prefix(sign), [of]) => {
             out.push_str(sign);
             write(of, true, out);
         }
-        (Written::Infix(sign), [left, right]) => {
+        (Syntax::Infix(sign), [left, right]) => {
             if inner {
                 out.push('(');
             }
@@ -142,15 +142,15 @@ fn function_call(function: ScalarFunction, args: &[E], inner: bool, out: &mut St
             }
         }
         _ if function == ScalarFunction::Format => template(args, out),
-        (Written::Method(name), [of, rest @ ..]) => {
+        (Syntax::Method(name), [of, rest @ ..]) => {
             write(of, true, out);
             call(&format!(".{name}"), rest, out);
         }
         (
-            Written::Function(name)
-            | Written::Method(name)
-            | Written::Prefix(name)
-            | Written::Infix(name),
+            Syntax::Function(name)
+            | Syntax::Method(name)
+            | Syntax::Prefix(name)
+            | Syntax::Infix(name),
             args,
         ) => {
             call(&format!("sf.{name}"), args, out);

@@ -4,13 +4,13 @@ use super::Pass;
 use crate::check::Kind;
 use crate::function::Function;
 use crate::logical::{DslCall, Returned};
-use crate::spec::{Awaiting, SerdeSpec};
+use crate::spec::{AsyncSpec, SerdeSpec};
 
 impl Pass<'_> {
     /// The serde for one side of the result of this node's function.
     pub(super) fn annotated(&self, at: usize, is_key: bool) -> Option<SerdeSpec> {
         let call = &self.plan.nodes[at].call;
-        let (Function::Udf(udf) | Function::Async(Awaiting { udf, .. })) = giving(call)? else {
+        let (Function::Udf(udf) | Function::Async(AsyncSpec { udf, .. })) = giving(call)? else {
             return None;
         };
         let result = self.plan.results.get(udf)?;

@@ -8,7 +8,7 @@ use super::{Pass, Side};
 use crate::function::Function;
 use crate::logical::DslCall;
 use crate::problems::place;
-use crate::spec::{Awaiting, SerdeSpec};
+use crate::spec::{AsyncSpec, SerdeSpec};
 
 impl Pass<'_> {
     /// The serde of a side where bytes are needed.
@@ -51,7 +51,7 @@ impl Pass<'_> {
             (DslCall::Merge { .. }, _) => {
                 format!("{by} joins streams whose {which} serdes differ or are unknown")
             }
-            (_, Some(Function::Udf(u) | Function::Async(Awaiting { udf: u, .. }))) => {
+            (_, Some(Function::Udf(u) | Function::Async(AsyncSpec { udf: u, .. }))) => {
                 let name = &self
                     .plan
                     .functions

@@ -8,11 +8,11 @@ use super::{Built, StageBuilder, highest};
 use crate::logical::DslCall;
 use crate::op::Form;
 use crate::physical::{Op, Store};
-use crate::spec::Awaiting;
+use crate::spec::AsyncSpec;
 use crate::window::StoreKind;
 
 impl StageBuilder<'_> {
-    pub(super) fn async_calls(&mut self, i: usize, form: Form, awaiting: Awaiting) -> Built {
+    pub(super) fn async_calls(&mut self, i: usize, form: Form, awaiting: AsyncSpec) -> Built {
         let plan = self.plan;
         let call = &plan.nodes[i].call;
         let from = call.inputs()[0];

@@ -19,7 +19,7 @@ const fn idling(delay: i64, after: u64) -> Rule {
 
 const fn aligned(group: u32, max_drift: i64) -> Rule {
     Rule {
-        aligned: Some(Aligned { group, max_drift }),
+        aligned: Some(AlignmentGroup { group, max_drift }),
         ..bounded(0)
     }
 }

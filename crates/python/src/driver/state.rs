@@ -17,7 +17,7 @@ use stoatflow_engine::runtime::inline::Inline;
 use stoatflow_engine::startup::EngineSpec;
 use stoatflow_engine::startup::components::Components;
 use stoatflow_log::{Broker, ConsumerRecord, NewTopic, ProducerMode, ProducerRecord, embedded};
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 use stoatflow_plan::{PhysicalPlan, Reset};
 
 /// Timeout of broker calls. The broker is in process, so none of them waits for a network.
@@ -102,7 +102,7 @@ impl DriverState {
             plan: Arc::new(with_earliest_reset(
                 &plan.plan.for_handlers(&settings.handlers),
             )),
-            foreign: Arc::new(Foreign {
+            foreign: Arc::new(ForeignCode {
                 runtime: Some(Arc::new(PyRuntime { pauses: false })),
                 application: Some(settings.application_id.as_str().into()),
                 ..(*plan.foreign).clone()

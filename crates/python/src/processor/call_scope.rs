@@ -210,7 +210,7 @@ impl CallScope {
 
 fn refused(why: Refused, what: &str) -> Error {
     match why {
-        Refused::Shut => Error::user(format!("{what} was used outside of a call of its processor")).hint(
+        Refused::Closed => Error::user(format!("{what} was used outside of a call of its processor")).hint(
             "use it in init(), process(), on_timer() or a punctuation only; don't keep iterating or writing after they \
                 return",
         ),

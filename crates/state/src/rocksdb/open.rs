@@ -4,7 +4,7 @@
 //! formats is refused before anything is changed.
 
 use super::damage::{self, Refusal};
-use super::errors::Place;
+use super::errors::DatabaseDir;
 use super::options::Budget;
 use super::{META, RocksBackend};
 use crate::{Layout, StoreLayout};
@@ -45,7 +45,7 @@ pub(super) fn open(
     layouts: &[StoreLayout],
     memory_max_bytes: usize,
 ) -> Result<RocksBackend, Refusal> {
-    let place = Place::new(dir);
+    let place = DatabaseDir::new(dir);
     let names = names(layouts)?;
     std::fs::create_dir_all(&place.dir).map_err(|e| place.io(&e))?;
     damage::look(&place)?;
@@ -116,7 +116,12 @@ pub(super) fn open(
     Ok(backend)
 }
 
-fn assemble(db: DB, place: Place, budget: Budget, names: Vec<Option<String>>) -> RocksBackend {
+fn assemble(
+    db: DB,
+    place: DatabaseDir,
+    budget: Budget,
+    names: Vec<Option<String>>,
+) -> RocksBackend {
     RocksBackend {
         db: Arc::new(db),
         ingest: place.dir.join("ingest"),
@@ -135,7 +140,7 @@ fn assemble(db: DB, place: Place, budget: Budget, names: Vec<Option<String>>) ->
 /// would cost more than the one before. Opening the database writes the options once.
 pub(super) fn open_families<'n>(
     budget: &Budget,
-    place: &Place,
+    place: &DatabaseDir,
     names: impl IntoIterator<Item = &'n str>,
 ) -> Result<DB> {
     let mut database = budget.database();

@@ -16,7 +16,7 @@ use stoatflow_core::{
     Clock, Error, NodeId, Offset, Result, SinkId, SourceId, StageId, StoreId, Timestamp,
     TopicPartition,
 };
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 use stoatflow_plan::{
     Delivery, Function, Op, PhysicalNode, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store,
     StoreKind, TimestampExtractor,
@@ -198,7 +198,7 @@ impl AdminTarget for NoState {
         Err(Error::config("nothing runs"))
     }
 
-    fn foreign(&self) -> Result<Arc<Foreign>> {
+    fn foreign(&self) -> Result<Arc<ForeignCode>> {
         Ok(Arc::default())
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use stoatflow_core::{
     Bytes, Clock, Datum, Epoch, ErrorKind, Offset, Result, StoreId, TopicPartition,
 };
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 use stoatflow_plan::find::FindSpec;
 use stoatflow_plan::{Expression, PhysicalPlan};
 use stoatflow_state::memory::MemoryBackend;
@@ -104,7 +104,7 @@ impl Run {
     }
 
     fn follow(&self, spec: &FollowSpec) -> Follower {
-        let (store, foreign) = (&self.plan.stores[0], Foreign::default());
+        let (store, foreign) = (&self.plan.stores[0], ForeignCode::default());
         (self.readers.follow(&self.plan, &foreign, store, spec)).unwrap()
     }
 }

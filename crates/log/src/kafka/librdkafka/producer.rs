@@ -9,7 +9,7 @@ mod calls;
 mod targets;
 mod transactions;
 
-use super::client::{Client, Fault, c_text};
+use super::client::{Client, RdKafkaError, c_text};
 use crate::kafka::admin::AdminClient;
 use crate::kafka::errors::{ErrorContext, error};
 use crate::kafka::librdkafka::outgoing::{headers, produce, weight};
@@ -123,7 +123,7 @@ impl KafkaProducer {
     }
 
     /// Converts a fault to an error. If the client has failed fatally, the error has the cause of that.
-    fn fail(&self, fault: &Fault, what: &str) -> Error {
+    fn fail(&self, fault: &RdKafkaError, what: &str) -> Error {
         let what = format!("{what} of '{}'", self.id);
         let fatal = if fault.fatal || fault.code == Code::Fatal {
             self.guard().fatal().or_else(|| self.client.fatal())
@@ -244,7 +244,8 @@ impl Producer for KafkaProducer {
             return Err(self.end_in_doubt());
         }
         // SAFETY: the client is alive; the error object is ours.
-        let fault = unsafe { Fault::take(sys::rd_kafka_begin_transaction(self.guard().ptr())) };
+        let fault =
+            unsafe { RdKafkaError::take(sys::rd_kafka_begin_transaction(self.guard().ptr())) };
         fault.map_or(Ok(()), |fault| {
             Err(self.fail(&fault, "beginning a transaction"))
         })

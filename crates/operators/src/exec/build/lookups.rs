@@ -5,7 +5,7 @@ use crate::Args::{KeyValue, Value};
 use crate::ops::async_ops::ConcurrentCalls;
 use crate::ops::joins::global_join::GlobalJoin;
 use crate::ops::joins::joiner::{Joiner, Needs};
-use crate::ops::joins::stream_table_join::{Lookup, Room, StreamTableJoin, Waiting};
+use crate::ops::joins::stream_table_join::{Lookup, StreamTableJoin, Waiting, WaitingSettings};
 use crate::ops::joins::table_join::{Late, TableJoin};
 use crate::ops::joins::table_merge::TableMerge;
 use crate::ops::tables::view_read::{Read, Shape, ViewRead};
@@ -54,14 +54,16 @@ impl Builder<'_> {
             } => {
                 let joiner = self.joiner(function, *with_key)?;
                 let waiting = match (grace_ms, buffer, clock) {
-                    (Some(grace_ms), Some(store), Some(clock)) => Some(Waiting::new(Room {
-                        node_context: self.node_context.clone(),
-                        store: *store,
-                        clock: *clock,
-                        grace_ms: *grace_ms,
-                        key: self.foreign.serde(key)?,
-                        value: self.foreign.serde(value)?,
-                    })),
+                    (Some(grace_ms), Some(store), Some(clock)) => {
+                        Some(Waiting::new(WaitingSettings {
+                            node_context: self.node_context.clone(),
+                            store: *store,
+                            clock: *clock,
+                            grace_ms: *grace_ms,
+                            key: self.foreign.serde(key)?,
+                            value: self.foreign.serde(value)?,
+                        }))
+                    }
                     (None, _, _) => None,
                     _ => return Err(Error::internal("a join with a grace has no buffer")),
                 };

@@ -7,7 +7,7 @@ use crate::ops::offload::{Offload, OffloadAnswers, OffloadProcessor, Settings};
 use crate::support::schema_ids::SchemaIds;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use stoatflow_core::{Error, Failing, Result};
+use stoatflow_core::{Error, FailureKind, Result};
 use stoatflow_plan::{Function as Spec, Op, PhysicalNode};
 
 impl Builder<'_> {
@@ -72,7 +72,13 @@ impl Builder<'_> {
         let handler = handler.or(self.plan.handlers.processing.as_ref());
         let place = (node.id, node.name.as_str());
         let counts = self.options.partitions.as_ref();
-        let policy = ErrorPolicy::new(Failing::Processing, handler, place, self.foreign, counts)?;
+        let policy = ErrorPolicy::new(
+            FailureKind::Processing,
+            handler,
+            place,
+            self.foreign,
+            counts,
+        )?;
         let timeouts = self.node_context.clone().with_policy(policy);
         Ok(Settings {
             node_context: self.node_context.clone(),

@@ -7,7 +7,7 @@ use crate::ops::aggregates::fold::Fold;
 use crate::ops::aggregates::native_aggregate::NativeAggregate;
 use crate::ops::aggregates::{aggregate, count, reduce};
 use crate::ops::tables::table_aggregate::TableAggregate;
-use crate::ops::tables::table_filter::{Filtering, TableFilter};
+use crate::ops::tables::table_filter::{TableFilter, TableFilterSettings};
 use crate::ops::tables::{table, table_group_by, table_map_values, to_stream, unversioned};
 use crate::support::table_writer::TableWriter;
 use stoatflow_core::{Error, NodeId, Result, StoreId};
@@ -62,7 +62,7 @@ impl Builder<'_> {
             } => Box::new(TableFilter::new(
                 self.function(function, KeyValue)?,
                 self.writer_if(*store, key, *old)?,
-                Filtering {
+                TableFilterSettings {
                     not: *not,
                     old: *old,
                     versioned: self.over_versioned(node),

@@ -9,8 +9,8 @@ use crate::ops::windows::count_window_aggregate::CountWindowAggregate;
 use crate::ops::windows::session_aggregate::SessionAggregate;
 use crate::ops::windows::sliding_aggregate::SlidingAggregate;
 use crate::ops::windows::window::{Assign, Folder, WindowedStore};
-use crate::ops::windows::window_aggregate::{WindowAggregate, Windowing};
-use crate::support::table_writer::{Sending, TableWriter};
+use crate::ops::windows::window_aggregate::{WindowAggregate, WindowAggregateSettings};
+use crate::support::table_writer::{ForwardMode, TableWriter};
 use stoatflow_core::{ClockId, Error, Result, StoreId};
 use stoatflow_plan::{
     Emit, Function as Spec, Op, PhysicalNode, SerdeSpec, Store, StoreKind, Window,
@@ -47,7 +47,7 @@ impl Builder<'_> {
             } => Box::new(WindowAggregate::new(
                 self.in_windows(node, *store, key, *old, *emit)?,
                 self.folder(fold)?,
-                Windowing {
+                WindowAggregateSettings {
                     assign: Assign::new(window)?,
                     clock: *clock,
                     grace_ms: window.grace_ms(),
@@ -172,7 +172,7 @@ impl Builder<'_> {
             return Err(Error::internal(format!("the store {name} has no windows")));
         };
         let clock = retention_clock(spec)?;
-        let sending = Sending {
+        let sending = ForwardMode {
             old,
             // Final results are not held back any further.
             cache: self.cache(spec, emit == Emit::OnWindowUpdate),

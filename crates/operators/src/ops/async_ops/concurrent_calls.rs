@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Datum, Error, Result};
-use stoatflow_plan::{Awaiting, Form};
+use stoatflow_plan::{AsyncSpec, Form};
 
 /// A row: the key that orders its call, and the arguments of the function.
 pub(crate) type Row = (Option<Bytes>, Arguments);
@@ -51,7 +51,7 @@ struct Batch {
 impl ConcurrentCalls {
     pub fn new(
         udf: Arc<dyn AsyncUdf>,
-        awaiting: &Awaiting,
+        awaiting: &AsyncSpec,
         patient: bool,
         fault: FaultInjection,
     ) -> Self {

@@ -32,7 +32,7 @@ pub(crate) use waiting::Waiting;
 use crate::support::error_policy::Outcome;
 use crate::support::node_context::NodeContext;
 use crate::{Context, Failed, FaultInjection, Operator, Udf};
-use result::{Asked, values};
+use result::{ResultContext, values};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_plan::Column;
@@ -256,13 +256,13 @@ impl MapBatches {
                 }));
             }
         };
-        let asked = Asked {
+        let context = ResultContext {
             rows: rows.len(),
             by_row,
             objects: reader.objects(),
             given: given.as_ref(),
         };
-        Ok(match values(asked, &made) {
+        Ok(match values(context, &made) {
             Ok(Ok(values)) => Ok(values),
             Ok(Err(failed)) => Err(BatchError::Rows(
                 failed

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::expr::combiner::Takes;
+use crate::expr::combiner::ArgumentRoles;
 use crate::ops::async_ops::{ConcurrentCalls, order};
 use crate::support::error_policy::Outcome;
 use crate::support::function::Function;
@@ -36,9 +36,9 @@ pub(crate) struct Joiner {
 impl Joiner {
     pub fn new(function: Function, with_key: bool, calls: Option<ConcurrentCalls>) -> Self {
         let takes = if with_key {
-            Takes::KeyAndSides
+            ArgumentRoles::KeyAndSides
         } else {
-            Takes::Sides
+            ArgumentRoles::Sides
         };
         let udf = function.caller(takes);
         Self {

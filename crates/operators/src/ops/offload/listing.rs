@@ -5,7 +5,7 @@
 
 use super::headers::correlation;
 use super::row::{Row, split_row_key};
-use crate::Foreign;
+use crate::ForeignCode;
 use crate::support::node_context::NodeContext;
 use crate::support::parked_record::Codec;
 use bytes::Bytes;
@@ -48,7 +48,7 @@ pub struct Listing {
 ///
 /// # Errors
 /// `Config` if there is none.
-pub fn parked(plan: &PhysicalPlan, foreign: &Foreign, name: &str) -> Result<Listing> {
+pub fn parked(plan: &PhysicalPlan, foreign: &ForeignCode, name: &str) -> Result<Listing> {
     let offloads = || {
         plan.nodes
             .iter()

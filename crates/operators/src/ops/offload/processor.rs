@@ -61,7 +61,7 @@ pub(crate) struct Settings {
 
 /// Why a record leaves the parking lot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Why {
+enum LeaveReason {
     Answered,
     TimedOut,
     Failed,
@@ -81,7 +81,7 @@ pub(crate) struct OffloadProcessor {
     queues: ParkedQueues,
     lot: Option<Arc<ParkingLot>>,
     /// Records whose turn has come, with the right side of their joiner.
-    ready: Vec<(Record, Why, Datum)>,
+    ready: Vec<(Record, LeaveReason, Datum)>,
     scratch: Vec<Datum>,
 }
 

@@ -349,7 +349,7 @@ fn failed_records_are_replaced_in_their_turn() {
 #[test]
 fn a_handler_that_wants_it_again_has_another_request_sent() {
     let again = Handler::of_setting("log_and_continue").unwrap();
-    let again = Handler::Retry(Box::new(stoatflow_core::Retrying {
+    let again = Handler::Retry(Box::new(stoatflow_core::RetryHandler {
         times: 1,
         backoff_ms: 0,
         then: again,

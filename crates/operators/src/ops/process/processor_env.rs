@@ -6,7 +6,7 @@
 use super::key_task_rows::is_written;
 use super::key_tasks::{KeyTasks, by_murmur2};
 use crate::support::node_context::NodeContext;
-use crate::{Context, Foreign, LaneClocks};
+use crate::{Context, ForeignCode, LaneClocks};
 use bytes::Bytes;
 use std::sync::Arc;
 use stoatflow_core::{ClockId, Datum, Error, Origin, Result, Serde, StoreId, Task};
@@ -53,7 +53,7 @@ impl ProcessorEnv {
         stores: &[StoreId],
         (clock, time): (ClockId, Option<ClockId>),
         node_context: NodeContext,
-        foreign: &Foreign,
+        foreign: &ForeignCode,
     ) -> Result<Self> {
         let connected = stores.iter().map(|id| {
             let store = plan

@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::{Closure, closure, record, text, word};
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{Calling, Epoch, Lane, Offset, Partition, SourceId};
+use stoatflow_core::{CallableHandler, Epoch, Lane, Offset, Partition, SourceId};
 
 /// Returns what the record's value says.
 fn by_value() -> Arc<Closure> {
@@ -28,16 +28,16 @@ impl PartitionCounts for Only {
 }
 
 fn policy(late: &Late, udf: &Arc<Closure>) -> Option<Arc<LatePolicy>> {
-    let foreign = Foreign {
+    let foreign = ForeignCode {
         udfs: vec![Arc::clone(udf) as Arc<dyn Udf>],
-        ..Foreign::default()
+        ..ForeignCode::default()
     };
     let counts: Arc<dyn PartitionCounts> = Arc::new(Only("there"));
     LatePolicy::new(late, "orders", &foreign, Some(&counts)).unwrap()
 }
 
 fn calling(topics: &[&str]) -> Late {
-    Late::Call(Calling {
+    Late::Call(CallableHandler {
         udf: 0,
         topics: topics.iter().map(ToString::to_string).collect(),
     })

@@ -7,7 +7,7 @@ use stoatflow_core::{ClockId, Error, ErrorKind};
 use stoatflow_log::{Committed, CutEntry};
 use stoatflow_plan::ClockSpec;
 use stoatflow_protocol::Lease;
-use stoatflow_protocol::reset::{Move, Request, Target};
+use stoatflow_protocol::reset::{OffsetMove, Request, Target};
 
 /// Counts the keys of topics, and has a clock.
 fn counting(topics: &[&str]) -> TestBench {
@@ -82,7 +82,7 @@ fn refused(bench: &TestBench) -> Error {
 }
 
 fn ways(plan: &Plan) -> Vec<(Option<i64>, Option<i64>)> {
-    let way = |m: &Move| (m.from.map(|o| o.0), m.to.map(|o| o.0));
+    let way = |m: &OffsetMove| (m.from.map(|o| o.0), m.to.map(|o| o.0));
     plan.moves.iter().map(way).collect()
 }
 

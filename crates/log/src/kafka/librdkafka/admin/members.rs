@@ -11,7 +11,7 @@
 //!   So no request times out here: the client is closed before.
 
 use super::{Admin, Call, Code, Op, c_text, sys, text};
-use crate::kafka::librdkafka::client::Fault;
+use crate::kafka::librdkafka::client::RdKafkaError;
 use crate::{GroupInUse, GroupMember};
 use std::time::Duration;
 use stoatflow_core::{Clock, ErrorKind, Result, SystemClock};
@@ -77,7 +77,7 @@ impl Admin {
             let found = *groups;
             let error = sys::rd_kafka_ConsumerGroupDescription_error(found);
             if !error.is_null() {
-                let fault = Fault::look(error);
+                let fault = RdKafkaError::look(error);
                 return match fault.code {
                     Code::NoError | Code::GroupIdNotFound => Ok(None),
                     code => Err(call.fail(code, &fault.said, None)),

@@ -195,7 +195,7 @@ impl FetchState {
 
 /// What metadata told about the leaders.
 #[derive(Debug, Default)]
-pub(in crate::kafka::native) struct Learned {
+pub(in crate::kafka::native) struct LeaderUpdates {
     /// Partitions that are missing, with the topic's error code.
     pub missing: Vec<(usize, i16)>,
     /// Partitions of a new topic with the same name.
@@ -263,8 +263,8 @@ impl FetchStates {
     }
 
     /// Sets the leaders of partitions that have none.
-    pub(in crate::kafka::native) fn learn(&mut self, answer: &MetadataResponse) -> Learned {
-        let mut learned = Learned::default();
+    pub(in crate::kafka::native) fn learn(&mut self, answer: &MetadataResponse) -> LeaderUpdates {
+        let mut learned = LeaderUpdates::default();
         for (index, slot) in self.all.iter_mut().enumerate() {
             if slot.leader.is_some() {
                 continue;

@@ -50,7 +50,7 @@ const LOOK_UP: Duration = Duration::from_secs(30);
 
 /// A fetch in flight.
 #[derive(Clone, Copy, Debug)]
-struct Flight {
+struct FetchInFlight {
     version: i16,
     /// When it was sent, or more of the answer arrived.
     since: Duration,
@@ -67,7 +67,7 @@ pub(in crate::kafka) struct NativeConsumer {
     slots: FetchStates,
     /// A connection that receives no part of an answer for this long is replaced.
     answer_timeout: AnswerTimeout,
-    flights: BTreeMap<Node, Flight>,
+    flights: BTreeMap<Node, FetchInFlight>,
     /// When each broker was sent its last fetch.
     asked: BTreeMap<Node, Duration>,
     /// How long each broker takes to answer with records, smoothed.
@@ -157,8 +157,8 @@ impl NativeConsumer {
         again
     }
 
-    fn receive(&mut self, node: Node, flight: Flight) {
-        let Flight { version, since, .. } = flight;
+    fn receive(&mut self, node: Node, flight: FetchInFlight) {
+        let FetchInFlight { version, since, .. } = flight;
         let Some(link) = self.cluster.open_data(node) else {
             return self.lose(node, &ConnectionError::lost("the connection is gone"));
         };
@@ -168,7 +168,7 @@ impl NativeConsumer {
             Ok(None) if received != flight.received => {
                 // A part has arrived: the timeout starts again.
                 let since = self.clock.elapsed();
-                let flight = Flight {
+                let flight = FetchInFlight {
                     since,
                     received,
                     ..flight

@@ -78,22 +78,22 @@ struct Topic {
 
 /// The partition of a batch, by indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::kafka::native) struct Place {
+pub(in crate::kafka::native) struct BatchPartition {
     pub topic: usize,
     pub part: usize,
 }
 
 /// A request in flight.
 #[derive(Debug)]
-pub(in crate::kafka::native) struct Flight {
+pub(in crate::kafka::native) struct RequestInFlight {
     pub version: i16,
     /// When it was sent.
     pub since: Duration,
-    batches: Vec<(Place, BatchWriter)>,
+    batches: Vec<(BatchPartition, BatchWriter)>,
 }
 
-impl Flight {
-    pub(in crate::kafka::native) fn places(&self) -> impl Iterator<Item = Place> {
+impl RequestInFlight {
+    pub(in crate::kafka::native) fn places(&self) -> impl Iterator<Item = BatchPartition> {
         self.batches.iter().map(|(place, _)| *place)
     }
 }
@@ -110,7 +110,7 @@ pub(in crate::kafka::native) struct Accumulator {
     under_way: usize,
     /// Whether a record waits for a partition that was not added to the transaction yet.
     fresh: bool,
-    flights: BTreeMap<Node, Flight>,
+    flights: BTreeMap<Node, RequestInFlight>,
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
     /// The broker's clock when it wrote the last batch to a topic with `LogAppendTime`.
@@ -195,7 +195,7 @@ impl Accumulator {
         &mut self,
         topic: usize,
         record: &ProducerRecord,
-    ) -> Option<Place> {
+    ) -> Option<BatchPartition> {
         let Topic { sticks, parts, .. } = &mut self.topics[topic];
         let count = i32::try_from(parts.len()).unwrap_or(i32::MAX);
         let chosen = match (record.partition, &record.key) {
@@ -210,10 +210,14 @@ impl Accumulator {
             }
         };
         let part = usize::try_from(chosen).ok().filter(|p| *p < parts.len())?;
-        Some(Place { topic, part })
+        Some(BatchPartition { topic, part })
     }
 
-    pub(in crate::kafka::native) fn append(&mut self, place: Place, record: &ProducerRecord) {
+    pub(in crate::kafka::native) fn append(
+        &mut self,
+        place: BatchPartition,
+        record: &ProducerRecord,
+    ) {
         let part = &mut self.topics[place.topic].parts[place.part];
         let room = part.full.saturating_sub(weight(record));
         let open = |batch: &BatchWriter| !batch.is_sealed() && batch.size() <= room;
@@ -272,7 +276,7 @@ impl Accumulator {
         !self.flights.is_empty()
     }
 
-    pub(in crate::kafka::native) fn flight(&self, node: Node) -> Option<&Flight> {
+    pub(in crate::kafka::native) fn flight(&self, node: Node) -> Option<&RequestInFlight> {
         self.flights.get(&node)
     }
 
@@ -283,7 +287,7 @@ impl Accumulator {
         node: Node,
         owner: Identity,
         version: i16,
-    ) -> Option<Flight> {
+    ) -> Option<RequestInFlight> {
         let mut batches = Vec::new();
         let mut load = 0;
         let attributes = if self.transactional { TRANSACTIONAL } else { 0 };
@@ -303,10 +307,10 @@ impl Accumulator {
                 load += batch.size();
                 self.waiting -= batch.size();
                 self.under_way += batch.size();
-                batches.push((Place { topic: t, part: p }, batch));
+                batches.push((BatchPartition { topic: t, part: p }, batch));
             }
         }
-        (!batches.is_empty()).then_some(Flight {
+        (!batches.is_empty()).then_some(RequestInFlight {
             version,
             since: Duration::ZERO,
             batches,
@@ -314,7 +318,10 @@ impl Accumulator {
     }
 
     /// The partitions of a request that were not added to the transaction, by topic.
-    pub(in crate::kafka::native) fn unknown(&self, flight: &Flight) -> Vec<(Arc<str>, Vec<i32>)> {
+    pub(in crate::kafka::native) fn unknown(
+        &self,
+        flight: &RequestInFlight,
+    ) -> Vec<(Arc<str>, Vec<i32>)> {
         let mut topics: Vec<(Arc<str>, Vec<i32>)> = Vec::new();
         for place in flight.places() {
             let topic = &self.topics[place.topic];
@@ -331,7 +338,7 @@ impl Accumulator {
     }
 
     /// The partitions of this request were added to the transaction.
-    pub(in crate::kafka::native) fn added(&mut self, flight: &Flight) {
+    pub(in crate::kafka::native) fn added(&mut self, flight: &RequestInFlight) {
         for place in flight.places() {
             self.topics[place.topic].parts[place.part].added = true;
         }
@@ -342,7 +349,7 @@ impl Accumulator {
     /// The frame of a request: its fields, and the batches between them.
     pub(in crate::kafka::native) fn frame<'a>(
         &self,
-        flight: &'a Flight,
+        flight: &'a RequestInFlight,
         head: BytesMut,
         id: &str,
         timeout_ms: i32,
@@ -379,7 +386,7 @@ impl Accumulator {
     pub(in crate::kafka::native) fn mark_in_flight(
         &mut self,
         node: Node,
-        mut flight: Flight,
+        mut flight: RequestInFlight,
         now: Duration,
     ) {
         flight.since = now;
@@ -387,7 +394,7 @@ impl Accumulator {
         assert!(before.is_none(), "one request at a time");
     }
 
-    pub(in crate::kafka::native) fn take_flight(&mut self, node: Node) -> Option<Flight> {
+    pub(in crate::kafka::native) fn take_flight(&mut self, node: Node) -> Option<RequestInFlight> {
         self.flights.remove(&node)
     }
 

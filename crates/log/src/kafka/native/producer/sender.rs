@@ -11,7 +11,7 @@ use crate::kafka::native::net::answer_timeout::AnswerTimeout;
 use crate::kafka::native::net::cluster::Node;
 use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::net::network::Stopwatch;
-use crate::kafka::native::producer::accumulator::{Accumulator, Flight, PartitionError};
+use crate::kafka::native::producer::accumulator::{Accumulator, PartitionError, RequestInFlight};
 use crate::kafka::native::producer::coordination::{
     Coordination, CoordinatorAnswer, PRODUCE, PRODUCE_LEAST, PRODUCE_V2,
 };
@@ -449,7 +449,7 @@ impl Sender {
         &mut self,
         at: &mut Coordination,
         node: Node,
-        flight: &Flight,
+        flight: &RequestInFlight,
     ) -> Result<(), ConnectionError> {
         // The broker must report a timeout of its replicas before our own timeout ends: it gets three
         // quarters of that.
@@ -462,7 +462,11 @@ impl Sender {
     }
 
     /// Adds partitions to the transaction, where that needs a request. `Err(None)`: try later.
-    fn add(&mut self, at: &mut Coordination, flight: &Flight) -> Result<(), Option<SendError>> {
+    fn add(
+        &mut self,
+        at: &mut Coordination,
+        flight: &RequestInFlight,
+    ) -> Result<(), Option<SendError>> {
         let unknown = self.accumulator.unknown(flight);
         if unknown.is_empty() {
             return Ok(());

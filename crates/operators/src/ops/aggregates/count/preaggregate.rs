@@ -14,7 +14,7 @@ use crate::Routed;
 use hashbrown::HashTable;
 use key::{elsewhere, far, short};
 use stoatflow_core::{
-    Datum, Error, Headers, NodeId, Offset, Order, Origin, Partition, Record, Result, Short,
+    Datum, Error, Headers, InlineBytes, NodeId, Offset, Order, Origin, Partition, Record, Result,
     SourceId, StageId, Timestamp,
 };
 
@@ -30,7 +30,7 @@ const BY: u64 = 16;
 #[repr(align(64))]
 struct Sum {
     hash: u64,
-    key: Short,
+    key: InlineBytes,
     /// Value of `taken` when this key was last seen.
     touched: u32,
     records: u32,

@@ -101,13 +101,13 @@ impl CutLimit {
 
 /// The times of the clocks at a cut.
 #[derive(Clone, Debug)]
-pub(crate) struct Now {
+pub(crate) struct TimerClocks {
     /// Event time by task; `i64::MIN`: none yet.
     pub event: Vec<i64>,
     pub wall: [i64; 1],
 }
 
-impl Now {
+impl TimerClocks {
     /// The times by task; the wall clock is the same for all.
     fn of(&self, domain: TimerDomain) -> &[i64] {
         match domain {
@@ -124,7 +124,7 @@ impl Now {
 
 impl TimerQueue {
     /// For these stores, before anything is registered in this run.
-    pub fn open(stores: &[TimerView<'_>], lanes: u32, now: &Now) -> Result<Self> {
+    pub fn open(stores: &[TimerView<'_>], lanes: u32, now: &TimerClocks) -> Result<Self> {
         let mut pending = Vec::with_capacity(stores.len());
         let mut waits = false;
         for view in stores {
@@ -205,7 +205,7 @@ impl TimerQueue {
     pub fn cut(
         &self,
         epoch: Epoch,
-        now: &Now,
+        now: &TimerClocks,
         stores: &[TimerView<'_>],
         task_of: impl Fn(usize, &Bytes) -> Task,
         lane_of: impl Fn(&Due) -> usize,
@@ -247,7 +247,7 @@ impl TimerQueue {
     }
 
     /// Postponed timers that still exist.
-    fn overdue(&self, now: &Now, stores: &[TimerView<'_>]) -> Result<Vec<Due>> {
+    fn overdue(&self, now: &TimerClocks, stores: &[TimerView<'_>]) -> Result<Vec<Due>> {
         let mut due = std::mem::take(&mut *self.overdue.lock());
         due.sort_unstable();
         due.dedup();

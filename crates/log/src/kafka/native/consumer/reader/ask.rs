@@ -3,7 +3,7 @@
 //! Takes the partitions wanted from a broker, sends one fetch, and lends it the memory of the last
 //! answer. A broker whose last answer was complete is not asked again for a while.
 
-use super::{ASIDE, Flight, LONGEST_REST, NativeConsumer};
+use super::{ASIDE, FetchInFlight, LONGEST_REST, NativeConsumer};
 use crate::kafka::native::consumer::fetch::{FETCH, FetchTarget, request};
 use crate::kafka::native::consumer::fetch_state::FetchPlan;
 use crate::kafka::native::net::cluster::{Node, version_for};
@@ -65,7 +65,7 @@ impl NativeConsumer {
                 self.asked.insert(node, since);
                 self.flights.insert(
                     node,
-                    Flight {
+                    FetchInFlight {
                         version,
                         since,
                         received,

@@ -6,25 +6,32 @@ use super::*;
 fn what_is_short_comes_back_and_is_equal_to_nothing_else() {
     let all: Vec<u8> = (1..=30).collect();
     for len in 0..=30 {
-        let short = Short::of(7, &all[..len]);
+        let short = InlineBytes::of(7, &all[..len]);
         assert_eq!(short.is_some(), len <= MOST, "{len} bytes");
         let Some(short) = short else { continue };
         assert_eq!((short.kind(), short.bytes()), (7, &all[..len]));
-        assert_eq!(Some(short), Short::of(7, &all[..len]));
-        assert_ne!(Some(short), Short::of(8, &all[..len]));
+        assert_eq!(Some(short), InlineBytes::of(7, &all[..len]));
+        assert_ne!(Some(short), InlineBytes::of(8, &all[..len]));
         for at in 0..len {
             let mut other = all[..len].to_vec();
             other[at] ^= 0x80;
-            assert_ne!(Some(short), Short::of(7, &other), "byte {at} of {len}");
-            assert_ne!(Some(short), Short::of(7, &all[..at]));
+            assert_ne!(
+                Some(short),
+                InlineBytes::of(7, &other),
+                "byte {at} of {len}"
+            );
+            assert_ne!(Some(short), InlineBytes::of(7, &all[..at]));
         }
         // Trailing zeros count.
         let longer = [&all[..len], &[0]].concat();
-        assert_ne!(Some(short), Short::of(7, &longer));
+        assert_ne!(Some(short), InlineBytes::of(7, &longer));
     }
 }
 
 #[test]
 fn a_number_is_its_four_bytes() {
-    assert_eq!(Some(Short::number(3, 513)), Short::of(3, &[0, 0, 2, 1]));
+    assert_eq!(
+        Some(InlineBytes::number(3, 513)),
+        InlineBytes::of(3, &[0, 0, 2, 1])
+    );
 }

@@ -11,9 +11,9 @@ const MOST: usize = 22;
 
 /// Layout: kind, length, the bytes, zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Short([u8; MOST + 2]);
+pub struct InlineBytes([u8; MOST + 2]);
 
-impl Short {
+impl InlineBytes {
     /// Stores these bytes, if they are few enough. Two are equal if kind and bytes are equal.
     #[inline]
     #[must_use]
