@@ -53,9 +53,9 @@ use take_over::TakeOverResult;
 
 /// How long a new instance waits for an older one on this machine to notice that it is fenced and
 /// to release the state directory.
-const LOCK_PATIENCE: Duration = Duration::from_secs(15);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(15);
 /// An idle engine commits an empty epoch this often, to find out whether it was fenced. Must stay
-/// below [`LOCK_PATIENCE`].
+/// below [`LOCK_TIMEOUT`].
 const IDLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The restored state, and the source partitions.

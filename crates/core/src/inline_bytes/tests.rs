@@ -7,7 +7,7 @@ fn what_is_short_comes_back_and_is_equal_to_nothing_else() {
     let all: Vec<u8> = (1..=30).collect();
     for len in 0..=30 {
         let short = InlineBytes::of(7, &all[..len]);
-        assert_eq!(short.is_some(), len <= MOST, "{len} bytes");
+        assert_eq!(short.is_some(), len <= MAX_BYTES, "{len} bytes");
         let Some(short) = short else { continue };
         assert_eq!((short.kind(), short.bytes()), (7, &all[..len]));
         assert_eq!(Some(short), InlineBytes::of(7, &all[..len]));

@@ -14,7 +14,7 @@ use stoatflow_operators::{
 use stoatflow_plan::{Op, PhysicalPlan, callables};
 
 /// Maximum length of a key, in characters.
-const KEY_SHOWN: usize = 100;
+const MAX_KEY_CHARS: usize = 100;
 
 /// A function at its node.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl From<OldestCall> for LongCall {
     fn from(call: OldestCall) -> Self {
         let text = |key: Bytes| {
             let text = String::from_utf8_lossy(&key);
-            text.chars().take(KEY_SHOWN).collect()
+            text.chars().take(MAX_KEY_CHARS).collect()
         };
         Self {
             key: call.key.map(text),

@@ -14,7 +14,7 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use ranking::Ranking;
-pub(super) use samples::{PAUSE, Sample, Samples};
+pub(super) use samples::{SAMPLE_INTERVAL, Sample, Samples};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;

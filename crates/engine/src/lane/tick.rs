@@ -59,7 +59,7 @@ impl Arrivals {
 
 /// Effects are sent, and work is measured, after this many records, because batches are short where
 /// several exchanges meet.
-const ENOUGH: usize = 256;
+const RECORDS_PER_STEP: usize = 256;
 
 /// What a stage has processed since its effects were last sent.
 #[derive(Debug, Default)]
@@ -283,7 +283,7 @@ impl LaneWorker {
         taken.records += batch.len();
         taken.bytes += bytes;
         self.routed(via, stage, batch)?;
-        if taken.records >= ENOUGH {
+        if taken.records >= RECORDS_PER_STEP {
             self.finish(stage, taken)?;
         }
         Ok(())

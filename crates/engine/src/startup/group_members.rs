@@ -15,11 +15,11 @@ use stoatflow_log::GroupInUse;
 mod tests;
 
 /// How often to check whether the members have left.
-const STEP: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Timeout of a request while the application runs.
-const ASK: Duration = Duration::from_secs(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of members in an error message.
-const NAMED: usize = 5;
+const MAX_NAMED_MEMBERS: usize = 5;
 
 impl EngineSpec {
     /// Waits until the group has no members. `false` if a stop was requested meanwhile.
@@ -84,7 +84,7 @@ impl EngineSpec {
     /// `Fenced` if there is one.
     pub(crate) fn refuse_joined_members(&self) -> Result<()> {
         let group = &self.settings.application_id;
-        match self.components.broker.group_in_use(group, ASK) {
+        match self.components.broker.group_in_use(group, REQUEST_TIMEOUT) {
             Ok(None) => Ok(()),
             Ok(Some(found)) => Err(joined(group, &found)),
             Err(error) => {
@@ -130,7 +130,7 @@ fn until_alone(
         if shared.is_stopping() {
             return Ok(false);
         }
-        shared.pause(STEP);
+        shared.pause(CHECK_INTERVAL);
     }
 }
 
@@ -166,8 +166,8 @@ fn named(group: &GroupInUse) -> String {
     if names.is_empty() {
         return format!("the broker doesn't name them, the group is {}", group.state);
     }
-    let more = names.len().saturating_sub(NAMED);
-    names.truncate(NAMED);
+    let more = names.len().saturating_sub(MAX_NAMED_MEMBERS);
+    names.truncate(MAX_NAMED_MEMBERS);
     let names = names.join(", ");
     match more {
         0 => names,

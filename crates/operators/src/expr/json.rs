@@ -17,7 +17,7 @@ use stoatflow_core::{Datum, Error, Fields, Result, Text};
 use stoatflow_formats::{PathStep, Value};
 
 // Deeper nesting is refused when values are compared: recursion must not eat the stack of a lane.
-const DEEPEST: usize = 128;
+const MAX_DEPTH: usize = 128;
 
 /// JSON scalars become datums; everything else stays.
 pub(super) fn settled(datum: Datum) -> Result<Datum> {
@@ -302,9 +302,9 @@ pub(super) fn length(bytes: &Bytes) -> Result<usize> {
 
 /// Equality of lists and objects, by content.
 pub(super) fn same(left: &Datum, right: &Datum, depth: usize) -> Result<bool> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(Error::user(format!(
-            "values nested deeper than {DEEPEST} can't be compared"
+            "values nested deeper than {MAX_DEPTH} can't be compared"
         ))
         .hint("compare a member of them"));
     }

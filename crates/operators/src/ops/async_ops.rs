@@ -50,9 +50,9 @@ use stoatflow_plan::{AsyncSpec, Form};
 use tally::Row;
 
 /// How long a wait lasts before checking whether the run has ended.
-const SLICE: Duration = Duration::from_millis(50);
+const WAIT_SLICE: Duration = Duration::from_millis(50);
 /// The last call has a weight of one in this many in the moving average of the duration of calls.
-const MEMORY: u32 = 8;
+const AVERAGE_WINDOW: u32 = 8;
 
 /// Settings of the operator.
 #[derive(Debug)]
@@ -252,7 +252,7 @@ impl AsyncCalls {
                 "an async call was answered that nobody made",
             ));
         };
-        self.usual = (self.usual * (MEMORY - 1) + answered.took) / MEMORY;
+        self.usual = (self.usual * (AVERAGE_WINDOW - 1) + answered.took) / AVERAGE_WINDOW;
         match answered.result {
             Ok(answer) => {
                 self.unpark(&entry, context)?;
@@ -331,7 +331,7 @@ impl AsyncCalls {
         let run = Arc::clone(context.run);
         if self.settings.patient {
             while !self.entries.is_empty() && !run.has_ended() {
-                self.udf.wait(Wait::Answer, &self.queue, SLICE);
+                self.udf.wait(Wait::Answer, &self.queue, WAIT_SLICE);
                 self.collect(out, context)?;
             }
             return Ok(());
@@ -344,7 +344,7 @@ impl AsyncCalls {
             return Ok(());
         }
         while !left.is_zero() && self.queue.fresh() > 0 && !run.has_ended() {
-            let slice = left.min(SLICE);
+            let slice = left.min(WAIT_SLICE);
             self.udf.wait(Wait::Fresh, &self.queue, slice);
             left -= slice;
         }
@@ -385,7 +385,7 @@ impl Operator for AsyncCalls {
             if room == 0 {
                 // At the end of a run no one takes the results.
                 if !run.has_ended() && !run.is_barrier_late() {
-                    self.udf.wait(Wait::Room(bound), &self.queue, SLICE);
+                    self.udf.wait(Wait::Room(bound), &self.queue, WAIT_SLICE);
                     self.collect(out, context)?;
                     continue;
                 }

@@ -18,7 +18,7 @@ use stoatflow_core::{Clock, Origin, StoreId};
 /// The number of shards, each with its own mutex.
 const SHARDS: usize = 64;
 /// How often a waiting lane checks whether the run has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const RUN_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What can be locked. The order is that in which locks are taken.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -108,7 +108,7 @@ impl LockTable {
             if left.is_zero() || self.ended.load(Relaxed) {
                 return false;
             }
-            shard.freed.wait_for(held, left.min(LOOK_EVERY));
+            shard.freed.wait_for(held, left.min(RUN_CHECK_INTERVAL));
             true
         })
     }

@@ -18,7 +18,7 @@ use stoatflow_core::{
 };
 
 /// A callable may return another handler, this many times in a row.
-const DEEPEST: u32 = 8;
+const MAX_HANDLER_DEPTH: u32 = 8;
 
 /// Where an error happened.
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +157,7 @@ impl ErrorPolicy {
         }
         let mut decision = self.decision.clone();
         let mut attempts_left = attempt;
-        for _ in 0..DEEPEST {
+        for _ in 0..MAX_HANDLER_DEPTH {
             decision = match decision {
                 Decision::Fail => return Err(error),
                 Decision::Continue => {

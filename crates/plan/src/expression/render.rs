@@ -9,7 +9,7 @@ use crate::{Expression as E, Literal};
 use std::fmt::Write;
 
 /// The longest text that is included in a message in full.
-const LONGEST: usize = 200;
+const MAX_TEXT_CHARS: usize = 200;
 
 /// The expression in the user's syntax.
 #[must_use]
@@ -23,7 +23,7 @@ pub fn render(expression: &E) -> String {
 #[must_use]
 pub fn located(expression: &E, line: Option<&str>) -> String {
     let mut text = render(expression);
-    if let Some((cut, _)) = text.char_indices().nth(LONGEST) {
+    if let Some((cut, _)) = text.char_indices().nth(MAX_TEXT_CHARS) {
         text.truncate(cut);
         text.push_str("...");
     }

@@ -7,7 +7,7 @@
 use super::{CatchUp, Timetable, TimetableSpec};
 
 /// Up to this number missed ticks are counted one by one, if there is no formula.
-const COUNTED: u64 = 10_000;
+const MAX_COUNTED_TICKS: u64 = 10_000;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,12 +48,12 @@ impl Timetable {
     }
 
     fn count(&self, after: i64, mut until: i64) -> u64 {
-        for count in 0..COUNTED {
+        for count in 0..MAX_COUNTED_TICKS {
             match self.last(until, after) {
                 Some(tick) => until = tick - 1,
                 None => return count,
             }
         }
-        COUNTED
+        MAX_COUNTED_TICKS
     }
 }

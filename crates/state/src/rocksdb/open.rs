@@ -21,7 +21,7 @@ const VERSION: &str = "stoatflow-state-1";
 const VERSION_KEY: &[u8] = b"version";
 
 /// If there are more new stores than this, opening the database again creates them.
-const FEW: usize = 4;
+const MAX_STORES_ADDED_OPEN: usize = 4;
 
 pub(super) fn format_key(store: &str) -> Vec<u8> {
     [b"format:", store.as_bytes()].concat()
@@ -83,7 +83,7 @@ pub(super) fn open(
     backend.check_version(families.iter().any(|f| f == META))?;
     backend.check_formats(layouts)?;
     let new: Vec<String> = wanted.filter(|name| !families.contains(name)).collect();
-    if new.len() > FEW {
+    if new.len() > MAX_STORES_ADDED_OPEN {
         let RocksBackend {
             db,
             place,

@@ -19,9 +19,9 @@ use stoatflow_core::Bytes;
 /// An unused cursor expires after this time.
 pub(super) const LIFETIME: Duration = Duration::from_secs(60);
 /// Lifetime of a cursor after its last page.
-const AFTER_THE_END: Duration = Duration::from_secs(5);
+const FINISHED_LIFETIME: Duration = Duration::from_secs(5);
 /// Maximum number of open cursors.
-const MOST: usize = 64;
+const MAX_CURSORS: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
@@ -133,11 +133,11 @@ impl Cursors {
         Ok(format!("{}-{id}-{last}", self.process))
     }
 
-    /// The read is complete. Its last page may be requested again for [`AFTER_THE_END`].
+    /// The read is complete. Its last page may be requested again for [`FINISHED_LIFETIME`].
     pub(super) fn done(&self, id: Option<u64>) {
         let mut open = self.open.lock();
         if let Some(held) = id.and_then(|id| open.held.get_mut(&id)) {
-            held.until = (held.until).min(held.until.saturating_sub(LIFETIME) + AFTER_THE_END);
+            held.until = (held.until).min(held.until.saturating_sub(LIFETIME) + FINISHED_LIFETIME);
             held.is_done = true;
         }
     }
@@ -161,7 +161,7 @@ impl Open {
     }
 
     fn make_room(&mut self) -> Result<(), Problem> {
-        if self.held.len() < MOST {
+        if self.held.len() < MAX_CURSORS {
             return Ok(());
         }
         let done = self.held.iter().find(|(_, held)| held.is_done);
@@ -169,7 +169,7 @@ impl Open {
             return Err(Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too_many_cursors",
-                format!("{MOST} cursors are open, each of which holds a commit"),
+                format!("{MAX_CURSORS} cursors are open, each of which holds a commit"),
                 "walk to the end, or ask again when one of them has expired",
             )
             .retry_after(5));

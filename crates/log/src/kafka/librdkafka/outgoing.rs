@@ -14,7 +14,7 @@ use stoatflow_core::{Error, Result};
 use sys::rd_kafka_vtype_t as Tag;
 
 /// librdkafka's "let the partitioner decide" (a C macro that has no binding).
-const ANY: i32 = -1;
+const ANY_PARTITION: i32 = -1;
 
 /// About how many bytes a record takes in a request.
 pub(in crate::kafka) fn weight(record: &ProducerRecord) -> usize {
@@ -87,7 +87,7 @@ pub(in crate::kafka) unsafe fn produce(
         row(
             Tag::RD_KAFKA_VTYPE_PARTITION,
             Union {
-                i32_: record.partition.map_or(ANY, |p| p.0),
+                i32_: record.partition.map_or(ANY_PARTITION, |p| p.0),
             },
         ),
         row(

@@ -32,13 +32,13 @@ use targets::Target;
 use transactions::Group;
 
 /// One wait for room in the client's buffer.
-const ROOM: Duration = Duration::from_millis(20);
+const QUEUE_ROOM_WAIT: Duration = Duration::from_millis(20);
 
 /// Maximum number of bytes that wait for the previous burst.
-const KEPT: usize = 24 << 20;
+const MAX_WAITING_BYTES: usize = 24 << 20;
 
 /// librdkafka's name for the state of a transaction that can only be aborted.
-const GIVEN_UP: &str = "AbortableError";
+const ABORTABLE_STATE_NAME: &str = "AbortableError";
 
 /// A writer. Fields drop in order: topic handles before their client.
 #[derive(Debug)]
@@ -188,7 +188,7 @@ impl KafkaProducer {
             match fault {
                 None => return Ok(index),
                 Some(fault) if fault.code == Code::QueueFull => {
-                    self.client.serve(ROOM);
+                    self.client.serve(QUEUE_ROOM_WAIT);
                     self.delivered()?;
                 }
                 Some(fault) => {
@@ -202,7 +202,7 @@ impl KafkaProducer {
                     self.delivered()?;
                     // librdkafka allows only an abort now and hasn't reported the cause, for example a
                     // broker that was away for longer than the transaction timeout.
-                    if fault.code == Code::State && fault.said.contains(GIVEN_UP) {
+                    if fault.code == Code::State && fault.said.contains(ABORTABLE_STATE_NAME) {
                         return Err(Error::unavailable(format!(
                             "writing: the broker at {} was away for too long, the transaction of \
                                 '{}' is lost ({})",
@@ -265,7 +265,7 @@ impl Producer for KafkaProducer {
         self.kept.extend(records.drain(..));
         self.send_pending()?;
         // The broker is far away or slow: a busy librdkafka thread is better than one burst at a time.
-        while self.kept_bytes > KEPT {
+        while self.kept_bytes > MAX_WAITING_BYTES {
             let handed = self.hand_over();
             handed.map_err(|error| self.classify_fencing(error))?;
         }

@@ -9,7 +9,7 @@
 mod tests;
 
 use super::call_queue::CallQueue;
-use super::{SLICE, bound};
+use super::{WAIT_SLICE, bound};
 use crate::port::async_udf::{Answer, Answered, Arguments, AsyncUdf, Call, Wait};
 use crate::support::error_policy::Outcome;
 use crate::{FaultInjection, RunCoordinator};
@@ -124,7 +124,7 @@ impl ConcurrentCalls {
                 } else {
                     Wait::Room(self.bound)
                 };
-                self.udf.wait(what, &self.queue, SLICE);
+                self.udf.wait(what, &self.queue, WAIT_SLICE);
                 // Failures are decided before other calls begin: a retry may need the room again.
                 self.queue.take(&mut answers);
             }

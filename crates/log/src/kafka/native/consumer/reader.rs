@@ -33,18 +33,18 @@ use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Offset, Result, Timestamp, TopicPartition};
 
 /// The longest wait for answers before the next call of `pump`.
-const LONGEST_PUMP: Duration = Duration::from_secs(30);
+const MAX_PUMP_WAIT: Duration = Duration::from_secs(30);
 /// Timeout for connecting, for sending a fetch, and for metadata.
-const ASIDE: Duration = Duration::from_secs(1);
+const SIDE_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between metadata requests.
-const AGAIN: Duration = Duration::from_millis(50);
+const METADATA_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// How long a broker may not know a topic, for example after a restart, before the topic counts as
 /// deleted.
-const GONE: Duration = Duration::from_secs(10);
+const UNKNOWN_TOPIC_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a broker may answer with an unknown error before reading fails.
 const UNKNOWN_ERROR_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest pause between two fetches from a broker, even if the caller defers them for longer.
-pub(in crate::kafka::native) const LONGEST_REST: Duration = Duration::from_millis(15);
+pub(in crate::kafka::native) const MAX_FETCH_PAUSE: Duration = Duration::from_millis(15);
 /// Timeout for checking that the topics of an assignment exist.
 const LOOK_UP: Duration = Duration::from_secs(30);
 
@@ -140,7 +140,7 @@ impl NativeConsumer {
         if self.slots.is_unled() && self.clock.elapsed() >= self.look_at {
             self.look_up();
         }
-        let mut again = LONGEST_PUMP;
+        let mut again = MAX_PUMP_WAIT;
         for node in self.slots.leaders() {
             if self.flights.contains_key(&node) {
                 continue;
@@ -226,12 +226,16 @@ impl NativeConsumer {
     }
 
     fn look_again(&mut self) {
-        self.look_at = self.look_at.max(self.clock.elapsed() + AGAIN);
+        self.look_at = self
+            .look_at
+            .max(self.clock.elapsed() + METADATA_RETRY_PAUSE);
     }
 
     /// Requests the leaders.
     fn look_up(&mut self) {
-        let answer = self.cluster.metadata(&self.slots.unled_topics(), ASIDE);
+        let answer = self
+            .cluster
+            .metadata(&self.slots.unled_topics(), SIDE_REQUEST_TIMEOUT);
         self.look_again();
         let learned = match answer {
             Ok(answer) => self.slots.learn(&answer),

@@ -30,13 +30,13 @@ use frame::{Frame, compact_length, compact_text};
 
 /// A batch beyond this size takes no second record (the default of a topic's `max.message.bytes` is 1
 /// MiB).
-const FULL: usize = 900_000;
+const FULL_BATCH_BYTES: usize = 900_000;
 /// A request beyond this size takes no further batch (a broker accepts 100 MiB).
-const LOADED: usize = 32 << 20;
+const FULL_REQUEST_BYTES: usize = 32 << 20;
 /// Maximum memory of sent batches that is kept for new ones.
-const SPARE: usize = 4 << 20;
+const MAX_SPARE_BYTES: usize = 4 << 20;
 /// Stands for an unknown leader.
-const NOBODY: Node = -1;
+const UNKNOWN_LEADER: Node = -1;
 
 /// One partition.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Part {
             sequence: 0,
             added: false,
             under_way: false,
-            full: FULL,
+            full: FULL_BATCH_BYTES,
             end: None,
         }
     }
@@ -179,7 +179,7 @@ impl Accumulator {
             });
             let parts = &mut self.topics[index].parts;
             if parts.len() < said.partitions.len() {
-                parts.resize_with(said.partitions.len(), || Part::led_by(NOBODY));
+                parts.resize_with(said.partitions.len(), || Part::led_by(UNKNOWN_LEADER));
             }
             for partition in &said.partitions {
                 let index = usize::try_from(partition.partition_index).ok();
@@ -205,7 +205,7 @@ impl Accumulator {
                 let stick = sticks.take(weight(record));
                 of_stick(stick, count, |p| {
                     let part = usize::try_from(p).ok().and_then(|p| parts.get(p));
-                    part.is_some_and(|part| part.leader != NOBODY)
+                    part.is_some_and(|part| part.leader != UNKNOWN_LEADER)
                 })
             }
         };
@@ -251,7 +251,7 @@ impl Accumulator {
     }
 
     /// Brokers with waiting batches and no request in flight. Unknown leaders are included, as
-    /// [`NOBODY`].
+    /// [`UNKNOWN_LEADER`].
     pub(in crate::kafka::native) fn idle_leaders(&self) -> Vec<Node> {
         let parts = self.topics.iter().flat_map(|t| &t.parts);
         let mut leaders: Vec<_> = parts
@@ -265,7 +265,7 @@ impl Accumulator {
     }
 
     pub(in crate::kafka::native) const fn is_known(leader: Node) -> bool {
-        leader != NOBODY
+        leader != UNKNOWN_LEADER
     }
 
     pub(in crate::kafka::native) fn in_flight(&self) -> impl Iterator<Item = Node> {
@@ -293,7 +293,7 @@ impl Accumulator {
         let attributes = if self.transactional { TRANSACTIONAL } else { 0 };
         for (t, topic) in self.topics.iter_mut().enumerate() {
             for (p, part) in topic.parts.iter_mut().enumerate() {
-                if part.leader != node || part.under_way || load > LOADED {
+                if part.leader != node || part.under_way || load > FULL_REQUEST_BYTES {
                     continue;
                 }
                 let Some(mut batch) = part.waiting.pop_front() else {

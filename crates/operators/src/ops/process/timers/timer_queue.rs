@@ -17,10 +17,10 @@ use stoatflow_core::{Bytes, Epoch, Result, Task};
 use stoatflow_state::{TimerDomain, TimerView, split_timer};
 
 /// Maximum timers of a store and domain per cut, at the start.
-const FIRST: usize = 16_384;
+const INITIAL_TIMERS_PER_CUT: usize = 16_384;
 /// Bounds of that maximum.
-const LEAST: usize = 256;
-const MOST: usize = 131_072;
+const MIN_TIMERS_PER_CUT: usize = 256;
+const MAX_TIMERS_PER_CUT: usize = 131_072;
 /// After a full cut slower than `SLOW_MS` the maximum is halved, after one faster than `FAST_MS` it is
 /// doubled: an epoch's timers must be fired well before its transaction times out.
 const SLOW_MS: i64 = 2_000;
@@ -90,9 +90,9 @@ impl CutLimit {
         if let Some(at) = self.full_at.take() {
             let took = wall.saturating_sub(at);
             if took > SLOW_MS {
-                self.most = (self.most / 2).max(LEAST);
+                self.most = (self.most / 2).max(MIN_TIMERS_PER_CUT);
             } else if took < FAST_MS {
-                self.most = (self.most * 2).min(MOST);
+                self.most = (self.most * 2).min(MAX_TIMERS_PER_CUT);
             }
         }
         self.most
@@ -145,7 +145,7 @@ impl TimerQueue {
             cut: AtomicU64::new(0),
             waits: AtomicBool::new(waits),
             cut_limit: Mutex::new(CutLimit {
-                most: FIRST,
+                most: INITIAL_TIMERS_PER_CUT,
                 full_at: None,
             }),
         })

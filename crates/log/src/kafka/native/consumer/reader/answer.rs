@@ -3,7 +3,7 @@
 //! Takes a decoded answer, passes records to the state of their partitions, and notes errors that end
 //! the run: a refusal, lost records, a topic that has been gone for too long.
 
-use super::{GONE, NativeConsumer, UNKNOWN_ERROR_TIMEOUT};
+use super::{NativeConsumer, UNKNOWN_ERROR_TIMEOUT, UNKNOWN_TOPIC_TIMEOUT};
 use crate::kafka::native::consumer::fetch::{FetchOutcome, said};
 use crate::kafka::native::error_class::{
     ErrorClass, OUT_OF_RANGE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION, classify, named,
@@ -109,7 +109,7 @@ impl NativeConsumer {
                 "the broker can't read it, and does not say why",
             )
         } else {
-            (GONE, "it is gone")
+            (UNKNOWN_TOPIC_TIMEOUT, "it is gone")
         };
         let now = self.clock.elapsed();
         if now > self.missing.entry(index).or_insert((now, code)).0 + most {

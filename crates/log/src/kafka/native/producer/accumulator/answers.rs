@@ -3,7 +3,7 @@
 //! Takes a request and its answer, or none; returns what failed. A batch that is sent again keeps its
 //! place and its sequence number.
 
-use super::{Accumulator, BatchPartition, RequestInFlight, SPARE};
+use super::{Accumulator, BatchPartition, MAX_SPARE_BYTES, RequestInFlight};
 use crate::kafka::native::error_class::{
     ErrorClass, TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION, classify,
 };
@@ -112,7 +112,7 @@ impl Accumulator {
 
     fn recycle(&mut self, batch: BatchWriter) {
         let room = batch.into_room();
-        if self.spare_bytes + room.capacity() <= SPARE {
+        if self.spare_bytes + room.capacity() <= MAX_SPARE_BYTES {
             self.spare_bytes += room.capacity();
             self.spare.push(room);
         }
