@@ -67,7 +67,7 @@ fn it_crosses_the_border_as_words_and_objects() {
 }
 
 #[test]
-fn what_is_nearer_wins() {
+fn nearer_handlers_override_farther_ones() {
     let near = Handlers {
         processing: Some(Handler::Continue),
         ..Handlers::default()

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_is_short_comes_back_and_is_equal_to_nothing_else() {
+fn short_bytes_round_trip_and_are_unique() {
     let all: Vec<u8> = (1..=30).collect();
     for len in 0..=30 {
         let short = InlineBytes::of(7, &all[..len]);

@@ -1,9 +1,9 @@
 //! Limits how often dropped records are logged.
 //!
 //! Counts dropped records by cause. Returns how many a log line should report, if one is due: the first
-//! of a cause at once, then at most one line in ten seconds, and at most `MAX_LINES_PER_INTERVAL` for all causes
-//! together. Records that no line has reported yet are reported later, by a line of their own. Counters
-//! of the metrics are kept elsewhere.
+//! of a cause at once, then at most one line in ten seconds, and at most `MAX_LINES_PER_INTERVAL` for all
+//! causes together. Records that no line has reported yet are reported later, by a line of their own.
+//! Counters of the metrics are kept elsewhere.
 
 #[cfg(test)]
 mod tests;

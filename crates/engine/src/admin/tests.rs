@@ -175,7 +175,7 @@ fn watermarks_ignore_partitions_without_time() {
 }
 
 #[test]
-fn watermarks_say_who_holds_the_others_back() {
+fn the_partition_that_holds_back_the_watermark_is_reported() {
     let port = Port::running();
     let body = port.get("/watermarks").1;
     assert_eq!(

@@ -95,7 +95,7 @@ fn a_member_of_what_has_none_is_an_error() {
 }
 
 #[test]
-fn what_nobody_changed_is_the_same_bytes() {
+fn unchanged_values_keep_their_bytes() {
     let format = format(USER);
     let bytes = encoded(
         &format,
@@ -123,7 +123,7 @@ fn what_nobody_changed_is_the_same_bytes() {
 }
 
 #[test]
-fn what_is_kept_lets_go_of_the_buffer_it_came_in() {
+fn unshared_values_release_their_buffer() {
     let format = format(USER);
     let bytes = encoded(&format, r#"{"id": 7, "name": "ann"}"#);
     let mut value = format.decode(&bytes).unwrap();
@@ -191,7 +191,7 @@ fn decimals_are_exact_or_refused() {
 }
 
 #[test]
-fn what_does_not_fit_says_where_and_what_to_do() {
+fn misfits_name_their_position_and_a_remedy() {
     let format = format(USER);
     for (text, parts) in [
         (
@@ -400,7 +400,7 @@ mod framed {
     }
 
     #[test]
-    fn what_another_schema_wrote_is_resolved() {
+    fn values_of_another_writer_schema_are_resolved() {
         let framed = framed(&[(3, OLD), (4, USER)]);
         let old = encoded(&format(OLD), r#"{"name": "ann", "gone": 1, "id": 5}"#);
         let bytes: Bytes = [&[0, 0, 0, 0, 3], old.as_ref()].concat().into();

@@ -138,7 +138,7 @@ fn fields_elements_and_entries_are_read() {
 }
 
 #[test]
-fn what_is_not_written_is_its_default_or_null() {
+fn unset_fields_are_their_default_or_null() {
     let format = order();
     let value = format.decode(&Bytes::new()).unwrap();
     let at = |name: &str| at(&value, &[Member(name)]);
@@ -205,7 +205,7 @@ fn a_member_of_what_has_none_is_an_error() {
 }
 
 #[test]
-fn what_nobody_changed_is_the_same_bytes() {
+fn unchanged_values_keep_their_bytes() {
     let format = order();
     let mut bytes = bytes_of(&format, ANN).to_vec();
     bytes.extend_from_slice(&[0xf8, 0x3f, 0x07]); // the field 1023, which the type doesn't know
@@ -263,7 +263,7 @@ fn parts_that_are_placed_elsewhere_keep_their_bytes() {
 }
 
 #[test]
-fn what_is_written_is_in_the_order_of_numbers_and_without_defaults() {
+fn fields_are_written_by_number_without_defaults() {
     let format = order();
     let written = bytes_of(
         &format,
@@ -339,7 +339,7 @@ fn parts_are_told_one_by_one() {
 }
 
 #[test]
-fn what_is_kept_lets_go_of_the_buffer_it_came_in() {
+fn unshared_values_release_their_buffer() {
     let format = order();
     let bytes = bytes_of(&format, ANN);
     let mut value = format.decode(&bytes).unwrap();
@@ -369,7 +369,7 @@ fn a_name_tells_state_of_another_type_apart() {
 }
 
 #[test]
-fn a_changed_message_keeps_what_nobody_changed() {
+fn a_changed_message_keeps_unchanged_fields() {
     let format = order();
     // An unknown field, fields out of order, elements in two pieces, an inner message with an unknown
     // field.

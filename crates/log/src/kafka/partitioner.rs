@@ -2,9 +2,9 @@
 //!
 //! Takes keys, and for records without one the number of a stick; returns partitions. A key gets the
 //! partition that Java's default partitioner chooses. Records without a key stay with one partition for
-//! `STICKY_BATCH_BYTES` bytes and then move on: by bytes, as in Java. librdkafka's own partitioner moves on by time,
-//! so that a busy application writes to one partition at a time. Shares no state between threads: the
-//! stick travels with its record.
+//! `STICKY_BATCH_BYTES` bytes and then move on: by bytes, as in Java. librdkafka's own partitioner moves
+//! on by time, so that a busy application writes to one partition at a time. Shares no state between
+//! threads: the stick travels with its record.
 
 use crate::kafka::librdkafka::client::Client;
 use rdkafka_sys as sys;

@@ -395,7 +395,7 @@ fn missed(times: &TimetableSpec, catch_up: CatchUp, most: u32, after: i64, until
 }
 
 #[test]
-fn what_is_missed_is_counted() {
+fn missed_ticks_are_counted() {
     for times in [every(100, "UTC"), cron("* * * * * *", "UTC")] {
         let step = if times.cron.is_some() { 1000 } else { 100 };
         let look = |catch_up, most| missed(&times, catch_up, most, 2 * step, 8 * step + 1);

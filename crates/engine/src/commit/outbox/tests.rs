@@ -74,7 +74,7 @@ fn an_epoch_is_worth_waking_when_all_lanes_have_sealed_it() {
 
 /// Pushes repeatedly, so that some cuts arrive while the other thread sleeps.
 #[test]
-fn a_cut_wakes_nobody() {
+fn a_cut_wakes_no_thread() {
     let outbox = Outbox::new(2);
     let clock = SystemClock::new();
     let woken = std::thread::scope(|scope| {

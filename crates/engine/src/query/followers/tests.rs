@@ -263,7 +263,7 @@ fn a_row_that_no_longer_meets_the_condition_is_gone_once() {
 }
 
 #[test]
-fn a_reader_that_falls_behind_is_told_so_and_keeps_nothing() {
+fn a_slow_reader_is_ended_and_keeps_no_memory() {
     let run = Run::in_memory();
     let spec = FollowSpec {
         buffer_bytes: 1,

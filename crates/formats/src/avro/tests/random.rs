@@ -360,7 +360,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_apache_avro_writes_is_read((shape, value) in cases()) {
+    fn values_written_by_apache_avro_are_read((shape, value) in cases()) {
         let (format, parsed) = format_of(&shape);
         let bytes = written(&parsed, value.clone());
         let (wanted, found) = (plain(&value), format.decode(&bytes).unwrap());

@@ -365,7 +365,7 @@ fn pieces_of_messages_are_one_message() {
 }
 
 #[test]
-fn what_another_reads_is_read_here() {
+fn messages_that_prost_reflect_reads_are_read() {
     // `prost-reflect` accepts any wire type for the entry of a map.
     let without_maps = ALL.replace("  map<", "  // map<");
     for (text, message) in [(&*without_maps, "r.All"), (OLD, "old.Old")] {

@@ -92,7 +92,7 @@ fn another_message_is_an_error_that_names_both() {
 }
 
 #[test]
-fn a_file_may_be_its_descriptor_and_import_what_nobody_has() {
+fn a_file_may_be_a_descriptor_with_missing_imports() {
     let set = of_text(FILE, &[]).unwrap();
     let (own, files) = files(&set, "shop.Outer.City").unwrap();
     assert_eq!((own.as_str(), files.len()), ("schema.proto", 1));

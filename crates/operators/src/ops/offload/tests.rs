@@ -227,7 +227,7 @@ fn results_of_a_key_come_in_the_order_of_its_records() {
 }
 
 #[test]
-fn answers_that_nobody_waits_for_are_counted_by_reason() {
+fn unexpected_answers_are_counted_by_reason() {
     let mut rig = rig(PATIENCE);
     rig.push(records(&[("a", "a1"), ("a", "a2")])).unwrap();
     let ids = rig.correlations();

@@ -473,7 +473,7 @@ fn a_letter_says_what_happened_and_where() {
 }
 
 #[test]
-fn a_letter_of_nobody_has_no_coordinates() {
+fn a_letter_without_origin_has_no_coordinates() {
     let foreign = crate::ForeignCode::default();
     let policy = super::ErrorPolicy::new(
         FailureKind::Processing,

@@ -44,7 +44,7 @@ fn calling(topics: &[&str]) -> Late {
 }
 
 #[test]
-fn nobody_is_asked_where_all_are_treated_alike() {
+fn fixed_late_policies_call_no_function() {
     let udf = by_value();
     assert!(policy(&Late::Grace, &udf).is_none());
     let dropping = policy(&Late::Drop, &udf).unwrap();
@@ -102,7 +102,7 @@ fn invalid_verdicts_of_a_callable_are_errors() {
 }
 
 #[test]
-fn a_letter_tells_how_late_it_was() {
+fn a_dead_letter_contains_its_lateness() {
     let udf = by_value();
     let policy = policy(&Late::Dlq("letters".into()), &udf).unwrap();
     let late = LateRecord {

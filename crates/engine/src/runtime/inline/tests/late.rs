@@ -347,7 +347,7 @@ fn undecodable_records_are_late_all_the_same() {
 }
 
 #[test]
-fn the_time_that_an_extractor_tells_is_the_time_that_counts() {
+fn extracted_timestamps_decide_lateness() {
     let mut plan = reading(&Late::Drop);
     plan.sources[0].timestamp = TimestampExtractor::Wallclock;
     let bench = TestBench::new(&["in", "out"], 1, plan);

@@ -236,7 +236,7 @@ fn every_question_is_asked_as_ancient_brokers_understand_it() {
 }
 
 #[test]
-fn whoever_asks_for_nothing_asks_nobody() {
+fn empty_requests_are_not_sent() {
     let admin = NativeAdmin::new(NativeConfig::plaintext("127.0.0.1:1"));
     assert_eq!(admin.topics(&[], WAIT).unwrap(), []);
     admin.create_topics(&[], WAIT).unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use stoatflow_core::{Clock, Offset, SystemClock, TopicPartition};
 
 #[test]
-fn a_broker_that_has_nothing_more_is_left_in_peace_until_its_reader_has_to_know() {
+fn caught_up_brokers_are_not_fetched_until_needed() {
     let broker = FaultyBroker::start(1, 0, true);
     let topic: Arc<str> = "rest".into();
     let mut writer = open(&broker, "rest");

@@ -263,7 +263,7 @@ fn half_of_the_records_folded_or_too_few_to_tell_go_on_being_held() {
 }
 
 #[test]
-fn a_value_that_is_no_number_of_records_is_said() {
+fn a_value_that_is_no_count_is_an_error() {
     assert_eq!(records(&Datum::Int(7)).unwrap(), 7);
     let said = records(&text("7")).unwrap_err().to_string();
     assert!(
