@@ -176,7 +176,7 @@ fn is_rekeyed(call: &DslCall, kind: Kind, shape: &Shape) -> bool {
 }
 
 /// The kinds that a call accepts, for each of its inputs.
-fn wanted(call: &DslCall) -> Vec<&'static [Kind]> {
+fn accepted_kinds(call: &DslCall) -> Vec<&'static [Kind]> {
     const STREAM: &[Kind] = &[Kind::Stream];
     const TABLE: &[Kind] = &[Kind::Table];
     const STREAM_OR_TABLE: &[Kind] = &[Kind::Stream, Kind::Table];
@@ -221,7 +221,7 @@ fn wanted(call: &DslCall) -> Vec<&'static [Kind]> {
 fn kind_of(plan: &LogicalPlan, i: usize, kinds: &[Kind], problems: &mut Problems) -> Kind {
     let call = &plan.nodes[i].call;
     let mut broken = false;
-    for (from, wanted) in call.inputs().into_iter().zip(wanted(call)) {
+    for (from, wanted) in call.inputs().into_iter().zip(accepted_kinds(call)) {
         match kinds.get(from) {
             None => {
                 problems.at(
@@ -252,10 +252,10 @@ fn kind_of(plan: &LogicalPlan, i: usize, kinds: &[Kind], problems: &mut Problems
     if broken {
         return Kind::Broken;
     }
-    given(call, kinds)
+    output_kind(call, kinds)
 }
 
-fn given(call: &DslCall, kinds: &[Kind]) -> Kind {
+fn output_kind(call: &DslCall, kinds: &[Kind]) -> Kind {
     match call {
         DslCall::Table { .. }
         | DslCall::ToTable { .. }

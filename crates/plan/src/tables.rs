@@ -77,7 +77,7 @@ impl Pass<'_> {
                 if self.shape.kinds[i] == Kind::Table =>
             {
                 self.tables.kept[i] = named_store(call).is_some();
-                self.tables.old[i] = self.ask(*from, false);
+                self.tables.old[i] = self.enable_sending_old_values(*from, false);
             }
             DslCall::MapValues { .. } | DslCall::TransformValues { .. }
                 if self.shape.kinds[i] == Kind::Table =>
@@ -85,26 +85,26 @@ impl Pass<'_> {
                 self.tables.kept[i] = named_store(call).is_some();
             }
             DslCall::GroupBy { from, .. } if self.shape.kinds[*from] == Kind::Table => {
-                self.ask(*from, true);
+                self.enable_sending_old_values(*from, true);
             }
             DslCall::Suppress { from, .. } => {
-                self.ask(*from, true);
+                self.enable_sending_old_values(*from, true);
             }
             DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => {
                 let left = self.shape.kinds[j.from] == Kind::Table;
                 let right = self.shape.kinds[j.other] == Kind::Table;
                 if left && right && j.foreign_key.is_some() {
-                    self.ask(j.other, true);
-                    self.ask(j.from, true);
+                    self.enable_sending_old_values(j.other, true);
+                    self.enable_sending_old_values(j.from, true);
                     self.read(j.other);
                     self.read(j.from);
                     self.tables.kept[i] = named_store(call).is_some();
                 } else if left && right {
                     if !matches!(call, DslCall::Join(_)) {
-                        self.ask(j.from, true);
+                        self.enable_sending_old_values(j.from, true);
                     }
                     if matches!(call, DslCall::OuterJoin(_)) {
-                        self.ask(j.other, true);
+                        self.enable_sending_old_values(j.other, true);
                     }
                     self.read(j.from);
                     self.read(j.other);
@@ -118,7 +118,7 @@ impl Pass<'_> {
     }
 
     /// Kafka Streams' `enableSendingOldValues`; returns whether the table sends them from now on.
-    fn ask(&mut self, i: usize, force: bool) -> bool {
+    fn enable_sending_old_values(&mut self, i: usize, force: bool) -> bool {
         if self.tables.sending[i] {
             return true;
         }
@@ -135,14 +135,14 @@ impl Pass<'_> {
             | DslCall::TransformValues { from, .. }
             | DslCall::Suppress { from, .. } => {
                 // A table with a store knows the previous value by itself.
-                let sent = self.tables.kept[i] || self.ask(*from, force);
+                let sent = self.tables.kept[i] || self.enable_sending_old_values(*from, force);
                 if !sent {
                     return self.tables.old[i];
                 }
             }
             DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => {
-                self.ask(j.from, true);
-                self.ask(j.other, true);
+                self.enable_sending_old_values(j.from, true);
+                self.enable_sending_old_values(j.other, true);
             }
             _ => {}
         }

@@ -384,7 +384,7 @@ impl Engine {
         let committed = self
             .broker
             .committed(&self.group, &partitions, BROKER_TIMEOUT)?;
-        let cut = self.engine.shown();
+        let cut = self.engine.visible_cut();
         let shown: BTreeMap<_, _> = cut
             .iter()
             .flat_map(|cut| cut.positions.iter().cloned())

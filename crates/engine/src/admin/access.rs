@@ -80,7 +80,7 @@ impl AccessRules {
         if address.ip().is_loopback() {
             return Ok(());
         }
-        if !self.asks() {
+        if !self.requires_credentials() {
             if self.open {
                 tracing::warn!(%address, "the admin port can be reached from other machines, and asks for no \
                     token (admin.open)");
@@ -103,12 +103,12 @@ impl AccessRules {
     }
 
     /// Whether clients need a token or a certificate.
-    const fn asks(&self) -> bool {
+    const fn requires_credentials(&self) -> bool {
         self.token.is_some() || self.by_certificate
     }
 
     fn admits(&self, headers: &HeaderMap, peer: Peer) -> bool {
-        !self.asks()
+        !self.requires_credentials()
             || (self.by_certificate && peer.certified)
             || headers
                 .get_all(header::AUTHORIZATION)
@@ -146,7 +146,7 @@ impl AccessRules {
                 .and_then(|value: &HeaderValue| value.to_str().ok())
         };
         let host = text(header::HOST);
-        if !self.asks() && !self.open && !host.is_none_or(is_of_this_machine) {
+        if !self.requires_credentials() && !self.open && !host.is_none_or(is_of_this_machine) {
             return Err(Problem::new(
                 StatusCode::FORBIDDEN,
                 "foreign_host",

@@ -117,10 +117,10 @@ pub(super) async fn dead_letters(
     State(shared): State<Arc<Shared>>,
     params: Result<Query<QueryParams>, QueryRejection>,
 ) -> Result<Response, Problem> {
-    let Query(params) = params.map_err(|why| wrong(why.body_text()))?;
+    let Query(params) = params.map_err(|why| bad_parameter(why.body_text()))?;
     let limit = params.limit.unwrap_or(DEFAULT_LIMIT);
     if !(1..=MAX_LETTERS).contains(&limit) {
-        return Err(wrong(format!(
+        return Err(bad_parameter(format!(
             "limit={limit} is not between 1 and {MAX_LETTERS}"
         )));
     }
@@ -139,7 +139,7 @@ pub(super) async fn dead_letters(
     Ok(answer(StatusCode::OK, &body))
 }
 
-fn wrong(detail: String) -> Problem {
+fn bad_parameter(detail: String) -> Problem {
     let next_step = format!(
         "give ?limit= as a number from 1 to {MAX_LETTERS}, and ?before= as `next` of the page before, or leave them out"
     );

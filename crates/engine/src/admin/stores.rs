@@ -235,7 +235,7 @@ impl Job {
             (Some(key), None) => reading.key(key),
         };
         let rows = rows.map_err(|problem| match held.is_some() && is_gone(&snapshot) {
-            true => cursors::gone("the application has restarted since"),
+            true => cursors::expired_cursor("the application has restarted since"),
             false => problem,
         })?;
         let cursor = match (&rows, held) {

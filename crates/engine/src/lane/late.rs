@@ -6,7 +6,7 @@
 //! Records are decoded only if a user function has to see them.
 
 use super::LaneWorker;
-use super::dead_letters::{weigh, with_body};
+use super::dead_letters::{record_bytes, with_body};
 use crate::commit::outbox::PendingDeadLetter;
 use crate::intake::invalid_timestamps::InvalidTimestamp;
 use crate::intake::source_partitions::{SourceBinding, SourcePartition};
@@ -102,9 +102,9 @@ impl LaneWorker {
                 timestamp: read.timestamp,
                 watermark,
             };
-            let letter = self.bare(policy.letter(Arc::clone(to), late, place));
+            let letter = self.without_payload(policy.letter(Arc::clone(to), late, place));
             let record = with_body(letter, read);
-            weight += weigh(&record);
+            weight += record_bytes(&record);
             letters.push(PendingDeadLetter {
                 missing: None,
                 record,
@@ -166,7 +166,7 @@ fn verdicts(
     let mut said = Vec::with_capacity(asked.0.len());
     let topic = &slot.partition.topic;
     policy
-        .ask(&asked.1, topic, watermark, &mut said)
+        .decide(&asked.1, topic, watermark, &mut said)
         .map_err(|failed| match asked.1.get(failed.at) {
             Some(record) => failed.error.at(|at| {
                 at.topic = Some(topic.to_string());

@@ -45,7 +45,7 @@ impl EngineSpec {
         let (settings, broker) = (&self.settings, self.components.broker.as_ref());
         let group = &settings.application_id;
         let look = || broker.group_in_use(group, settings.broker_wait);
-        match tell_if_refused(group, look())? {
+        match warn_if_refused(group, look())? {
             Some(found) => Err(not_reset(group, &found)),
             None => Ok(()),
         }
@@ -68,7 +68,7 @@ impl EngineSpec {
             .hint("start the application, or name the group of another one"));
         }
         let look = broker.group_in_use(group, settings.broker_wait);
-        if let Some(found) = tell_if_refused(group, look)? {
+        if let Some(found) = warn_if_refused(group, look)? {
             return Err(still_commits(group, &found));
         }
         let committed = broker.committed(group, partitions, settings.broker_wait)?;
@@ -105,7 +105,7 @@ fn until_alone(
     let clock = &shared.clock;
     let mut since = None;
     loop {
-        let found = tell_if_refused(group, ask())?;
+        let found = warn_if_refused(group, ask())?;
         let Some(found) = found else {
             if since.is_some() {
                 tracing::info!(application = group, "the members of the group have left");
@@ -135,7 +135,7 @@ fn until_alone(
 }
 
 /// `None` with a warning if the broker refuses to answer.
-fn tell_if_refused(group: &str, asked: Result<Option<GroupInUse>>) -> Result<Option<GroupInUse>> {
+fn warn_if_refused(group: &str, asked: Result<Option<GroupInUse>>) -> Result<Option<GroupInUse>> {
     match asked {
         Err(error) if is_refused(&error) => {
             tracing::warn!(

@@ -27,7 +27,11 @@ impl Markers {
     }
 
     /// Waits until the markers are written; `wait` may return early.
-    pub(super) fn settle(&mut self, now: impl Fn() -> Duration, wait: impl Fn(Duration)) {
+    pub(super) fn wait_until_written(
+        &mut self,
+        now: impl Fn() -> Duration,
+        wait: impl Fn(Duration),
+    ) {
         let Some(committed) = self.committed.take() else {
             return;
         };

@@ -144,7 +144,7 @@ impl AsyncCalls {
 
     /// Registers with the run.
     fn attend(&self, run: &Arc<RunCoordinator>) {
-        if self.queue.hear(run) {
+        if self.queue.set_listener(run) {
             run.overload.join(self.udf.in_flight(), self.bound());
         }
     }
@@ -226,7 +226,7 @@ impl AsyncCalls {
         self.queue.take(&mut self.answers);
         let mut ready = Ready::new();
         while let Some(answered) = self.answers.pop_front() {
-            self.give(answered, &mut ready, out, context)?;
+            self.emit(answered, &mut ready, out, context)?;
         }
         for (pause, calls) in ready {
             if pause.is_zero() {
@@ -239,7 +239,7 @@ impl AsyncCalls {
         Ok(())
     }
 
-    fn give(
+    fn emit(
         &mut self,
         answered: Answered,
         ready: &mut Ready,
@@ -279,7 +279,7 @@ impl AsyncCalls {
                             arguments: arguments(self.settings.args, &entry.record),
                         });
                         self.entries.insert(ticket, entry);
-                        self.queue.again(ticket);
+                        self.queue.retry(ticket);
                     }
                     (Outcome::Gone, _) => {
                         self.unpark(&entry, context)?;

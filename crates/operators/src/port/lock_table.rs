@@ -83,7 +83,7 @@ impl LockTable {
     ///
     /// # Errors
     /// The first key that isn't.
-    pub fn try_hold(
+    pub fn try_acquire(
         self: &Arc<Self>,
         keys: Vec<LockKey>,
         holder: &LockHolder,
@@ -95,7 +95,7 @@ impl LockTable {
     ///
     /// # Errors
     /// The key that was not free in time, or that the run has ended.
-    pub fn hold(
+    pub fn acquire(
         self: &Arc<Self>,
         keys: Vec<LockKey>,
         holder: &LockHolder,

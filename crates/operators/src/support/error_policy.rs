@@ -187,7 +187,7 @@ impl ErrorPolicy {
                         epoch: place.epoch,
                         attempt,
                     });
-                    self.said(said, &declared, &error)?
+                    self.callable_decision(said, &declared, &error)?
                 }
             };
         }
@@ -195,7 +195,12 @@ impl ErrorPolicy {
     }
 
     /// The decision of a callable. A topic that it has not declared must exist.
-    fn said(&self, said: Result<Handler>, declared: &[String], error: &Error) -> Result<Decision> {
+    fn callable_decision(
+        &self,
+        said: Result<Handler>,
+        declared: &[String],
+        error: &Error,
+    ) -> Result<Decision> {
         let told = |e: Error| {
             e.at(|at| {
                 let known = error.coordinates();

@@ -29,7 +29,7 @@ pub(crate) enum Callee {
 }
 
 /// Passes a batch on: whole, or record by record.
-pub(crate) fn whole_or_singly(
+pub(crate) fn batch_or_single_records(
     singly: bool,
     input: &mut Vec<Record>,
     mut take: impl FnMut(&mut Vec<Record>) -> Result<()>,
@@ -170,7 +170,7 @@ impl Function {
                     let Some(failed) = failed else {
                         return Ok(());
                     };
-                    self.settle(failed, batch, &mut progress, context, &mut gone)?;
+                    self.handle_failure(failed, batch, &mut progress, context, &mut gone)?;
                 }
             }
         }
@@ -264,7 +264,7 @@ impl Function {
     ) -> Result<()> {
         let mut progress = BatchProgress::default();
         while let Err(failed) = call(&batch[progress.from..], progress.from, out) {
-            self.settle(failed, batch, &mut progress, context, &mut gone)?;
+            self.handle_failure(failed, batch, &mut progress, context, &mut gone)?;
             out.cut(progress.from);
             self.complete(out, progress.from, batch)?;
             if progress.from == batch.len() {
@@ -275,7 +275,7 @@ impl Function {
     }
 
     /// Decides about the record that a call failed for; the batch then continues from there.
-    fn settle(
+    fn handle_failure(
         &self,
         failed: Failed,
         batch: &mut Vec<Record>,

@@ -102,7 +102,7 @@ impl LatePolicy {
     ///
     /// # Errors
     /// [`Failed`] if the callable raises, returns something else, or a topic that doesn't exist.
-    pub fn ask(
+    pub fn decide(
         &self,
         batch: &[Record],
         topic: &str,

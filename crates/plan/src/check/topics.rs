@@ -35,7 +35,7 @@ pub(super) fn topics(plan: &LogicalPlan, shape: &mut Shape, problems: &mut Probl
         }
         for first in collisions {
             let handled = plan.nodes[first].on_error == node.on_error;
-            match twice(&plan.nodes[first].call, &node.call) {
+            match check_duplicate(&plan.nodes[first].call, &node.call) {
                 Ok(()) if !handled => problems.at(
                     plan,
                     i,
@@ -70,7 +70,7 @@ pub(super) fn topics(plan: &LogicalPlan, shape: &mut Shape, problems: &mut Probl
     }
 }
 
-fn twice(first: &DslCall, second: &DslCall) -> Result<(), &'static str> {
+fn check_duplicate(first: &DslCall, second: &DslCall) -> Result<(), &'static str> {
     if matches!(first, DslCall::Offload(_)) || matches!(second, DslCall::Offload(_)) {
         return Err(
             "the answers to an offload are its own: give it a topic for them that nobody else reads",

@@ -50,7 +50,7 @@ impl Pass<'_> {
     /// If a part fails, nothing is assumed about its result.
     fn check(&mut self, e: &E) -> Kinds {
         let before = self.found;
-        let made = self.look(e);
+        let made = self.check_node(e);
         if self.found > before {
             Kinds::ALL
         } else {
@@ -58,7 +58,7 @@ impl Pass<'_> {
         }
     }
 
-    fn look(&mut self, e: &E) -> Kinds {
+    fn check_node(&mut self, e: &E) -> Kinds {
         if let E::Located { args, line } = e {
             let above = self.line.replace(line.clone());
             let found = self.check(&args[0]);

@@ -105,9 +105,9 @@ impl CallScope {
         what: impl FnOnce(&LockKey) -> String,
     ) -> PyResult<HeldLocks> {
         // Usually the locks are free, and there is no need to detach.
-        let refused = match table.try_hold(keys.clone(), holder) {
+        let refused = match table.try_acquire(keys.clone(), holder) {
             Ok(held) => return Ok(held),
-            Err(_) => py.detach(|| table.hold(keys, holder, timeout, &SystemClock::new())),
+            Err(_) => py.detach(|| table.acquire(keys, holder, timeout, &SystemClock::new())),
         };
         match refused {
             Ok(held) => Ok(held),

@@ -43,7 +43,7 @@ impl From<Error> for Refusal {
 }
 
 /// Checks for damage that is visible without opening the database.
-pub(super) fn look(place: &DatabaseDir) -> Result<()> {
+pub(super) fn check_files(place: &DatabaseDir) -> Result<()> {
     match std::fs::read_to_string(place.dir.join(MARK)) {
         Ok(text) => {
             return Err(place.corrupt(&format!("an earlier run found it damaged: {}", text.trim())));

@@ -48,7 +48,7 @@ pub(super) fn open(
     let place = DatabaseDir::new(dir);
     let names = names(layouts)?;
     std::fs::create_dir_all(&place.dir).map_err(|e| place.io(&e))?;
-    damage::look(&place)?;
+    damage::check_files(&place)?;
     let budget = Budget::new(memory_max_bytes, layouts);
     let database = budget.database();
     let exists = place.dir.join("CURRENT").exists();

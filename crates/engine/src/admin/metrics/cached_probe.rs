@@ -32,7 +32,10 @@ impl<T: Clone + Send + 'static> CachedProbe<T> {
     }
 
     /// Starts computing the value again, unless a thread still does, and waits a moment for the result.
-    pub(super) async fn ask(self: &Arc<Self>, find: impl FnOnce() -> Option<T> + Send + 'static) {
+    pub(super) async fn refresh(
+        self: &Arc<Self>,
+        find: impl FnOnce() -> Option<T> + Send + 'static,
+    ) {
         if self.asking.swap(true, Relaxed) {
             return;
         }

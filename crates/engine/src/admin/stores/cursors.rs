@@ -78,12 +78,13 @@ impl Cursors {
         let id: u64 = id.parse().map_err(|_| bad())?;
         let last = URL_SAFE_NO_PAD.decode(last).map_err(|_| bad())?;
         if process != self.process {
-            return Err(gone("it is of another process"));
+            return Err(expired_cursor("it is of another process"));
         }
         let mut open = self.open.lock();
         open.sweep(now);
         let held = open.held.get_mut(&id);
-        let held = held.ok_or_else(|| gone("it was unused for too long, or its walk is over"))?;
+        let held =
+            held.ok_or_else(|| expired_cursor("it was unused for too long, or its walk is over"))?;
         if held.store != store {
             return Err(Problem::bad(
                 format!("this cursor is of the store '{}'", held.store),
@@ -180,7 +181,7 @@ impl Open {
 }
 
 /// The answer for a cursor that no longer exists.
-pub(super) fn gone(why: &str) -> Problem {
+pub(super) fn expired_cursor(why: &str) -> Problem {
     Problem::new(
         StatusCode::GONE,
         "cursor_expired",

@@ -104,7 +104,7 @@ fn a_take_without_waiting_gets_what_is_there_and_a_nudge_wakes() {
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| outbox.take_all(&mut inbox, LONG));
         while !waits.is_finished() {
-            outbox.nudge();
+            outbox.wake_commit_thread();
             assert!(clock.monotonic() < LONG, "it sleeps on");
         }
         assert!(!waits.join().unwrap());

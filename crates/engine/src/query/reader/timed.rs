@@ -176,7 +176,7 @@ impl StoreReader {
                         key: self.datum(key)?,
                         start,
                         end,
-                        value: self.given(stored)?,
+                        value: self.owned_copy(stored)?,
                     });
                     if page.entries.len() >= rows || size >= bytes {
                         page.last = at;

@@ -222,7 +222,7 @@ impl KafkaProducer {
     fn settle(&mut self) {
         let guard = self.guard.as_ref().unwrap_or(&self.client);
         self.markers
-            .settle(|| self.clock.monotonic(), |left| guard.serve(left));
+            .wait_until_written(|| self.clock.monotonic(), |left| guard.serve(left));
     }
 }
 

@@ -93,7 +93,7 @@ impl NativeAdmin {
             what,
         };
         let outcome = ask(&mut call);
-        self.give_back(call.cluster);
+        self.return_connections(call.cluster);
         outcome
     }
 
@@ -107,7 +107,7 @@ impl NativeAdmin {
         found.map_or_else(|| Cluster::new(&self.config), |(cluster, _)| cluster)
     }
 
-    fn give_back(&self, cluster: Cluster) {
+    fn return_connections(&self, cluster: Cluster) {
         let mut idle = self.idle.lock();
         if idle.len() < MAX_IDLE_CONNECTIONS {
             idle.push((cluster, self.clock.elapsed()));

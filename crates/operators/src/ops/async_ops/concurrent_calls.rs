@@ -186,7 +186,7 @@ impl ConcurrentCalls {
             Err(error) => match decide(row, error, batch.attempts[row])? {
                 (Outcome::Again, pause) => {
                     batch.attempts[row] += 1;
-                    self.queue.again(ticket);
+                    self.queue.retry(ticket);
                     let arguments = batch.rows[row].1.clone();
                     (Some(Call { ticket, arguments }), pause)
                 }

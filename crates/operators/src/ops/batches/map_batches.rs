@@ -91,14 +91,14 @@ impl MapBatches {
         }
     }
 
-    fn give_all(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    fn process_all(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         if self.collected.is_empty() {
             return Ok(());
         }
         let mut rows = std::mem::take(&mut self.collected);
         self.bytes = 0;
         self.expect(None, context);
-        let done = self.give(&mut rows, out, context);
+        let done = self.process_records(&mut rows, out, context);
         rows.clear();
         self.collected = rows;
         done
@@ -114,7 +114,7 @@ impl MapBatches {
     }
 
     /// Calls the function for these records, until all that are left have their results.
-    fn give(
+    fn process_records(
         &mut self,
         rows: &mut Vec<Record>,
         out: &mut Vec<Record>,
@@ -315,11 +315,11 @@ impl Operator for MapBatches {
             self.bytes += record.weight();
             self.collected.push(record);
             if self.collected.len() >= self.settings.max_rows || self.bytes >= MOST_BYTES {
-                self.give_all(out, context)?;
+                self.process_all(out, context)?;
             }
         }
         if self.due.is_some_and(|due| due <= now) {
-            self.give_all(out, context)?;
+            self.process_all(out, context)?;
         }
         Ok(())
     }
@@ -328,7 +328,7 @@ impl Operator for MapBatches {
         if self.settings.fault == FaultInjection::BatchesHeldOverBarrier {
             return Ok(());
         }
-        self.give_all(out, context)
+        self.process_all(out, context)
     }
 
     fn close(&mut self) {

@@ -244,7 +244,7 @@ impl Needs {
     }
 
     /// Whether the join has a row for these two sides.
-    pub fn met(self, left: &Datum, right: &Datum) -> bool {
+    pub fn is_joined(self, left: &Datum, right: &Datum) -> bool {
         let (no_left, no_right) = (left.is_null(), right.is_null());
         !(no_left && (self.left || no_right) || no_right && self.right)
     }

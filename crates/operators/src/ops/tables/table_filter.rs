@@ -10,7 +10,7 @@
 mod tests;
 
 use crate::ops::tables::table_update;
-use crate::support::function::{Function, whole_or_singly};
+use crate::support::function::{Function, batch_or_single_records};
 use crate::support::table_writer::{Before, TableWriter};
 use crate::{Context, Operator};
 use stoatflow_core::{Change, Datum, Record, Result};
@@ -117,7 +117,7 @@ impl Operator for TableFilter {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let singly = self.function.singly(input.len());
-        whole_or_singly(singly, input, |batch| self.take(batch, out, context))
+        batch_or_single_records(singly, input, |batch| self.take(batch, out, context))
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {

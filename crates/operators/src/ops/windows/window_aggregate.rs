@@ -247,7 +247,7 @@ impl WindowAggregate {
         let (size, assign) = (self.assign.size(), self.assign);
         let newest = move |time| assign.newest(time);
         self.closing
-            .give_windows(&self.kept, due, (size, newest), observed, out, context)
+            .emit_windows(&self.kept, due, (size, newest), observed, out, context)
     }
 }
 

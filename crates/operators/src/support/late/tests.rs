@@ -53,7 +53,7 @@ fn fixed_late_policies_call_no_function() {
     assert_eq!(letters.always(), Some(&LateVerdict::DeadLetter("l".into())));
     let mut said = Vec::new();
     dropping
-        .ask(&[record("a", "grace", 1)], "in", 9, &mut said)
+        .decide(&[record("a", "grace", 1)], "in", 9, &mut said)
         .unwrap();
     assert_eq!(said, [LateVerdict::Drop]);
     assert_eq!(udf.batches.load(Relaxed), 0);
@@ -66,7 +66,7 @@ fn a_callable_is_asked_once_for_a_batch() {
     let asking = policy(&calling(&["in-10"]), &udf).unwrap();
     let batch = ["grace", "drop", "there", "both"].map(|value| record("k", value, 3));
     let mut said = Vec::new();
-    asking.ask(&batch, "in", 10, &mut said).unwrap();
+    asking.decide(&batch, "in", 10, &mut said).unwrap();
     let letter = |to: &str| LateVerdict::DeadLetter(to.into());
     let expected = [
         LateVerdict::Grace,
@@ -92,7 +92,9 @@ fn invalid_verdicts_of_a_callable_are_errors() {
         (&["in"], 0, "late there again"),
     ] {
         let batch: Vec<Record> = values.iter().map(|v| record("k", v, 3)).collect();
-        let failed = asking.ask(&batch, "in", 10, &mut Vec::new()).unwrap_err();
+        let failed = asking
+            .decide(&batch, "in", 10, &mut Vec::new())
+            .unwrap_err();
         assert_eq!(failed.at, at, "{values:?}");
         assert!(failed.error.to_string().contains(what), "{}", failed.error);
         let coordinates = failed.error.coordinates();

@@ -30,7 +30,7 @@ impl Call<'_> {
     /// Describes topics, in the order asked.
     pub(super) fn topics(&mut self, names: &[&str]) -> Result<Vec<Option<TopicInfo>>> {
         let answer = self.metadata(names)?;
-        self.told(&answer, names, false)
+        self.topics_of_answer(&answer, names, false)
     }
 
     /// The names of all topics that this user may see.
@@ -67,7 +67,7 @@ impl Call<'_> {
         let names: Vec<_> = wanted.iter().map(|t| t.name.as_str()).collect();
         self.until_ready(|call| {
             for answer in call.metadata_of_each(&names)? {
-                let found = call.told(&answer, &names, true)?;
+                let found = call.topics_of_answer(&answer, &names, true)?;
                 let mut missing = names
                     .iter()
                     .zip(&found)
@@ -126,7 +126,7 @@ impl Call<'_> {
         self.until_ready(|call| call.delete(&names))?;
         self.until_ready(|call| {
             for answer in call.metadata_of_each(&names)? {
-                let left = call.told(&answer, &names, false)?;
+                let left = call.topics_of_answer(&answer, &names, false)?;
                 if let Some(topic) = left.into_iter().flatten().next() {
                     let said = "the deleted topic is still known to a broker";
                     return Err(call.not_yet(said, Some(&topic.name)));
@@ -224,7 +224,7 @@ impl Call<'_> {
 
     /// The topics of an answer, in the order asked. With `led`, a partition without a leader is an error
     /// that is retried.
-    fn told(
+    fn topics_of_answer(
         &self,
         answer: &MetadataResponse,
         names: &[&str],

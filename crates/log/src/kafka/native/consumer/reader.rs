@@ -138,7 +138,7 @@ impl NativeConsumer {
             return Duration::ZERO;
         }
         if self.slots.is_unled() && self.clock.elapsed() >= self.look_at {
-            self.look_up();
+            self.request_leaders();
         }
         let mut again = MAX_PUMP_WAIT;
         for node in self.slots.leaders() {
@@ -222,21 +222,21 @@ impl NativeConsumer {
         self.flights.remove(&node);
         self.usual.remove(&node);
         self.slots.lose(node);
-        self.look_again();
+        self.retry_leader_lookup();
     }
 
-    fn look_again(&mut self) {
+    fn retry_leader_lookup(&mut self) {
         self.look_at = self
             .look_at
             .max(self.clock.elapsed() + METADATA_RETRY_PAUSE);
     }
 
     /// Requests the leaders.
-    fn look_up(&mut self) {
+    fn request_leaders(&mut self) {
         let answer = self
             .cluster
             .metadata(&self.slots.unled_topics(), SIDE_REQUEST_TIMEOUT);
-        self.look_again();
+        self.retry_leader_lookup();
         let learned = match answer {
             Ok(answer) => self.slots.learn(&answer),
             Err(why) => {
@@ -285,7 +285,7 @@ impl NativeConsumer {
                 return Ok(());
             }
             let rest = self.pump(timeout.saturating_sub(clock.elapsed()));
-            let (given, unreadable) = self.slots.give(max, &mut each);
+            let (given, unreadable) = self.slots.deliver(max, &mut each);
             if let Some((index, why)) = unreadable {
                 self.note_unreadable(index, &why);
             }

@@ -111,7 +111,7 @@ impl Sender {
         }
         let clock = at.cluster.stopwatch();
         loop {
-            self.ask_for(at, &[Arc::clone(name)], BLOCKING_REQUEST_TIMEOUT)?;
+            self.request_leaders(at, &[Arc::clone(name)], BLOCKING_REQUEST_TIMEOUT)?;
             if let Some(found) = self.accumulator.find(name) {
                 return Ok(found);
             }
@@ -128,7 +128,7 @@ impl Sender {
     }
 
     /// Requests the leaders of these topics, again while no broker answers.
-    fn ask_for(
+    fn request_leaders(
         &mut self,
         at: &mut Coordination,
         names: &[Arc<str>],
@@ -171,7 +171,7 @@ impl Sender {
             Some(place) => place,
             None => {
                 // The topic may have got more partitions.
-                self.ask_for(at, &[Arc::clone(&record.topic)], BLOCKING_REQUEST_TIMEOUT)?;
+                self.request_leaders(at, &[Arc::clone(&record.topic)], BLOCKING_REQUEST_TIMEOUT)?;
                 let known = self.accumulator.partitions(topic);
                 self.accumulator.place(topic, record).ok_or_else(|| {
                     let asked = record.partition.map_or(-1, |p| p.0);
@@ -204,7 +204,7 @@ impl Sender {
             return Ok(());
         }
         if self.stale {
-            self.look_around(at)?;
+            self.request_waiting_leaders(at)?;
         }
         for node in self.accumulator.idle_leaders() {
             if at.cluster.throttled_for(node).is_zero() {
@@ -366,7 +366,7 @@ impl Sender {
     }
 
     /// Requests the leaders of topics with waiting records.
-    fn look_around(&mut self, at: &mut Coordination) -> Result<(), SendError> {
+    fn request_waiting_leaders(&mut self, at: &mut Coordination) -> Result<(), SendError> {
         // Only those: a topic that was deleted and is no longer written to must cause no error.
         let names = self.accumulator.awaited();
         let answer = match at.cluster.metadata(&names, SIDE_REQUEST_TIMEOUT) {

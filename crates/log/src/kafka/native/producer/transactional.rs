@@ -91,7 +91,7 @@ impl TransactionalProducer {
     fn settle_markers(&mut self) {
         let (now, cluster) = (&self.started, &self.coordination.cluster);
         self.markers
-            .settle(|| now.elapsed(), |left| cluster.pause(left));
+            .wait_until_written(|| now.elapsed(), |left| cluster.pause(left));
     }
 
     fn drive(&mut self, all: bool) -> Result<()> {

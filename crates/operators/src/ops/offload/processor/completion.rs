@@ -119,15 +119,19 @@ impl OffloadProcessor {
             ..entry
         };
         if pause.is_zero() {
-            return Ok(!self.ask_again(key, entry, out, context)?);
+            return Ok(!self.request_again(key, entry, out, context)?);
         }
         let pause = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
-        self.ask_later(key, entry, pause.max(1), context)?;
+        self.schedule_request(key, entry, pause.max(1), context)?;
         Ok(false)
     }
 
     /// Emits the results of all records whose turn has come.
-    pub(super) fn give(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    pub(super) fn emit_ready(
+        &mut self,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let mut ready = std::mem::take(&mut self.ready);
         let mut rows = ready.drain(..).peekable();
         while let Some((record, why, right)) = rows.next() {

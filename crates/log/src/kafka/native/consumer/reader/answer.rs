@@ -43,7 +43,7 @@ impl NativeConsumer {
                 aborted,
             } => {
                 let now = self.clock.elapsed();
-                let taken = slot.came(stable_end, records, aborted, now);
+                let taken = slot.store_records(stable_end, records, aborted, now);
                 self.missing.remove(&index);
                 if let Err(why) = taken {
                     self.note_unreadable(index, &why);
@@ -60,7 +60,7 @@ impl NativeConsumer {
             // A replica that lags behind doesn't have the offset yet: the leader does.
             FetchOutcome::Refused(OUT_OF_RANGE) if slot.reads_nearer() => {
                 slot.forget_leader();
-                self.look_again();
+                self.retry_leader_lookup();
             }
             // A leader that lacks records of the last epoch may still have all of ours: fetch without
             // that epoch.
@@ -86,13 +86,13 @@ impl NativeConsumer {
                 if matches!(code, UNKNOWN_TOPIC_OR_PARTITION | UNKNOWN_SERVER_ERROR) {
                     self.miss(index, code);
                 }
-                self.look_again();
+                self.retry_leader_lookup();
             }
             // A former leader that doesn't know yet that it was replaced answers like this for newer
             // offsets.
             FetchOutcome::Refused(OUT_OF_RANGE) if slot.forget_seen() => {
                 slot.forget_leader();
-                self.look_again();
+                self.retry_leader_lookup();
             }
             FetchOutcome::Refused(code) => {
                 let what = format!("asked for from offset {} on", slot.from);
