@@ -11,7 +11,7 @@ use stoatflow_core::{
     Datum, Epoch, NodeId, Origin, Record, Serde, SinkId, StageId, StoreId, Timestamp,
 };
 use stoatflow_operators::{
-    Chain, ChainOptions, Context, Effects, Foreign, KeyAssignment, LaneClocks, LaneStore,
+    Chain, ChainOptions, Context, Effects, ForeignCode, KeyAssignment, LaneClocks, LaneStore,
     RunCoordinator,
 };
 use stoatflow_plan::{PhysicalPlan, StoreKind};
@@ -48,7 +48,7 @@ struct Rig {
 
 impl Rig {
     fn new(plan: &PhysicalPlan, cached: bool) -> Self {
-        let foreign = Foreign::default();
+        let foreign = ForeignCode::default();
         let build = |stage: u16| {
             Chain::build(
                 plan,

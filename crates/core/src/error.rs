@@ -189,7 +189,7 @@ impl ErrorKind {
 
 /// Coordinates of an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Where {
+pub struct ErrorCoordinates {
     /// The node of the topology.
     pub node: Option<String>,
     /// The store.
@@ -217,7 +217,7 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     hint: Option<String>,
-    at: Where,
+    at: ErrorCoordinates,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     bypass_handlers: bool,
     interruption: bool,
@@ -273,7 +273,7 @@ impl Error {
             kind,
             message: message.into(),
             hint: None,
-            at: Where::default(),
+            at: ErrorCoordinates::default(),
             source: None,
             bypass_handlers: false,
             interruption: false,
@@ -331,8 +331,8 @@ impl Error {
 
     /// Adds coordinates; those that are already set stay.
     #[must_use]
-    pub fn at(mut self, fill: impl FnOnce(&mut Where)) -> Self {
-        let mut fresh = Where::default();
+    pub fn at(mut self, fill: impl FnOnce(&mut ErrorCoordinates)) -> Self {
+        let mut fresh = ErrorCoordinates::default();
         fill(&mut fresh);
         let at = &mut self.0.at;
         macro_rules! keep_first { ($($f:ident),*) => { $( if at.$f.is_none() { at.$f = fresh.$f; } )* } }
@@ -370,7 +370,7 @@ impl Error {
 
     /// Where it happened.
     #[must_use]
-    pub fn coordinates(&self) -> &Where {
+    pub fn coordinates(&self) -> &ErrorCoordinates {
         &self.0.at
     }
 

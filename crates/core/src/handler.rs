@@ -19,15 +19,15 @@ pub enum Handler {
     /// The record is dropped, and written to this topic in the same transaction.
     Dlq(String),
     /// The function is called again for this record.
-    Retry(Box<Retrying>),
+    Retry(Box<RetryHandler>),
     /// A user function decides.
-    Call(Calling),
+    Call(CallableHandler),
 }
 
 /// A callable that decides about a failed record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Calling {
+pub struct CallableHandler {
     /// Index into the table of callables.
     pub udf: u32,
     /// Dead-letter topics that the callable may name; the engine looks them up at the start. Any other
@@ -39,7 +39,7 @@ pub struct Calling {
 /// How often and how soon to retry, and what to do if that doesn't help.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Retrying {
+pub struct RetryHandler {
     /// The number of retries.
     pub times: u32,
     /// How long the lane waits before each retry.
@@ -91,11 +91,11 @@ impl Handler {
     #[must_use]
     pub fn behind(self, callables: u32) -> Self {
         match self {
-            Self::Call(calling) => Self::Call(Calling {
+            Self::Call(calling) => Self::Call(CallableHandler {
                 udf: calling.udf + callables,
                 ..calling
             }),
-            Self::Retry(retrying) => Self::Retry(Box::new(Retrying {
+            Self::Retry(retrying) => Self::Retry(Box::new(RetryHandler {
                 then: retrying.then.behind(callables),
                 ..*retrying
             })),
@@ -185,7 +185,7 @@ impl Handlers {
 
 /// What went wrong with a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failing {
+pub enum FailureKind {
     /// It could not be decoded at a source.
     Deserialization,
     /// A function failed.
@@ -194,7 +194,7 @@ pub enum Failing {
     Production,
 }
 
-impl Failing {
+impl FailureKind {
     /// The name in headers, docs and Python.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -22,7 +22,7 @@ mod tests;
 pub use find::{MemberPlace, find};
 
 /// The deepest nesting allowed in a text with a repeated member: a recursive function rewrites it.
-const DEEPEST: usize = 1_000;
+const MAX_DEPTH: usize = 1_000;
 
 /// The text, rewritten if a member occurs twice.
 ///
@@ -43,7 +43,7 @@ pub fn read(bytes: Bytes) -> Result<Bytes> {
 #[cold]
 fn unique(bytes: Bytes) -> Result<Bytes> {
     let text = text(&bytes)?;
-    if depth(text) > DEEPEST {
+    if depth(text) > MAX_DEPTH {
         return Err(malformed(
             text,
             &"a member occurs twice, too deep to be told apart",

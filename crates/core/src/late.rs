@@ -3,7 +3,7 @@
 //! The choices that users have per source, as plain data that the plan carries. `operators::late`
 //! applies them.
 
-use crate::handler::Calling;
+use crate::handler::CallableHandler;
 use ::serde::{Deserialize, Serialize};
 
 /// A source's policy for records older than the watermark.
@@ -18,7 +18,7 @@ pub enum Late {
     /// It is dropped, counted, and written to this topic in the same transaction.
     Dlq(String),
     /// A user function decides for each record.
-    Call(Calling),
+    Call(CallableHandler),
 }
 
 impl Late {

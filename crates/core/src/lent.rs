@@ -15,7 +15,7 @@ use std::thread::{self, ThreadId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// No call is running.
-    Shut,
+    Closed,
     /// Another caller is using the host.
     Busy,
     /// The call runs on another thread.
@@ -27,7 +27,7 @@ pub enum Refused {
 struct Open<H: ?Sized, M> {
     host: *mut H,
     thread: ThreadId,
-    moment: M,
+    context: M,
 }
 
 // SAFETY: the pointer is only followed by the thread that put it there (`take` compares).
@@ -35,7 +35,7 @@ unsafe impl<H: ?Sized, M: Send> Send for Open<H, M> {}
 
 #[derive(Debug)]
 enum State<H: ?Sized, M> {
-    Shut,
+    Closed,
     Busy,
     Open(Open<H, M>),
 }
@@ -54,7 +54,7 @@ pub struct LentCall<'l, H: ?Sized, M> {
 
 impl<H: ?Sized, M> Drop for LentCall<'_, H, M> {
     fn drop(&mut self) {
-        let open = std::mem::replace(&mut *self.lent.state.lock(), State::Shut);
+        let open = std::mem::replace(&mut *self.lent.state.lock(), State::Closed);
         // The context of the call is dropped outside the lock.
         drop(open);
     }
@@ -71,7 +71,7 @@ impl<H: ?Sized, M> Lent<H, M> {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            state: Mutex::new(State::Shut),
+            state: Mutex::new(State::Closed),
         }
     }
 
@@ -81,24 +81,24 @@ impl<H: ?Sized, M> Lent<H, M> {
     /// The pointer must be valid until the guard is dropped, and the host must be used through this
     /// guard only.
     #[must_use]
-    pub unsafe fn open(&self, host: *mut H, moment: M) -> LentCall<'_, H, M> {
-        self.put(host, moment);
+    pub unsafe fn open(&self, host: *mut H, context: M) -> LentCall<'_, H, M> {
+        self.put(host, context);
         LentCall { lent: self }
     }
 
-    fn put(&self, host: *mut H, moment: M) {
+    fn put(&self, host: *mut H, context: M) {
         *self.state.lock() = State::Open(Open {
             host,
             thread: thread::current().id(),
-            moment,
+            context,
         });
     }
 
     /// Sets the context of the call from now on.
-    pub fn set(&self, moment: M) {
+    pub fn set(&self, context: M) {
         let before = match &mut *self.state.lock() {
-            State::Open(open) => std::mem::replace(&mut open.moment, moment),
-            _ => moment,
+            State::Open(open) => std::mem::replace(&mut open.context, context),
+            _ => context,
         };
         drop(before);
     }
@@ -108,11 +108,11 @@ impl<H: ?Sized, M> Lent<H, M> {
     /// # Errors
     /// If the host isn't lent, or not to this thread.
     pub fn with<T>(&self, act: impl FnOnce(&mut H, &M) -> T) -> Result<T, Refused> {
-        let Open { host, moment, .. } = self.take()?;
+        let Open { host, context, .. } = self.take()?;
         // SAFETY: the call still runs (its guard shuts this), on this thread, and the pointer was
         // taken out: nothing else follows it until it is put back.
-        let result = act(unsafe { &mut *host }, &moment);
-        self.put(host, moment);
+        let result = act(unsafe { &mut *host }, &context);
+        self.put(host, context);
         Ok(result)
     }
 
@@ -127,12 +127,15 @@ impl<H: ?Sized, M> Lent<H, M> {
     where
         M: Default,
     {
-        let Open { host, moment, .. } = self.take()?;
-        let mut calls = LentCalls { lent: self, moment };
+        let Open { host, context, .. } = self.take()?;
+        let mut calls = LentCalls {
+            lent: self,
+            context,
+        };
         // SAFETY: as in `with`. While such code runs, a pointer is lent that was made from this
         // reference, and it is given back before the reference is used again.
         let result = act(unsafe { &mut *host }, &mut calls);
-        self.put(host, calls.moment);
+        self.put(host, calls.context);
         Ok(result)
     }
 
@@ -144,9 +147,9 @@ impl<H: ?Sized, M> Lent<H, M> {
                 *state = State::Open(open);
                 Err(Refused::OtherThread)
             }
-            State::Shut => {
-                *state = State::Shut;
-                Err(Refused::Shut)
+            State::Closed => {
+                *state = State::Closed;
+                Err(Refused::Closed)
             }
             State::Busy => Err(Refused::Busy),
         }
@@ -157,13 +160,13 @@ impl<H: ?Sized, M> Lent<H, M> {
 #[derive(Debug)]
 pub struct LentCalls<'l, H: ?Sized, M> {
     lent: &'l Lent<H, M>,
-    moment: M,
+    context: M,
 }
 
 impl<H: ?Sized, M: Default> LentCalls<'_, H, M> {
     /// The context of the call.
-    pub const fn moment(&self) -> &M {
-        &self.moment
+    pub const fn context(&self) -> &M {
+        &self.context
     }
 
     /// Lends the host again while `body` runs.
@@ -172,11 +175,11 @@ impl<H: ?Sized, M: Default> LentCalls<'_, H, M> {
     /// As for [`Lent::open`], while `body` runs.
     pub unsafe fn call<T>(&mut self, host: *mut H, body: impl FnOnce() -> T) -> T {
         // SAFETY: passed on.
-        let open = unsafe { self.lent.open(host, std::mem::take(&mut self.moment)) };
+        let open = unsafe { self.lent.open(host, std::mem::take(&mut self.context)) };
         let done = body();
         let before = std::mem::replace(&mut *self.lent.state.lock(), State::Busy);
         if let State::Open(open) = before {
-            self.moment = open.moment;
+            self.context = open.context;
         }
         // Dropping it would close the scope; if `body` unwinds, that happens.
         std::mem::forget(open);

@@ -13,6 +13,7 @@ pub mod error;
 pub mod fields;
 pub mod handler;
 pub mod ids;
+pub mod inline_bytes;
 pub mod json;
 pub mod late;
 pub mod lent;
@@ -25,17 +26,17 @@ pub mod rocksdb_options;
 pub mod schemas;
 pub mod serde;
 pub mod settings;
-pub mod short;
 
 pub use bytes::Bytes;
 pub use datum::{Change, Datum, Opaque, PlainJson, Text, Windowed};
-pub use error::{Error, ErrorKind, Result, Where};
+pub use error::{Error, ErrorCoordinates, ErrorKind, Result};
 pub use fields::{Fields, Open};
-pub use handler::{Calling, Failing, Handler, Handlers, Retrying};
+pub use handler::{CallableHandler, FailureKind, Handler, Handlers, RetryHandler};
 pub use ids::{
     ClockId, Epoch, Lane, NodeId, Offset, Partition, ProcessorId, SinkId, SourceId, StageId,
     StoreId, Timestamp, TopicPartition, UdfId,
 };
+pub use inline_bytes::InlineBytes;
 pub use late::Late;
 pub use order::{End, Order, Task};
 pub use ports::{Clock, ManualClock, Rng, SystemClock};
@@ -44,4 +45,3 @@ pub use rocksdb_options::{BlockCompression, CompactionStyle, RocksDbConfig, Rock
 pub use schemas::{SchemaPlace, SchemaRegistry};
 pub use serde::{CustomSerde, Serde};
 pub use settings::{Guarantee, Settings};
-pub use short::Short;

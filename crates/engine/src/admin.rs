@@ -146,14 +146,14 @@ const ENDPOINTS: &[(&str, &str)] = &[
 ];
 
 /// Maximum number of connections, unless set otherwise.
-const CONNECTIONS: usize = 128;
+const DEFAULT_MAX_CONNECTIONS: usize = 128;
 
 /// How long connections may take to end when the port closes; longer than the limit for their last
 /// answers.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often expired cursors are dropped.
-const SWEEP: Duration = Duration::from_secs(1);
+const CURSOR_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How to open the port.
 #[derive(Clone, Debug)]
@@ -265,14 +265,14 @@ pub fn serve(
     });
     let router = router(Arc::clone(&shared));
     let most = match options.access.max_connections {
-        0 => CONNECTIONS,
+        0 => DEFAULT_MAX_CONNECTIONS,
         most => most,
     };
     runtime.spawn(connections::accept(listener, tls, router, most, stop));
     runtime.spawn(take_samples(Arc::clone(&shared)));
     runtime.spawn(async move {
         loop {
-            tokio::time::sleep(SWEEP).await;
+            tokio::time::sleep(CURSOR_SWEEP_INTERVAL).await;
             shared.cursors.sweep(shared.clock.monotonic());
         }
     });
@@ -295,7 +295,7 @@ pub fn close(runtime: Runtime, stop: &watch::Sender<bool>) {
 async fn take_samples(shared: Arc<Shared>) {
     loop {
         (shared.samples).take(&shared.status, shared.clock.monotonic());
-        tokio::time::sleep(top::PAUSE).await;
+        tokio::time::sleep(top::SAMPLE_INTERVAL).await;
     }
 }
 

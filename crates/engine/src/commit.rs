@@ -30,7 +30,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Epoch, Error, ErrorKind, Guarantee, Result, Timestamp};
 use stoatflow_log::{CommitOutcome, CutEntry, ProducerRecord};
-use stoatflow_protocol::{CommitMachine, Decision, Step};
+use stoatflow_protocol::{CommitMachine, CommitStep, Decision};
 use stoatflow_state::Sealed;
 
 /// How often the producer is polled while it has unacknowledged records.
@@ -328,18 +328,18 @@ impl Committer {
         }
     }
 
-    fn execute(&mut self, step: Step, cut: &Cut, sealed: &Writes) -> Result<()> {
+    fn execute(&mut self, step: CommitStep, cut: &Cut, sealed: &Writes) -> Result<()> {
         self.parts.shared.failpoints.reach(failpoint_before(step))?;
         match step {
-            Step::Changelog => {
+            CommitStep::Changelog => {
                 self.send_changelog(&sealed.stores)?;
                 if self.parts.guarantee == Guarantee::ExactlyOnceV2 {
                     self.send_positions(&cut.entries)?;
                 }
                 Ok(())
             }
-            Step::Flush => self.flush(),
-            Step::Offsets => {
+            CommitStep::Flush => self.flush(),
+            CommitStep::Offsets => {
                 self.begin()?;
                 if self.parts.guarantee == Guarantee::ExactlyOnceV2 {
                     // Sent now, so that they are in flight while the group coordinator answers.
@@ -359,7 +359,7 @@ impl Committer {
                     Guarantee::AtLeastOnce => Ok(()),
                 }
             }
-            Step::Commit => {
+            CommitStep::Commit => {
                 self.begun = false;
                 let asked = self.now();
                 let left = self.deadline().for_end(asked);
@@ -381,8 +381,8 @@ impl Committer {
                     ))),
                 }
             }
-            Step::Apply => self.apply(sealed, cut),
-            Step::Announce => Ok(()),
+            CommitStep::Apply => self.apply(sealed, cut),
+            CommitStep::Announce => Ok(()),
         }
     }
 
@@ -401,14 +401,14 @@ impl Committer {
     }
 }
 
-const fn failpoint_before(step: Step) -> Failpoint {
+const fn failpoint_before(step: CommitStep) -> Failpoint {
     match step {
-        Step::Changelog => Failpoint::CommitBeforeChangelog,
-        Step::Flush => Failpoint::CommitBeforeFlush,
-        Step::Offsets => Failpoint::CommitBeforeOffsets,
-        Step::Commit => Failpoint::CommitBeforeCommit,
-        Step::Apply => Failpoint::CommitBeforeApply,
-        Step::Announce => Failpoint::CommitAfterApply,
+        CommitStep::Changelog => Failpoint::CommitBeforeChangelog,
+        CommitStep::Flush => Failpoint::CommitBeforeFlush,
+        CommitStep::Offsets => Failpoint::CommitBeforeOffsets,
+        CommitStep::Commit => Failpoint::CommitBeforeCommit,
+        CommitStep::Apply => Failpoint::CommitBeforeApply,
+        CommitStep::Announce => Failpoint::CommitAfterApply,
     }
 }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Record, Result, RocksDbConfig, StoreId, Timestamp};
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 use stoatflow_operators::indexing::{IndexFields, RowReader, fingerprint};
 use stoatflow_plan::{IndexSpec, PhysicalPlan, SerdeSpec, Store, StoreKind};
 use stoatflow_state::{KeyValueStore, Sealed};
@@ -99,7 +99,7 @@ impl StoreIndexes {
     ///
     /// # Errors
     /// `Topology` for an expression or serde that can never work.
-    pub fn all(plan: &PhysicalPlan, foreign: &Foreign) -> Result<Vec<Arc<Self>>> {
+    pub fn all(plan: &PhysicalPlan, foreign: &ForeignCode) -> Result<Vec<Arc<Self>>> {
         let known = index_stores(plan);
         let of = |store: &Store| {
             let own = known.iter().filter(|(_, of, _)| of.id == store.id);

@@ -28,7 +28,7 @@ use stoatflow_protocol::Fetch;
 const FETCH_MAX: usize = 4096;
 
 /// How often a paused intake checks for work.
-const PAUSED: Duration = Duration::from_millis(20);
+const PAUSED_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// See the module.
 pub struct Intake {
@@ -141,7 +141,7 @@ impl Intake {
             // Commits continue, and so does everything that is due by the clock.
             if wait {
                 self.shared
-                    .wait_for_credit(self.dispatch.max_wait().min(PAUSED));
+                    .wait_for_credit(self.dispatch.max_wait().min(PAUSED_CHECK_INTERVAL));
             }
         } else if !stopping {
             let admitted = self.dispatch.admit();

@@ -26,7 +26,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, StoreId, TopicPartition};
 use stoatflow_operators::offload::{Listing, Parked};
-use stoatflow_operators::{Foreign, OpenSnapshot, StoreBatches, StoreQuery, other_task_marker_key};
+use stoatflow_operators::{
+    ForeignCode, OpenSnapshot, StoreBatches, StoreQuery, other_task_marker_key,
+};
 use stoatflow_plan::{Column, PhysicalPlan, Store};
 use stoatflow_state::{Backend, KeyRange};
 
@@ -49,7 +51,7 @@ impl StoreRequest {
     pub fn of(
         self,
         plan: &PhysicalPlan,
-        foreign: &Foreign,
+        foreign: &ForeignCode,
         open: impl FnOnce(&[StoreId]) -> Result<Arc<OpenSnapshot>>,
     ) -> Result<StoreBatches> {
         let Self {
@@ -126,7 +128,7 @@ impl CommittedSnapshot {
     pub fn reader(
         &self,
         plan: &PhysicalPlan,
-        foreign: &Foreign,
+        foreign: &ForeignCode,
         store: &str,
     ) -> Result<StoreReader> {
         self.reader_as(plan, foreign, plan.store_named(store)?)
@@ -139,7 +141,7 @@ impl CommittedSnapshot {
     pub fn reader_as(
         &self,
         plan: &PhysicalPlan,
-        foreign: &Foreign,
+        foreign: &ForeignCode,
         store: &Store,
     ) -> Result<StoreReader> {
         self.open.read(|_| Ok(()))?;
@@ -216,7 +218,7 @@ impl StoreReaders {
     pub fn ask(
         &self,
         plan: &PhysicalPlan,
-        foreign: &Foreign,
+        foreign: &ForeignCode,
         question: StoreRequest,
     ) -> Result<StoreBatches> {
         question.of(plan, foreign, |stores| Ok(self.take(stores, false)?.open))
@@ -271,7 +273,7 @@ impl StoreReaders {
     pub fn follow(
         &self,
         plan: &PhysicalPlan,
-        foreign: &Foreign,
+        foreign: &ForeignCode,
         store: &Store,
         spec: &FollowSpec,
     ) -> Result<Follower> {

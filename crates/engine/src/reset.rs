@@ -26,7 +26,7 @@ use crate::commit::offsets_topic::{self, OffsetRows, OffsetsTopic};
 use crate::runtime::failpoint::Failpoints;
 use crate::runtime::shared::Shared;
 use crate::startup::{CommittedOffsets, EngineSpec};
-use mark::Before;
+use mark::OffsetBeforeReset;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,7 +35,9 @@ use stoatflow_log::{
     ClusterExpiry, CommitOutcome, CutEntry, Producer, ProducerMode, ProducerRecord, TopicInfo,
 };
 use stoatflow_plan::Store;
-use stoatflow_protocol::reset::{Facts, Move, Request, Target, Why, decide};
+use stoatflow_protocol::reset::{
+    OffsetMove, OffsetReason, PartitionFacts, Request, Target, decide,
+};
 
 /// What a reset does, or would do.
 #[derive(Clone, Debug)]
@@ -47,7 +49,7 @@ pub struct Plan {
     /// True if an earlier reset is unfinished.
     pub begun: bool,
     /// The new offset of every source partition.
-    pub moves: Vec<Move>,
+    pub moves: Vec<OffsetMove>,
     /// Existing changelog topics with the number of their offsets (an upper bound for their records).
     pub changelogs: Vec<(String, u64)>,
     /// The local state directory, if it exists.
@@ -56,10 +58,10 @@ pub struct Plan {
 
 /// A reset in progress. If it is dropped before [`Self::end`], the reset must be run again before the
 /// application can start.
-pub struct Reset {
+pub struct ResetInProgress {
     facts: ResetFacts,
     plan: Plan,
-    before: Vec<Before>,
+    before: Vec<OffsetBeforeReset>,
     producer: Box<dyn Producer>,
     /// The offsets topic, if the broker expires committed offsets.
     offsets: Option<OffsetsTopic>,
@@ -94,7 +96,7 @@ pub fn reset(
     request: &Request,
     agree: impl FnOnce(&Plan) -> Result<()>,
 ) -> Result<Plan> {
-    let mut reset = Reset::open(spec, request)?;
+    let mut reset = ResetInProgress::open(spec, request)?;
     agree(&reset.plan)?;
     reset.begin()?;
     reset.wipe_state()?;
@@ -104,7 +106,7 @@ pub fn reset(
     reset.end()
 }
 
-impl Reset {
+impl ResetInProgress {
     /// Fences a running instance, waits for its transactions, and decides. Changes nothing yet.
     ///
     /// # Errors
@@ -172,7 +174,7 @@ impl Reset {
         // A topic that is read again has no stream time yet.
         let cut = self.cut(|way, before| {
             crate::intake::watermarks::encode_stream_time(match way.why {
-                Why::Kept => before.stream_time,
+                OffsetReason::Kept => before.stream_time,
                 _ => Timestamp::UNKNOWN,
             })
         });
@@ -180,8 +182,8 @@ impl Reset {
         Ok(self.plan)
     }
 
-    fn cut(&self, metadata: impl Fn(&Move, Before) -> String) -> Vec<CutEntry> {
-        let entry = |(way, before): (&Move, &Before)| {
+    fn cut(&self, metadata: impl Fn(&OffsetMove, OffsetBeforeReset) -> String) -> Vec<CutEntry> {
+        let entry = |(way, before): (&OffsetMove, &OffsetBeforeReset)| {
             Some(CutEntry {
                 partition: way.partition.clone(),
                 offset: way.to?,
@@ -312,7 +314,10 @@ impl ResetFacts {
         offsets_topic::create(application, settings.replication_factor, |topic| {
             broker.create_topics(std::slice::from_ref(topic), settings.broker_wait)
         })?;
-        let rewound = plan.moves.iter().filter(|way| way.why != Why::Kept);
+        let rewound = plan
+            .moves
+            .iter()
+            .filter(|way| way.why != OffsetReason::Kept);
         let ids = rewound.filter_map(|way| {
             let topic = self.topics.get(&*way.partition.topic)?;
             Some((Arc::clone(&topic.name), Arc::clone(topic.id.as_ref()?)))
@@ -332,7 +337,7 @@ impl ResetFacts {
             target: Target::Earliest,
             topics: request.topics.clone(),
         };
-        let nothing = |topic: &TopicInfo| Facts {
+        let nothing = |topic: &TopicInfo| PartitionFacts {
             partition: TopicPartition::new(Arc::clone(&topic.name), 0),
             global: false,
             committed: None,
@@ -341,7 +346,7 @@ impl ResetFacts {
             since: None,
             of_group: None,
         };
-        let facts: Vec<Facts> = self.topics.values().map(nothing).collect();
+        let facts: Vec<PartitionFacts> = self.topics.values().map(nothing).collect();
         decide(&request, &facts).map(drop)
     }
 
@@ -349,13 +354,15 @@ impl ResetFacts {
         &self,
         request: &Request,
         committed_offsets: &CommittedOffsets,
-    ) -> Result<(Plan, Vec<Before>)> {
+    ) -> Result<(Plan, Vec<OffsetBeforeReset>)> {
         let spec = &self.spec;
         let (broker, wait) = (&spec.components.broker, spec.settings.broker_wait);
         self.check(request)?;
         let partitions = &committed_offsets.partitions;
         let committed = committed_offsets.committed.iter();
-        let before: Vec<Before> = committed.map(|c| Before::of(c.as_ref())).collect();
+        let before: Vec<OffsetBeforeReset> = committed
+            .map(|c| OffsetBeforeReset::of(c.as_ref()))
+            .collect();
         let ranges = broker.ranges(partitions, wait)?;
         let since = match request.target.since(spec.components.clock.now()) {
             Some(time) => broker.offsets_for_times(partitions, time, wait)?,
@@ -369,19 +376,21 @@ impl ResetFacts {
         let globals: BTreeSet<&str> = globals
             .flat_map(|s| s.topics.iter().map(String::as_str))
             .collect();
-        let facts: Vec<Facts> = partitions
+        let facts: Vec<PartitionFacts> = partitions
             .iter()
             .zip(&before)
             .zip(ranges.iter().zip(since).zip(of_group))
-            .map(|((partition, before), ((range, since), of_group))| Facts {
-                partition: partition.clone(),
-                global: globals.contains(&*partition.topic),
-                committed: before.offset,
-                begin: range.begin,
-                end: range.stable_end,
-                since,
-                of_group,
-            })
+            .map(
+                |((partition, before), ((range, since), of_group))| PartitionFacts {
+                    partition: partition.clone(),
+                    global: globals.contains(&*partition.topic),
+                    committed: before.offset,
+                    begin: range.begin,
+                    end: range.stable_end,
+                    since,
+                    of_group,
+                },
+            )
             .collect();
         let state = spec.state_directory();
         let plan = Plan {

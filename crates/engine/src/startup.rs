@@ -49,13 +49,13 @@ use stoatflow_operators::{Chain, ChainOptions, LaneStore, LeftRows};
 use stoatflow_plan::Store;
 use stoatflow_protocol::{Lifecycle, Schedule};
 use stoatflow_state::{Backend, Dirty};
-use take_over::TakenOver;
+use take_over::TakeOverResult;
 
 /// How long a new instance waits for an older one on this machine to notice that it is fenced and
 /// to release the state directory.
-const LOCK_PATIENCE: Duration = Duration::from_secs(15);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(15);
 /// An idle engine commits an empty epoch this often, to find out whether it was fenced. Must stay
-/// below [`LOCK_PATIENCE`].
+/// below [`LOCK_TIMEOUT`].
 const IDLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The restored state, and the source partitions.
@@ -159,7 +159,7 @@ impl EngineSpec {
         &self,
         shared: &Arc<Shared>,
         (stores, backend): (&[LoggedStore], &Arc<dyn Backend>),
-        taken: &TakenOver,
+        taken: &TakeOverResult,
         parallelism: Parallelism<'_>,
     ) -> Result<bool> {
         let settings = &self.settings;
@@ -186,7 +186,7 @@ impl EngineSpec {
     fn assemble(
         &self,
         shared: &Arc<Shared>,
-        taken: TakenOver,
+        taken: TakeOverResult,
         opened: Opened,
     ) -> Result<EngineParts> {
         let (settings, broker) = (&self.settings, &self.components.broker);

@@ -19,7 +19,7 @@ mod value;
 
 pub use format::Format;
 pub use make::make;
-pub use schema::{Field, Fields, Node, NodeId, Schema};
+pub use schema::{Field, Node, NodeId, RecordFields, Schema};
 pub use spec::{Decode, Spec};
 pub use value::{AvroValue, ChangedRecord};
 

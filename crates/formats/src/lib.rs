@@ -25,4 +25,4 @@ mod value;
 pub use json::latin;
 pub use make::{Leaf, Maker};
 pub use near::near;
-pub use value::{Step, Value, parts};
+pub use value::{PathStep, Value, parts};

@@ -3,7 +3,7 @@
 use stoatflow_core::{Datum, Error, Result};
 
 /// Maximum nesting of values; deeper ones are almost surely cycles.
-pub(crate) const DEEPEST: usize = 128;
+pub(crate) const MAX_DEPTH: usize = 128;
 
 /// See the module.
 pub(crate) enum Misfit {

@@ -8,7 +8,7 @@ use stoatflow_core::{Datum, Opaque, Result};
 
 /// A step into a value.
 #[derive(Clone, Copy, Debug)]
-pub enum Step<'a> {
+pub enum PathStep<'a> {
     /// A field of a record, or an entry of a map.
     Member(&'a str),
     /// An element of an array.
@@ -79,7 +79,7 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     /// `User` for a member of a value without members, `Serde` for damaged bytes.
-    pub fn walk<'p>(self, path: impl IntoIterator<Item = Step<'p>>) -> Result<Datum> {
+    pub fn walk<'p>(self, path: impl IntoIterator<Item = PathStep<'p>>) -> Result<Datum> {
         match self {
             Self::Avro(value) => value.walk(path),
             Self::Protobuf(value) => value.walk(path),

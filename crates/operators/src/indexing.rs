@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::Foreign;
+use crate::ForeignCode;
 use crate::expr::Compiled;
 use std::collections::BTreeSet;
 use stoatflow_core::{Bytes, Datum, Record, Result, Serde, Timestamp, ordered};
@@ -25,7 +25,7 @@ impl RowReader {
     ///
     /// # Errors
     /// `Topology` for an unknown serde.
-    pub fn new(store: &Store, foreign: &Foreign) -> Result<Self> {
+    pub fn new(store: &Store, foreign: &ForeignCode) -> Result<Self> {
         Ok(Self {
             key: foreign.serde(&store.key)?,
             value: foreign.serde(&store.value)?,

@@ -29,7 +29,7 @@ pub use ops::joins::foreign_key::epoch_rows::LeftRows;
 pub use ops::offload;
 pub use port::async_udf::{Answer, Answered, Arguments, AsyncUdf, Call, Wait};
 pub use port::current_call;
-pub use port::foreign::Foreign;
+pub use port::foreign::ForeignCode;
 pub use port::lock_table::{HeldLocks, LockHolder, LockKey, LockRefused, LockTable};
 pub use port::partition_counts::PartitionCounts;
 pub use port::processor::*;

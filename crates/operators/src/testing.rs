@@ -1,13 +1,14 @@
 //! Shared by the tests of this crate: a function made of a closure, a small plan, stores in memory.
 
-use crate::{Chain, ChainOptions, Context, Effects, Foreign, LaneClocks, LaneStore, Udf};
+use crate::{Chain, ChainOptions, Context, Effects, ForeignCode, LaneClocks, LaneStore, Udf};
 use std::sync::Arc;
 use stoatflow_core::{
     Datum, Epoch, Error, NodeId, Offset, Origin, Partition, Record, Result, Serde, SinkId,
     SourceId, StageId, StoreId, Timestamp,
 };
 use stoatflow_plan::{
-    Delivery, Function, Node, Op, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store, StoreKind,
+    Delivery, Function, Op, PhysicalNode, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store,
+    StoreKind,
 };
 use stoatflow_state::{Dirty, KeyValueStore, Layout};
 
@@ -127,7 +128,7 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Delivery)>) -> PhysicalPlan {
     let nodes = nodes
         .into_iter()
         .enumerate()
-        .map(|(at, (op, children, fork))| Node {
+        .map(|(at, (op, children, fork))| PhysicalNode {
             id: NodeId(u32::try_from(at).unwrap()),
             name: format!("{}-{at}", op.name()),
             stage: StageId(0),
@@ -215,17 +216,17 @@ impl Rig {
 
     /// For a plan with other stores, sinks or clocks.
     pub fn of(plan: &PhysicalPlan, udfs: Vec<Arc<dyn Udf>>, cached: bool) -> Result<Self> {
-        let foreign = Foreign {
+        let foreign = ForeignCode {
             udfs,
             serdes: vec![],
             processors: vec![],
-            ..Foreign::default()
+            ..ForeignCode::default()
         };
         Self::of_foreign(plan, &foreign, cached)
     }
 
     /// For a plan with processors.
-    pub fn of_foreign(plan: &PhysicalPlan, foreign: &Foreign, cached: bool) -> Result<Self> {
+    pub fn of_foreign(plan: &PhysicalPlan, foreign: &ForeignCode, cached: bool) -> Result<Self> {
         let options = ChainOptions {
             cached,
             at_barrier: false,

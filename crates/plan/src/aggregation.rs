@@ -5,7 +5,7 @@
 //! allowed.
 
 use crate::function::Function;
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::{DslCall, LogicalPlan};
 use crate::window::Emit;
 use crate::window::Window;
 
@@ -13,8 +13,8 @@ use crate::window::Window;
 pub(crate) fn window_of(plan: &LogicalPlan, mut i: usize) -> Option<Window> {
     loop {
         match &plan.nodes[i].call {
-            Call::WindowedBy { window, .. } => return Some(*window),
-            Call::EmitStrategy { from, .. } => i = *from,
+            DslCall::WindowedBy { window, .. } => return Some(*window),
+            DslCall::EmitStrategy { from, .. } => i = *from,
             _ => return None,
         }
     }
@@ -24,7 +24,7 @@ pub(crate) fn window_of(plan: &LogicalPlan, mut i: usize) -> Option<Window> {
 pub(crate) fn idle_of(plan: &LogicalPlan, mut i: usize) -> Option<(i64, i64)> {
     loop {
         match &plan.nodes[i].call {
-            Call::WindowedBy {
+            DslCall::WindowedBy {
                 window,
                 close_when_idle_ms,
                 ..
@@ -32,7 +32,7 @@ pub(crate) fn idle_of(plan: &LogicalPlan, mut i: usize) -> Option<(i64, i64)> {
                 let reach = window.retention_ms().saturating_add(1);
                 return close_when_idle_ms.map(|after| (after, reach));
             }
-            Call::EmitStrategy { from, .. } => i = *from,
+            DslCall::EmitStrategy { from, .. } => i = *from,
             _ => return None,
         }
     }
@@ -41,8 +41,9 @@ pub(crate) fn idle_of(plan: &LogicalPlan, mut i: usize) -> Option<(i64, i64)> {
 /// The same for a table: that of the windowed aggregation that produces it.
 pub(crate) fn idle_above(plan: &LogicalPlan, i: usize) -> Option<(i64, i64)> {
     let call = &plan.nodes[i].call;
-    if let Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } =
-        call
+    if let DslCall::Count { from, .. }
+    | DslCall::Reduce { from, .. }
+    | DslCall::Aggregate { from, .. } = call
         && window_of(plan, *from).is_some()
     {
         return idle_of(plan, *from);
@@ -54,14 +55,15 @@ pub(crate) fn idle_above(plan: &LogicalPlan, i: usize) -> Option<(i64, i64)> {
 /// Its emit strategy.
 pub(crate) fn emit_of(plan: &LogicalPlan, i: usize) -> Emit {
     match &plan.nodes[i].call {
-        Call::EmitStrategy { strategy, .. } => *strategy,
+        DslCall::EmitStrategy { strategy, .. } => *strategy,
         _ => Emit::default(),
     }
 }
 
 /// The grouping itself (for a cogroup: the cogroup call that the aggregation is called on).
 pub(crate) fn grouping_of(plan: &LogicalPlan, mut i: usize) -> usize {
-    while let Call::WindowedBy { from, .. } | Call::EmitStrategy { from, .. } = &plan.nodes[i].call
+    while let DslCall::WindowedBy { from, .. } | DslCall::EmitStrategy { from, .. } =
+        &plan.nodes[i].call
     {
         i = *from;
     }
@@ -77,7 +79,7 @@ pub(crate) fn members<'a>(
 ) -> Vec<(usize, Option<&'a Function>)> {
     let mut at = grouping_of(plan, i);
     let mut found: Vec<(usize, Option<&Function>)> = Vec::new();
-    while let Call::Cogroup {
+    while let DslCall::Cogroup {
         from,
         other,
         function,

@@ -1,15 +1,15 @@
 //! Accessors of a DSL call for later passes: its name, parents, functions, serdes and store.
 //!
-//! Takes a [`Call`], returns references into it. Never decides anything.
+//! Takes a [`DslCall`], returns references into it. Never decides anything.
 
 use crate::TimestampExtractor;
 use crate::function::Function;
-use crate::logical::{Call, Joining};
+use crate::logical::{DslCall, JoinArguments};
 use crate::materialized::Materialized;
 use crate::spec::SerdeSpec;
 use stoatflow_core::Late;
 
-/// The JSON names of all calls, in the order of [`Call`].
+/// The JSON names of all calls, in the order of [`DslCall`].
 pub const CALLS: &[&str] = &[
     "stream",
     "table",
@@ -54,7 +54,7 @@ pub const CALLS: &[&str] = &[
     "to",
 ];
 
-impl Call {
+impl DslCall {
     /// Its JSON name, equal to the DSL method.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -105,7 +105,7 @@ impl Call {
 
     /// The arguments of a join, if it is one.
     #[must_use]
-    pub const fn joining(&self) -> Option<&Joining> {
+    pub const fn joining(&self) -> Option<&JoinArguments> {
         match self {
             Self::Join(j) | Self::LeftJoin(j) | Self::OuterJoin(j) => Some(j),
             _ => None,

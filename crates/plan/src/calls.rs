@@ -9,24 +9,24 @@ mod tests;
 
 use crate::check::{Kind, Shape};
 use crate::function::Function;
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::{DslCall, LogicalPlan};
 use crate::op::{Form, Op};
-use crate::spec::Awaiting;
+use crate::spec::AsyncSpec;
 use crate::view::View;
 
 /// The form of the operator and how its calls are awaited; `None`: it is called like any other function.
-pub(crate) fn calls(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<(Form, Awaiting)> {
+pub(crate) fn calls(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<(Form, AsyncSpec)> {
     let (form, from, function) = match &plan.nodes[i].call {
-        Call::Filter { from, function, .. } => (Form::Filter, from, function),
-        Call::FilterNot { from, function, .. } => (Form::FilterNot, from, function),
-        Call::Map { from, function } => (Form::Map, from, function),
-        Call::MapValues { from, function, .. } => (Form::MapValues, from, function),
-        Call::FlatMap { from, function } => (Form::FlatMap, from, function),
-        Call::FlatMapValues { from, function, .. } => (Form::FlatMapValues, from, function),
-        Call::SelectKey { from, function } => (Form::SelectKey, from, function),
-        Call::GroupBy { from, function, .. } => (Form::GroupBy, from, function),
-        Call::Peek { from, function } => (Form::Peek, from, function),
-        Call::Foreach { from, function } => (Form::Foreach, from, function),
+        DslCall::Filter { from, function, .. } => (Form::Filter, from, function),
+        DslCall::FilterNot { from, function, .. } => (Form::FilterNot, from, function),
+        DslCall::Map { from, function } => (Form::Map, from, function),
+        DslCall::MapValues { from, function, .. } => (Form::MapValues, from, function),
+        DslCall::FlatMap { from, function } => (Form::FlatMap, from, function),
+        DslCall::FlatMapValues { from, function, .. } => (Form::FlatMapValues, from, function),
+        DslCall::SelectKey { from, function } => (Form::SelectKey, from, function),
+        DslCall::GroupBy { from, function, .. } => (Form::GroupBy, from, function),
+        DslCall::Peek { from, function } => (Form::Peek, from, function),
+        DslCall::Foreach { from, function } => (Form::Foreach, from, function),
         _ => return None,
     };
     let awaiting = function.awaiting()?;
@@ -36,7 +36,7 @@ pub(crate) fn calls(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<(Form
 /// The async functions that an operator calls concurrently: those that may outlive their batch, and
 /// joiners, including those of the joins through which it reads tables.
 #[must_use]
-pub fn side_by_side(op: &Op) -> Vec<&Awaiting> {
+pub fn side_by_side(op: &Op) -> Vec<&AsyncSpec> {
     let (own, views): (Option<&Function>, &[&View]) = match op {
         Op::Calls { awaiting, .. } => return vec![awaiting],
         Op::Offload {
@@ -78,7 +78,7 @@ pub fn side_by_side(op: &Op) -> Vec<&Awaiting> {
     own.into_iter().chain(read).collect()
 }
 
-fn joiners(view: &View) -> Vec<&Awaiting> {
+fn joiners(view: &View) -> Vec<&AsyncSpec> {
     match view {
         View::Store { .. } => vec![],
         View::Filter { of, .. } | View::MapValues { of, .. } | View::TransformValues { of, .. } => {

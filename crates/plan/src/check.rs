@@ -11,7 +11,7 @@ pub(crate) mod timers;
 mod topics;
 mod windows;
 
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::{DslCall, LogicalPlan};
 use crate::problems::{Problems, place};
 pub(crate) use connections::is_versioned;
 use details::{details, serde_problem};
@@ -113,11 +113,11 @@ pub(crate) fn check(plan: &LogicalPlan, problems: &mut Problems) -> Shape {
     if !plan.nodes.iter().any(|n| {
         matches!(
             n.call,
-            Call::Stream { .. }
-                | Call::Table { .. }
-                | Call::GlobalTable { .. }
-                | Call::GlobalStore { .. }
-                | Call::Scheduled(_)
+            DslCall::Stream { .. }
+                | DslCall::Table { .. }
+                | DslCall::GlobalTable { .. }
+                | DslCall::GlobalStore { .. }
+                | DslCall::Scheduled(_)
         )
     }) {
         problems.add("the topology reads nothing: begin it with builder.stream(topic) or builder.table(topic)");
@@ -151,23 +151,23 @@ pub(crate) fn check(plan: &LogicalPlan, problems: &mut Problems) -> Shape {
     shape
 }
 
-fn is_rekeyed(call: &Call, kind: Kind, shape: &Shape) -> bool {
+fn is_rekeyed(call: &DslCall, kind: Kind, shape: &Shape) -> bool {
     match call {
         // Ticks start in the first lane, whatever their key.
-        Call::Scheduled(_)
-        | Call::Map { .. }
-        | Call::FlatMap { .. }
-        | Call::SelectKey { .. }
-        | Call::GroupBy { .. }
-        | Call::Process {
+        DslCall::Scheduled(_)
+        | DslCall::Map { .. }
+        | DslCall::FlatMap { .. }
+        | DslCall::SelectKey { .. }
+        | DslCall::GroupBy { .. }
+        | DslCall::Process {
             low_level: false, ..
         } => true,
-        Call::Process { .. }
-        | Call::Repartition { .. }
-        | Call::Deduplicate { .. }
-        | Call::Offload(_) => false,
+        DslCall::Process { .. }
+        | DslCall::Repartition { .. }
+        | DslCall::Deduplicate { .. }
+        | DslCall::Offload(_) => false,
         // A look-up by another key doesn't move the record.
-        Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
+        DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => {
             shape.kinds[j.other] == Kind::GlobalTable && shape.rekeyed[j.from]
         }
         _ if matches!(kind, Kind::Table | Kind::GlobalTable) => false,
@@ -176,31 +176,31 @@ fn is_rekeyed(call: &Call, kind: Kind, shape: &Shape) -> bool {
 }
 
 /// The kinds that a call accepts, for each of its inputs.
-fn wanted(call: &Call) -> Vec<&'static [Kind]> {
+fn accepted_kinds(call: &DslCall) -> Vec<&'static [Kind]> {
     const STREAM: &[Kind] = &[Kind::Stream];
     const TABLE: &[Kind] = &[Kind::Table];
     const STREAM_OR_TABLE: &[Kind] = &[Kind::Stream, Kind::Table];
     const GROUPED: &[Kind] = &[Kind::Grouped];
     match call {
-        Call::Filter { .. }
-        | Call::FilterNot { .. }
-        | Call::MapValues { .. }
-        | Call::GroupBy { .. } => vec![STREAM_OR_TABLE],
-        Call::TransformValues { .. } | Call::Suppress { .. } | Call::ToStream { .. } => {
+        DslCall::Filter { .. }
+        | DslCall::FilterNot { .. }
+        | DslCall::MapValues { .. }
+        | DslCall::GroupBy { .. } => vec![STREAM_OR_TABLE],
+        DslCall::TransformValues { .. } | DslCall::Suppress { .. } | DslCall::ToStream { .. } => {
             vec![TABLE]
         }
-        Call::Branch { .. } => vec![&[Kind::Split]],
-        Call::WindowedBy { .. } => vec![&[Kind::Grouped, Kind::Cogrouped]],
-        Call::EmitStrategy { .. } => vec![&[Kind::Windowed, Kind::SessionWindowed]],
-        Call::Cogroup { other: None, .. } => vec![GROUPED],
-        Call::Cogroup { .. } => vec![&[Kind::Cogrouped], GROUPED],
-        Call::Count { .. } | Call::Reduce { .. } => vec![&[
+        DslCall::Branch { .. } => vec![&[Kind::Split]],
+        DslCall::WindowedBy { .. } => vec![&[Kind::Grouped, Kind::Cogrouped]],
+        DslCall::EmitStrategy { .. } => vec![&[Kind::Windowed, Kind::SessionWindowed]],
+        DslCall::Cogroup { other: None, .. } => vec![GROUPED],
+        DslCall::Cogroup { .. } => vec![&[Kind::Cogrouped], GROUPED],
+        DslCall::Count { .. } | DslCall::Reduce { .. } => vec![&[
             Kind::Grouped,
             Kind::GroupedTable,
             Kind::Windowed,
             Kind::SessionWindowed,
         ]],
-        Call::Aggregate { .. } => vec![&[
+        DslCall::Aggregate { .. } => vec![&[
             Kind::Grouped,
             Kind::GroupedTable,
             Kind::Windowed,
@@ -209,11 +209,11 @@ fn wanted(call: &Call) -> Vec<&'static [Kind]> {
             Kind::WindowedCogrouped,
             Kind::SessionCogrouped,
         ]],
-        Call::Join(_) | Call::LeftJoin(_) => vec![
+        DslCall::Join(_) | DslCall::LeftJoin(_) => vec![
             STREAM_OR_TABLE,
             &[Kind::Stream, Kind::Table, Kind::GlobalTable],
         ],
-        Call::OuterJoin(_) => vec![STREAM_OR_TABLE, STREAM_OR_TABLE],
+        DslCall::OuterJoin(_) => vec![STREAM_OR_TABLE, STREAM_OR_TABLE],
         call => vec![STREAM; call.inputs().len()],
     }
 }
@@ -221,7 +221,7 @@ fn wanted(call: &Call) -> Vec<&'static [Kind]> {
 fn kind_of(plan: &LogicalPlan, i: usize, kinds: &[Kind], problems: &mut Problems) -> Kind {
     let call = &plan.nodes[i].call;
     let mut broken = false;
-    for (from, wanted) in call.inputs().into_iter().zip(wanted(call)) {
+    for (from, wanted) in call.inputs().into_iter().zip(accepted_kinds(call)) {
         match kinds.get(from) {
             None => {
                 problems.at(
@@ -252,30 +252,30 @@ fn kind_of(plan: &LogicalPlan, i: usize, kinds: &[Kind], problems: &mut Problems
     if broken {
         return Kind::Broken;
     }
-    given(call, kinds)
+    output_kind(call, kinds)
 }
 
-fn given(call: &Call, kinds: &[Kind]) -> Kind {
+fn output_kind(call: &DslCall, kinds: &[Kind]) -> Kind {
     match call {
-        Call::Table { .. }
-        | Call::ToTable { .. }
-        | Call::TransformValues { .. }
-        | Call::Suppress { .. }
-        | Call::Count { .. }
-        | Call::Reduce { .. }
-        | Call::Aggregate { .. } => Kind::Table,
-        Call::GlobalTable { .. } => Kind::GlobalTable,
-        Call::StateStore { .. } => Kind::Store,
-        Call::Filter { from, .. }
-        | Call::FilterNot { from, .. }
-        | Call::MapValues { from, .. }
-        | Call::Join(crate::logical::Joining { from, .. })
-        | Call::LeftJoin(crate::logical::Joining { from, .. })
-        | Call::OuterJoin(crate::logical::Joining { from, .. }) => kinds[*from],
-        Call::GroupByKey { .. } => Kind::Grouped,
-        Call::GroupBy { from, .. } if kinds[*from] == Kind::Table => Kind::GroupedTable,
-        Call::GroupBy { .. } => Kind::Grouped,
-        Call::WindowedBy { from, window, .. } => {
+        DslCall::Table { .. }
+        | DslCall::ToTable { .. }
+        | DslCall::TransformValues { .. }
+        | DslCall::Suppress { .. }
+        | DslCall::Count { .. }
+        | DslCall::Reduce { .. }
+        | DslCall::Aggregate { .. } => Kind::Table,
+        DslCall::GlobalTable { .. } => Kind::GlobalTable,
+        DslCall::StateStore { .. } => Kind::Store,
+        DslCall::Filter { from, .. }
+        | DslCall::FilterNot { from, .. }
+        | DslCall::MapValues { from, .. }
+        | DslCall::Join(crate::logical::JoinArguments { from, .. })
+        | DslCall::LeftJoin(crate::logical::JoinArguments { from, .. })
+        | DslCall::OuterJoin(crate::logical::JoinArguments { from, .. }) => kinds[*from],
+        DslCall::GroupByKey { .. } => Kind::Grouped,
+        DslCall::GroupBy { from, .. } if kinds[*from] == Kind::Table => Kind::GroupedTable,
+        DslCall::GroupBy { .. } => Kind::Grouped,
+        DslCall::WindowedBy { from, window, .. } => {
             let session = matches!(window, crate::window::Window::Session { .. });
             match (kinds[*from], session) {
                 (Kind::Cogrouped, true) => Kind::SessionCogrouped,
@@ -284,13 +284,13 @@ fn given(call: &Call, kinds: &[Kind]) -> Kind {
                 (_, false) => Kind::Windowed,
             }
         }
-        Call::EmitStrategy { from, .. } => kinds[*from],
-        Call::Cogroup { .. } => Kind::Cogrouped,
-        Call::Split { .. } => Kind::Split,
-        Call::Foreach { .. }
-        | Call::ForeachBatch { .. }
-        | Call::To { .. }
-        | Call::GlobalStore { .. } => Kind::End,
+        DslCall::EmitStrategy { from, .. } => kinds[*from],
+        DslCall::Cogroup { .. } => Kind::Cogrouped,
+        DslCall::Split { .. } => Kind::Split,
+        DslCall::Foreach { .. }
+        | DslCall::ForeachBatch { .. }
+        | DslCall::To { .. }
+        | DslCall::GlobalStore { .. } => Kind::End,
         _ => Kind::Stream,
     }
 }
@@ -308,7 +308,7 @@ fn listed(kinds: &[Kind]) -> String {
     }
 }
 
-fn advice(call: &Call, given: Kind, wanted: &[Kind]) -> &'static str {
+fn advice(call: &DslCall, given: Kind, wanted: &[Kind]) -> &'static str {
     let wants = |kind| wanted.contains(&kind);
     match given {
         Kind::GlobalTable => "join a stream with it, that is all a global table is for",
@@ -317,7 +317,7 @@ fn advice(call: &Call, given: Kind, wanted: &[Kind]) -> &'static str {
         Kind::Table
             if matches!(
                 call,
-                Call::Count { .. } | Call::Reduce { .. } | Call::Aggregate { .. }
+                DslCall::Count { .. } | DslCall::Reduce { .. } | DslCall::Aggregate { .. }
             ) =>
         {
             "call .group_by(...) first, or .to_stream() and .group_by_key()"
@@ -329,21 +329,21 @@ fn advice(call: &Call, given: Kind, wanted: &[Kind]) -> &'static str {
         Kind::GroupedTable if wants(Kind::Grouped) => {
             "windows are for streams: call .to_stream() before the grouping"
         }
-        Kind::Windowed | Kind::SessionWindowed if matches!(call, Call::WindowedBy { .. }) => {
+        Kind::Windowed | Kind::SessionWindowed if matches!(call, DslCall::WindowedBy { .. }) => {
             "it has windows already: leave one of them out"
         }
         Kind::WindowedCogrouped | Kind::SessionCogrouped
-            if matches!(call, Call::EmitStrategy { .. }) =>
+            if matches!(call, DslCall::EmitStrategy { .. }) =>
         {
             "cogrouped streams give every update: use .suppress(...) on the result"
         }
         Kind::Cogrouped | Kind::WindowedCogrouped | Kind::SessionCogrouped => {
             "aggregate it, with .aggregate(initializer)"
         }
-        Kind::Stream if matches!(call, Call::ToStream { .. }) => {
+        Kind::Stream if matches!(call, DslCall::ToStream { .. }) => {
             "it is a stream already: leave the call out"
         }
-        Kind::Stream if matches!(call, Call::Suppress { .. }) => {
+        Kind::Stream if matches!(call, DslCall::Suppress { .. }) => {
             "only tables hold results back: aggregate it, or call .to_table() first"
         }
         Kind::Stream if wants(Kind::Grouped) || wants(Kind::Windowed) => {

@@ -6,7 +6,7 @@
 
 use crate::call::CALLS;
 use crate::json::read;
-use crate::logical::{LogicalPlan, Node, VERSION};
+use crate::logical::{LogicalNode, LogicalPlan, VERSION};
 use crate::problems::Problems;
 use crate::suggestion::suggestion;
 use serde_json::{Map, Value};
@@ -68,7 +68,7 @@ fn version(object: &Map<String, Value>) -> Result<()> {
 
 type Refused = (Option<String>, String);
 
-fn decode_node(raw: Value) -> Result<Node, Refused> {
+fn decode_node(raw: Value) -> Result<LogicalNode, Refused> {
     let line = raw.get("line").and_then(Value::as_str).map(str::to_owned);
     let refuse = |what: String| (line.clone(), what);
     let Value::Object(given) = &raw else {
@@ -85,7 +85,8 @@ fn decode_node(raw: Value) -> Result<Node, Refused> {
         )));
     }
     let given = raw.clone();
-    let node: Node = serde_json::from_value(raw).map_err(|e| refuse(format!("{op}(): {e}")))?;
+    let node: LogicalNode =
+        serde_json::from_value(raw).map_err(|e| refuse(format!("{op}(): {e}")))?;
     // serde can't refuse unknown fields of flattened or fieldless variants; but every field that it
     // knows is also written again.
     let known =

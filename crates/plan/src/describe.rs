@@ -17,7 +17,7 @@ use indexmap::IndexMap;
 use std::fmt::Write;
 
 #[derive(Clone, Debug)]
-enum What<'a> {
+enum DescribedCall<'a> {
     Source(Vec<&'a str>),
     Pattern(&'a str),
     /// A source that Kafka Streams doesn't have: it reads the clock.
@@ -32,7 +32,7 @@ enum What<'a> {
 #[derive(Clone, Debug)]
 struct Piece<'a> {
     name: &'a str,
-    what: What<'a>,
+    what: DescribedCall<'a>,
     /// Names of its parents.
     parents: Vec<&'a str>,
     /// Whether it fills a global store.
@@ -93,7 +93,7 @@ fn groups(pieces: &[Piece<'_>]) -> Vec<Vec<usize>> {
     let mut users: IndexMap<&str, usize> = IndexMap::new();
     for (i, piece) in pieces.iter().enumerate() {
         let mut near: Vec<usize> = piece.parents.iter().map(|p| index[p]).collect();
-        if let What::Processor(stores) = &piece.what {
+        if let DescribedCall::Processor(stores) = &piece.what {
             near.extend(stores.iter().map(|s| *users.entry(s).or_insert(i)));
         }
         for other in near {
@@ -145,7 +145,7 @@ fn subtopology(pieces: &[Piece<'_>], group: &[usize]) -> String {
     for node in order {
         let (name, to, from) = (names[node], list(&below[node]), list(&above[node]));
         let _infallible = match &pieces[group[node]].what {
-            What::Source(topics) => {
+            DescribedCall::Source(topics) => {
                 let order = hash_order(topics, copied_capacity(topics.len()));
                 let topics: Vec<&str> = order.into_iter().map(|t| topics[t]).collect();
                 writeln!(
@@ -154,15 +154,15 @@ fn subtopology(pieces: &[Piece<'_>], group: &[usize]) -> String {
                     topics.join(", ")
                 )
             }
-            What::Pattern(pattern) => writeln!(
+            DescribedCall::Pattern(pattern) => writeln!(
                 text,
                 "    Source: {name} (topics: {pattern})\n      --> {to}"
             ),
-            What::Scheduled(times) => writeln!(
+            DescribedCall::Scheduled(times) => writeln!(
                 text,
                 "    Source: {name} (scheduled: {times})\n      --> {to}"
             ),
-            What::Processor(stores) => {
+            DescribedCall::Processor(stores) => {
                 let order = hash_order(stores, copied_capacity(stores.len()));
                 let stores: Vec<&str> = order.into_iter().map(|s| stores[s]).collect();
                 writeln!(
@@ -171,11 +171,11 @@ fn subtopology(pieces: &[Piece<'_>], group: &[usize]) -> String {
                     stores.join(", ")
                 )
             }
-            What::Extractor(function) => writeln!(
+            DescribedCall::Extractor(function) => writeln!(
                 text,
                 "    Sink: {name} (extractor class: {function})\n      <-- {from}"
             ),
-            What::Sink(topic) => {
+            DescribedCall::Sink(topic) => {
                 writeln!(text, "    Sink: {name} (topic: {topic})\n      <-- {from}")
             }
         };

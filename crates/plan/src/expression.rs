@@ -14,7 +14,7 @@ pub mod pattern;
 pub mod render;
 
 use crate::json::read;
-pub use functions::Scalar;
+pub use functions::ScalarFunction;
 use serde::{Deserialize, Serialize};
 use stoatflow_core::{Error, Result};
 
@@ -212,7 +212,7 @@ pub enum Expression {
     /// A function of the table in [`functions`].
     Call {
         /// The function.
-        function: Scalar,
+        function: ScalarFunction,
         /// Its arguments.
         args: Vec<Expression>,
     },

@@ -3,7 +3,7 @@
 
 use crate::Expression;
 use crate::native_aggregation::Aggregation;
-use crate::spec::Awaiting;
+use crate::spec::AsyncSpec;
 use serde::{Deserialize, Serialize};
 
 /// A function: foreign or native.
@@ -18,7 +18,7 @@ pub enum Function {
     /// merges.
     Aggregation(Box<Aggregation>),
     /// An async function: in an operator of a stream, many calls are in flight at a time.
-    Async(Awaiting),
+    Async(AsyncSpec),
 }
 
 impl Function {
@@ -27,14 +27,14 @@ impl Function {
     #[must_use]
     pub const fn udf(&self) -> Option<u32> {
         match self {
-            Self::Udf(index) | Self::Async(Awaiting { udf: index, .. }) => Some(*index),
+            Self::Udf(index) | Self::Async(AsyncSpec { udf: index, .. }) => Some(*index),
             Self::Expr(_) | Self::Aggregation(_) => None,
         }
     }
 
     /// How it is awaited, if it is async.
     #[must_use]
-    pub const fn awaiting(&self) -> Option<&Awaiting> {
+    pub const fn awaiting(&self) -> Option<&AsyncSpec> {
         match self {
             Self::Async(awaiting) => Some(awaiting),
             _ => None,

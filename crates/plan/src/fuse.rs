@@ -9,7 +9,7 @@
 mod foreign;
 
 use crate::compile::entries;
-use crate::physical::{Delivery, Node, Op, PhysicalPlan};
+use crate::physical::{Delivery, Op, PhysicalNode, PhysicalPlan};
 use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{NodeId, SinkId, StageId, StoreId};
 
@@ -77,7 +77,8 @@ pub(crate) fn fuse(plan: &mut PhysicalPlan) {
         let entries = entries(plan, id);
         let is_foreign = stage.nodes.iter().any(|n| plan.nodes[n.0 as usize].foreign);
         plan.stages[s].independent_entries = apart(&entries, &marks);
-        let into = |node: &&Node| matches!(node.op, Op::Exchange { stage: to, .. } if to == id);
+        let into =
+            |node: &&PhysicalNode| matches!(node.op, Op::Exchange { stage: to, .. } if to == id);
         let exchanges = plan.nodes.iter().filter(into).map(|node| node.id);
         plan.stages[s].meeting = meeting(exchanges, &marks);
         plan.stages[s].foreign = is_foreign;

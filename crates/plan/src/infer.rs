@@ -7,7 +7,7 @@ use crate::expression::check::kinds;
 use crate::expression::kinds::Kinds;
 use crate::expression::known::{Known, typed};
 use crate::expression::members::Typed;
-use crate::expression::{Expression, Literal, Scalar};
+use crate::expression::{Expression, Literal, ScalarFunction};
 use crate::spec::SerdeSpec;
 
 /// The type of an expression's result.
@@ -123,7 +123,7 @@ pub(crate) fn infer(e: &Expression, key: Option<&SerdeSpec>, value: Option<&Serd
         E::Located { args, .. } => sub(&args[0]),
         E::Array { .. } => of("json"),
         E::Call {
-            function: Scalar::StrSplitN | Scalar::StrExtractAll,
+            function: ScalarFunction::StrSplitN | ScalarFunction::StrExtractAll,
             ..
         } => Type::List(Box::new(of("string"))),
         E::Call { args, .. } => {

@@ -6,14 +6,14 @@ use stoatflow_core::{Error, Result};
 
 /// Maximum nesting of JSON. The DSL produces four levels for an operation with a line of its own, and
 /// refuses more than 100 nested operations.
-const DEEPEST: usize = 512;
+const MAX_DEPTH: usize = 512;
 
 /// Reads JSON nested deeper than `serde_json` allows by default (128), but not so deep that the stack
 /// overflows.
 pub(crate) fn read(json: &[u8]) -> Result<Value> {
-    if nesting(json) > DEEPEST {
+    if nesting(json) > MAX_DEPTH {
         return Err(Error::topology(format!(
-            "an expression is too deep: the plan is nested deeper than {DEEPEST} levels"
+            "an expression is too deep: the plan is nested deeper than {MAX_DEPTH} levels"
         ))
         .hint("compute a part of it in a map_values before, or write a function"));
     }

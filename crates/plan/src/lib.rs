@@ -43,16 +43,16 @@ pub use callables::callables;
 pub use calls::side_by_side;
 pub use columns::{Column, ColumnType, TimeUnit, columns_problem, rows_problem};
 pub use compile::{compile, compile_plan, entries, require_explicit_names};
-pub use expression::{Expression, Literal, Scalar};
+pub use expression::{Expression, Literal, ScalarFunction};
 pub use function::Function;
 pub use logical::LogicalPlan;
 pub use materialized::{Expiry, ExpiryClock, IndexField, IndexSpec, Materialized, Ttl};
 pub use native_aggregation::{Aggregation, AggregationKind, Measure};
-pub use offloading::{Offloading, RetryPolicy};
+pub use offloading::{OffloadSpec, RetryPolicy};
 pub use pattern::topic_pattern;
 pub use physical::*;
-pub use spec::{Awaiting, Reset, SerdeSpec};
-pub use timetable::{CatchUp, Missed, Times, Timetable};
+pub use spec::{AsyncSpec, Reset, SerdeSpec};
+pub use timetable::{CatchUp, Missed, Timetable, TimetableSpec};
 pub use view::{Kind as JoinKind, View};
 pub use window::{
     Emit, JoinWindow, StoreKind, TimestampExtractor, Until, Watermark, WatermarkStrategy, WhenFull,

@@ -6,9 +6,9 @@
 use crate::columns::Column;
 use crate::function::Function;
 use crate::materialized::{IndexSpec, Materialized};
-use crate::offloading::Offloading;
+use crate::offloading::OffloadSpec;
 use crate::spec::{Reset, SerdeSpec, yes};
-use crate::timetable::Times;
+use crate::timetable::TimetableSpec;
 use crate::window::{
     Emit, JoinWindow, StoreKind, TimestampExtractor, Until, Watermark, WhenFull, Window,
 };
@@ -21,7 +21,7 @@ pub const VERSION: u32 = 1;
 
 /// One DSL call. `from` names earlier nodes by their position in the list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Node {
+pub struct LogicalNode {
     /// The line where the user wrote it (`app.py:12`), for errors.
     #[serde(default)]
     pub line: Option<String>,
@@ -33,13 +33,13 @@ pub struct Node {
     pub on_error: Option<Handler>,
     /// The call.
     #[serde(flatten)]
-    pub call: Call,
+    pub call: DslCall,
 }
 
 /// The arguments of a join; which fields are used depends on the kinds of its two sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Joining {
+pub struct JoinArguments {
     /// The left side: a stream or a table.
     pub from: usize,
     /// The right side: a stream, a table or a global table.
@@ -89,7 +89,7 @@ pub struct Joining {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 #[allow(missing_docs)] // the fields are those of the DSL methods of the same names
-pub enum Call {
+pub enum DslCall {
     Stream {
         /// Empty if there is a pattern.
         #[serde(default)]
@@ -164,7 +164,7 @@ pub enum Call {
         rocksdb: Option<RocksDbConfig>,
     },
     /// A source of clock ticks: key = its name, value = the time of the tick.
-    Scheduled(Times),
+    Scheduled(TimetableSpec),
     /// On a stream or a table (where the result may be materialized).
     Filter {
         from: usize,
@@ -366,9 +366,9 @@ pub enum Call {
         #[serde(default = "yes")]
         logged: bool,
     },
-    Join(Joining),
-    LeftJoin(Joining),
-    OuterJoin(Joining),
+    Join(JoinArguments),
+    LeftJoin(JoinArguments),
+    OuterJoin(JoinArguments),
     /// Forwards the first record of each key (or of each result of `function`) within a time.
     Deduplicate {
         from: usize,
@@ -379,7 +379,7 @@ pub enum Call {
         materialized: Option<Materialized>,
     },
     /// Parks records until a worker has answered.
-    Offload(Box<Offloading>),
+    Offload(Box<OffloadSpec>),
     ToStream {
         from: usize,
     },
@@ -447,7 +447,7 @@ pub struct LogicalPlan {
     /// See [`VERSION`].
     pub version: u32,
     /// The DSL calls in order (the counter in generated names follows it).
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<LogicalNode>,
     /// Names of the callables: `app.py:12 is_large`.
     pub functions: Vec<String>,
     /// Return annotations of functions, by index.

@@ -12,7 +12,7 @@ mod unique;
 use crate::aggregation::{members, window_of};
 use crate::calls::calls;
 use crate::check::{Kind, Shape};
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::{DslCall, LogicalPlan};
 use crate::problems::Problems;
 use crate::window::Window;
 pub(crate) use joins::{ForeignNames, StreamJoinNames};
@@ -74,7 +74,7 @@ impl Counter {
 
 /// The names of one node.
 #[derive(Default)]
-struct Own {
+struct NodeNames {
     node: String,
     source: Option<String>,
     store: Option<(String, bool)>,
@@ -84,7 +84,7 @@ struct Own {
     foreign: Option<ForeignNames>,
 }
 
-impl Own {
+impl NodeNames {
     fn node(node: String) -> Self {
         Self {
             node,
@@ -113,12 +113,12 @@ pub(crate) fn name(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems) -
     };
     for i in 0..plan.nodes.len() {
         let own = if shape.kinds[i] == Kind::Broken {
-            Own::default()
+            NodeNames::default()
         } else {
             pass.node(i)
         };
         let counted = matches!(&plan.nodes[i].call,
-            Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. }
+            DslCall::Count { from, .. } | DslCall::Reduce { from, .. } | DslCall::Aggregate { from, .. }
                 if matches!(window_of(plan, *from), Some(Window::Count { .. })));
         let names = &mut pass.names;
         let store = own.store.as_ref().filter(|_| counted);
@@ -145,40 +145,40 @@ pub(crate) fn name(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems) -
 }
 
 impl Pass<'_> {
-    fn node(&mut self, i: usize) -> Own {
+    fn node(&mut self, i: usize) -> NodeNames {
         let node = &self.plan.nodes[i];
         let given = node.name.as_deref();
         let wished = node.call.materialized().and_then(|m| m.store.as_deref());
         let table = self.shape.kinds[i] == Kind::Table;
         match &node.call {
-            Call::Table { topic, .. } | Call::GlobalTable { topic, .. } => {
+            DslCall::Table { topic, .. } | DslCall::GlobalTable { topic, .. } => {
                 let store = Some(self.counter.store(&format!("{topic}-"), wished));
                 let source = Some(self.counter.named("KSTREAM-SOURCE-", given, "-source"));
-                Own {
+                NodeNames {
                     source,
                     store,
-                    ..Own::node(self.counter.named("KTABLE-SOURCE-", given, ""))
+                    ..NodeNames::node(self.counter.named("KTABLE-SOURCE-", given, ""))
                 }
             }
-            Call::GlobalStore { store, .. } => {
+            DslCall::GlobalStore { store, .. } => {
                 let source = Some(self.counter.named("KSTREAM-SOURCE-", given, "-source"));
-                Own {
+                NodeNames {
                     source,
                     store: Some((store.clone(), true)),
-                    ..Own::node(self.counter.named("KTABLE-SOURCE-", given, ""))
+                    ..NodeNames::node(self.counter.named("KTABLE-SOURCE-", given, ""))
                 }
             }
-            Call::StateStore { store, .. } => Own {
+            DslCall::StateStore { store, .. } => NodeNames {
                 store: Some((store.clone(), true)),
-                ..Own::default()
+                ..NodeNames::default()
             },
-            Call::GroupByKey { .. }
-            | Call::WindowedBy { .. }
-            | Call::EmitStrategy { .. }
-            | Call::Cogroup { .. } => Own::default(),
-            Call::Filter { materialized, .. }
-            | Call::FilterNot { materialized, .. }
-            | Call::MapValues { materialized, .. }
+            DslCall::GroupByKey { .. }
+            | DslCall::WindowedBy { .. }
+            | DslCall::EmitStrategy { .. }
+            | DslCall::Cogroup { .. } => NodeNames::default(),
+            DslCall::Filter { materialized, .. }
+            | DslCall::FilterNot { materialized, .. }
+            | DslCall::MapValues { materialized, .. }
                 if table =>
             {
                 let prefix = table_prefix(&node.call);
@@ -186,51 +186,51 @@ impl Pass<'_> {
                 if materialized.is_some() && wished.is_none() {
                     self.counter.next(prefix);
                 }
-                Own {
+                NodeNames {
                     store: wished.map(|s| (s.to_owned(), true)),
-                    ..Own::node(self.counter.named(prefix, given, ""))
+                    ..NodeNames::node(self.counter.named(prefix, given, ""))
                 }
             }
-            Call::TransformValues { .. } => Own {
+            DslCall::TransformValues { .. } => NodeNames {
                 store: wished.map(|s| (s.to_owned(), true)),
-                ..Own::node(self.counter.named("KTABLE-TRANSFORMVALUES-", given, ""))
+                ..NodeNames::node(self.counter.named("KTABLE-TRANSFORMVALUES-", given, ""))
             },
-            Call::GroupBy { from, .. } if self.shape.kinds[*from] == Kind::Table => {
-                Own::node(self.counter.named("KTABLE-SELECT-", given, ""))
+            DslCall::GroupBy { from, .. } if self.shape.kinds[*from] == Kind::Table => {
+                NodeNames::node(self.counter.named("KTABLE-SELECT-", given, ""))
             }
-            Call::Suppress { .. } => {
+            DslCall::Suppress { .. } => {
                 let own = self.counter.or_next("KTABLE-SUPPRESS-", given);
                 let store = match given {
                     Some(given) => (format!("{given}-store"), true),
                     None => self.counter.store("KTABLE-SUPPRESS-", None),
                 };
-                Own {
+                NodeNames {
                     store: Some(store),
-                    ..Own::node(own)
+                    ..NodeNames::node(own)
                 }
             }
-            Call::ToTable { from, .. } => {
+            DslCall::ToTable { from, .. } => {
                 let own = self.counter.named("KSTREAM-TOTABLE-", given, "");
                 let store = Some(self.counter.store("KSTREAM-TOTABLE-", wished));
                 let mut repartition = BTreeMap::new();
                 if self.shape.rekeyed[*from] {
                     repartition.insert(0, self.repartition(i, 0, &own));
                 }
-                Own {
+                NodeNames {
                     store,
                     repartition,
-                    ..Own::node(own)
+                    ..NodeNames::node(own)
                 }
             }
-            Call::Repartition { .. } => {
+            DslCall::Repartition { .. } => {
                 let own = self.counter.or_next("KSTREAM-REPARTITION-", given);
                 let r = self.repartition(i, 0, &own);
-                Own {
+                NodeNames {
                     repartition: BTreeMap::from([(0, r.clone())]),
-                    ..Own::node(r.source)
+                    ..NodeNames::node(r.source)
                 }
             }
-            Call::Deduplicate { from, .. } => {
+            DslCall::Deduplicate { from, .. } => {
                 let store = self.counter.store("KSTREAM-DEDUPLICATE-", wished);
                 let own = self.counter.named("KSTREAM-DEDUPLICATE-", given, "");
                 let mut repartition = BTreeMap::new();
@@ -238,13 +238,13 @@ impl Pass<'_> {
                     let prefix = given.unwrap_or(&store.0).to_owned();
                     repartition.insert(0, self.repartition(i, 0, &prefix));
                 }
-                Own {
+                NodeNames {
                     store: Some(store),
                     repartition,
-                    ..Own::node(own)
+                    ..NodeNames::node(own)
                 }
             }
-            Call::Offload(o) => {
+            DslCall::Offload(o) => {
                 let own = self.counter.named("KSTREAM-OFFLOAD-", given, "");
                 let mut repartition = BTreeMap::new();
                 if self.shape.rekeyed[o.from] {
@@ -252,22 +252,22 @@ impl Pass<'_> {
                 }
                 // Kafka Streams has no such operator: its parts use no numbers.
                 let parked = || (format!("{own}-parked"), given.is_some());
-                Own {
+                NodeNames {
                     source: Some(format!("{own}-responses")),
                     store: Some(wished.map_or_else(parked, |s| (s.to_owned(), true))),
                     repartition,
                     parts: ["requests", "answers", "result"]
                         .map(|part| format!("{own}-{part}"))
                         .to_vec(),
-                    ..Own::node(own)
+                    ..NodeNames::node(own)
                 }
             }
-            Call::Branch { from, function } => {
+            DslCall::Branch { from, function } => {
                 let number = match function {
                     None => 0,
                     Some(_) => (0..=i)
                         .filter(|&b| {
-                            matches!(&self.plan.nodes[b].call, Call::Branch { from: f, function: Some(_) } if f == from)
+                            matches!(&self.plan.nodes[b].call, DslCall::Branch { from: f, function: Some(_) } if f == from)
                         })
                         .count(),
                 };
@@ -277,30 +277,32 @@ impl Pass<'_> {
                     None => format!("{split}{number}"),
                 };
                 self.counter.next("");
-                Own::node(own)
+                NodeNames::node(own)
             }
-            Call::Process { .. } => Own::node(self.counter.or_next("KSTREAM-PROCESSOR-", given)),
-            Call::ProcessValues { .. } => {
-                Own::node(self.counter.or_next("KSTREAM-PROCESSVALUES-", given))
+            DslCall::Process { .. } => {
+                NodeNames::node(self.counter.or_next("KSTREAM-PROCESSOR-", given))
             }
-            Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
-                self.aggregation(i, *from)
+            DslCall::ProcessValues { .. } => {
+                NodeNames::node(self.counter.or_next("KSTREAM-PROCESSVALUES-", given))
             }
-            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => self.join(i, j),
+            DslCall::Count { from, .. }
+            | DslCall::Reduce { from, .. }
+            | DslCall::Aggregate { from, .. } => self.aggregation(i, *from),
+            DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => self.join(i, j),
             call => {
                 let own = self.counter.named(prefix(call), given, "");
                 // Kafka Streams has no such store: it uses no number.
                 let store = calls(self.plan, self.shape, i)
                     .map(|_| (format!("{own}-parked"), given.is_some()));
-                Own {
+                NodeNames {
                     store,
-                    ..Own::node(own)
+                    ..NodeNames::node(own)
                 }
             }
         }
     }
 
-    fn aggregation(&mut self, i: usize, from: usize) -> Own {
+    fn aggregation(&mut self, i: usize, from: usize) -> NodeNames {
         let node = &self.plan.nodes[i];
         let given = node.name.as_deref();
         let wished = node.call.materialized().and_then(|m| m.store.as_deref());
@@ -327,18 +329,18 @@ impl Pass<'_> {
             let own = self
                 .counter
                 .named("COGROUPKSTREAM-MERGE-", given, "-cogroup-merge");
-            return Own {
+            return NodeNames {
                 store: Some(store),
                 repartition,
                 parts,
-                ..Own::node(own)
+                ..NodeNames::node(own)
             };
         }
         let prefix = prefix(&node.call);
         let sliding = matches!(window_of(self.plan, from), Some(Window::Sliding { .. }));
         if matches!(
             node.call,
-            Call::Count {
+            DslCall::Count {
                 materialized: Some(_),
                 ..
             }
@@ -354,14 +356,14 @@ impl Pass<'_> {
         if self.shape.rekeyed[group] {
             repartition.insert(0, self.grouped(i, 0, group, &store.0));
         }
-        Own {
+        NodeNames {
             store: Some(store),
             repartition,
-            ..Own::node(own)
+            ..NodeNames::node(own)
         }
     }
 
-    fn table_aggregation(&mut self, i: usize, group: usize) -> Own {
+    fn table_aggregation(&mut self, i: usize, group: usize) -> NodeNames {
         let node = &self.plan.nodes[i];
         let given = node.name.as_deref();
         let wished = node.call.materialized().and_then(|m| m.store.as_deref());
@@ -369,7 +371,7 @@ impl Pass<'_> {
         let sink = self.counter.named("KSTREAM-SINK-", given, "-sink");
         let source = self.counter.named("KSTREAM-SOURCE-", given, "-source");
         let prefix = match &node.call {
-            Call::Reduce { .. } => "KTABLE-REDUCE-",
+            DslCall::Reduce { .. } => "KTABLE-REDUCE-",
             _ => "KTABLE-AGGREGATE-",
         };
         let own = self.counter.named(prefix, given, "");
@@ -382,40 +384,40 @@ impl Pass<'_> {
             source,
             owner: (i, 0),
         });
-        Own {
+        NodeNames {
             store: Some(store),
             repartition: BTreeMap::from([(0, repartition)]),
-            ..Own::node(own)
+            ..NodeNames::node(own)
         }
     }
 }
 
-const fn table_prefix(call: &Call) -> &'static str {
+const fn table_prefix(call: &DslCall) -> &'static str {
     match call {
-        Call::MapValues { .. } => "KTABLE-MAPVALUES-",
+        DslCall::MapValues { .. } => "KTABLE-MAPVALUES-",
         _ => "KTABLE-FILTER-",
     }
 }
 
-const fn prefix(call: &Call) -> &'static str {
+const fn prefix(call: &DslCall) -> &'static str {
     match call {
-        Call::Stream { .. } | Call::Scheduled(_) => "KSTREAM-SOURCE-",
-        Call::Filter { .. } | Call::FilterNot { .. } => "KSTREAM-FILTER-",
-        Call::Map { .. } => "KSTREAM-MAP-",
-        Call::MapValues { .. } => "KSTREAM-MAPVALUES-",
-        Call::FlatMap { .. } => "KSTREAM-FLATMAP-",
-        Call::FlatMapValues { .. } => "KSTREAM-FLATMAPVALUES-",
-        Call::MapBatches { .. } => "KSTREAM-MAPBATCHES-",
-        Call::SelectKey { .. } | Call::GroupBy { .. } => "KSTREAM-KEY-SELECT-",
-        Call::Peek { .. } => "KSTREAM-PEEK-",
-        Call::Foreach { .. } => "KSTREAM-FOREACH-",
-        Call::ForeachBatch { .. } => "KSTREAM-FOREACHBATCH-",
-        Call::Merge { .. } => "KSTREAM-MERGE-",
-        Call::Split { .. } => "KSTREAM-BRANCH-",
-        Call::Count { .. } | Call::Aggregate { .. } => "KSTREAM-AGGREGATE-",
-        Call::Reduce { .. } => "KSTREAM-REDUCE-",
-        Call::ToStream { .. } => "KTABLE-TOSTREAM-",
-        Call::To { .. } => "KSTREAM-SINK-",
+        DslCall::Stream { .. } | DslCall::Scheduled(_) => "KSTREAM-SOURCE-",
+        DslCall::Filter { .. } | DslCall::FilterNot { .. } => "KSTREAM-FILTER-",
+        DslCall::Map { .. } => "KSTREAM-MAP-",
+        DslCall::MapValues { .. } => "KSTREAM-MAPVALUES-",
+        DslCall::FlatMap { .. } => "KSTREAM-FLATMAP-",
+        DslCall::FlatMapValues { .. } => "KSTREAM-FLATMAPVALUES-",
+        DslCall::MapBatches { .. } => "KSTREAM-MAPBATCHES-",
+        DslCall::SelectKey { .. } | DslCall::GroupBy { .. } => "KSTREAM-KEY-SELECT-",
+        DslCall::Peek { .. } => "KSTREAM-PEEK-",
+        DslCall::Foreach { .. } => "KSTREAM-FOREACH-",
+        DslCall::ForeachBatch { .. } => "KSTREAM-FOREACHBATCH-",
+        DslCall::Merge { .. } => "KSTREAM-MERGE-",
+        DslCall::Split { .. } => "KSTREAM-BRANCH-",
+        DslCall::Count { .. } | DslCall::Aggregate { .. } => "KSTREAM-AGGREGATE-",
+        DslCall::Reduce { .. } => "KSTREAM-REDUCE-",
+        DslCall::ToStream { .. } => "KTABLE-TOSTREAM-",
+        DslCall::To { .. } => "KSTREAM-SINK-",
         // The other nodes are named with their parts.
         _ => "",
     }

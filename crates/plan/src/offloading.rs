@@ -11,7 +11,7 @@ use stoatflow_core::Handler;
 /// Requests are written to one topic, responses are read from another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Offloading {
+pub struct OffloadSpec {
     /// The stream whose records are parked.
     pub from: usize,
     /// The topic of the requests: a sink.

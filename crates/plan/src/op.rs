@@ -10,8 +10,8 @@ use crate::columns::Column;
 use crate::function::Function;
 use crate::materialized::Expiry;
 use crate::offloading::RetryPolicy;
-use crate::spec::{Awaiting, SerdeSpec};
-use crate::timetable::Times;
+use crate::spec::{AsyncSpec, SerdeSpec};
+use crate::timetable::TimetableSpec;
 use crate::view::{Kind, View};
 use crate::window::{Emit, JoinWindow, Until, WhenFull, Window};
 pub use form::Form;
@@ -47,7 +47,7 @@ pub enum Op {
     },
     /// Ticks by the clock; the key of its records is its name. Its clock stores the last completed tick.
     Scheduled {
-        times: Times,
+        times: TimetableSpec,
         clock: ClockId,
     },
     /// Fills a table's store (`table`, `to_table`): drops null keys; a null value deletes. A versioned
@@ -92,7 +92,7 @@ pub enum Op {
     Calls {
         form: Form,
         with_key: bool,
-        awaiting: Awaiting,
+        awaiting: AsyncSpec,
         store: StoreId,
         key: SerdeSpec,
         /// Serde of its input values, as far as known: for values without a form of their own.

@@ -182,7 +182,7 @@ pub struct Idle {
 
 /// A node of the physical plan.
 #[derive(Clone, Debug, Serialize)]
-pub struct Node {
+pub struct PhysicalNode {
     /// Its number.
     pub id: NodeId,
     /// Its name, as in `describe()` (an exchange has that of the repartition sink). Where streams of
@@ -239,7 +239,7 @@ pub struct PhysicalPlan {
     /// Names of the processors.
     pub processors: Vec<String>,
     /// Nodes by id.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<PhysicalNode>,
     /// Stages by id; stage 0 holds the sources.
     pub stages: Vec<Stage>,
     /// Names of the callables.

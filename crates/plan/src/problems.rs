@@ -3,7 +3,7 @@
 //! Takes findings of all passes with the user's line, returns one `Topology` error that lists them.
 //! Doesn't stop at the first one, so that the user can fix all of them at once.
 
-use crate::logical::{LogicalPlan, Node};
+use crate::logical::{LogicalNode, LogicalPlan};
 use stoatflow_core::{Error, Result};
 
 /// A list of findings.
@@ -47,7 +47,7 @@ impl Problems {
 }
 
 /// The location of a node: the user's line and method, or its position in the plan.
-pub(crate) fn place(node: &Node, index: usize) -> String {
+pub(crate) fn place(node: &LogicalNode, index: usize) -> String {
     match &node.line {
         Some(line) => format!("{line}: {}()", node.call.name()),
         None => format!("node {index}: {}()", node.call.name()),

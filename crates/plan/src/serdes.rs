@@ -21,7 +21,7 @@ mod settle;
 mod windowed;
 
 use crate::check::{Kind, Shape};
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::{DslCall, LogicalPlan};
 use crate::materialized::Materialized;
 use crate::problems::{Problems, place};
 use crate::spec::SerdeSpec;
@@ -132,17 +132,17 @@ impl Pass<'_> {
         let known = |s: &SerdeSpec| Side::Known(s.clone());
         let or = |s: &Option<SerdeSpec>, side: Side| s.clone().map_or(side, Side::Known);
         match &self.plan.nodes[i].call {
-            Call::Stream { key, value, .. } => {
+            DslCall::Stream { key, value, .. } => {
                 self.serdes.used[i] = Some((key.clone(), value.clone()));
                 (known(key), known(value))
             }
-            Call::Table {
+            DslCall::Table {
                 key,
                 value,
                 materialized,
                 ..
             }
-            | Call::GlobalTable {
+            | DslCall::GlobalTable {
                 key,
                 value,
                 materialized,
@@ -156,41 +156,41 @@ impl Pass<'_> {
                 self.serdes.used[i] = Some(pair);
                 (known(key), known(value))
             }
-            Call::Scheduled(_) => {
+            DslCall::Scheduled(_) => {
                 let builtin = |name: &str| Side::Known(SerdeSpec::Builtin(name.into()));
                 (builtin("string"), builtin("int64"))
             }
-            Call::StateStore { key, value, .. } | Call::GlobalStore { key, value, .. } => {
+            DslCall::StateStore { key, value, .. } | DslCall::GlobalStore { key, value, .. } => {
                 self.serdes.used[i] = Some((key.clone(), value.clone()));
                 (Side::Reported, Side::Reported)
             }
-            Call::Filter {
+            DslCall::Filter {
                 from, materialized, ..
             }
-            | Call::FilterNot {
+            | DslCall::FilterNot {
                 from, materialized, ..
             } if self.shape.kinds[i] == Kind::Table => {
                 let (key, value) = self.sides[*from].clone();
                 self.kept_view(i, materialized.as_ref(), key, value)
             }
-            Call::Filter { from, .. }
-            | Call::FilterNot { from, .. }
-            | Call::Peek { from, .. }
-            | Call::Foreach { from, .. }
-            | Call::ForeachBatch { from, .. }
-            | Call::Split { from }
-            | Call::Branch { from, .. }
-            | Call::WindowedBy { from, .. }
-            | Call::EmitStrategy { from, .. }
-            | Call::ToStream { from } => self.sides[*from].clone(),
-            Call::Cogroup { from, .. } => (self.sides[*from].0.clone(), Side::Lost(i)),
-            Call::Repartition { from, key, value } => {
+            DslCall::Filter { from, .. }
+            | DslCall::FilterNot { from, .. }
+            | DslCall::Peek { from, .. }
+            | DslCall::Foreach { from, .. }
+            | DslCall::ForeachBatch { from, .. }
+            | DslCall::Split { from }
+            | DslCall::Branch { from, .. }
+            | DslCall::WindowedBy { from, .. }
+            | DslCall::EmitStrategy { from, .. }
+            | DslCall::ToStream { from } => self.sides[*from].clone(),
+            DslCall::Cogroup { from, .. } => (self.sides[*from].0.clone(), Side::Lost(i)),
+            DslCall::Repartition { from, key, value } => {
                 let (k, v) = self.sides[*from].clone();
                 let key = self.settle(i, "key", or(key, k), "key=");
                 self.serdes.group_key[i].clone_from(&key);
                 (key.map_or(Side::Reported, Side::Known), or(value, v))
             }
-            Call::ToTable { from, materialized } => {
+            DslCall::ToTable { from, materialized } => {
                 let (m_key, m_value) = given(materialized.as_ref());
                 let (k, v) = self.sides[*from].clone();
                 let key = self.settle(i, "key", or(&m_key, k), "Materialized(key=...)");
@@ -202,21 +202,21 @@ impl Pass<'_> {
                 self.serdes.used[i] = key.zip(value);
                 sides
             }
-            Call::Process { from, stores, .. } => {
+            DslCall::Process { from, stores, .. } => {
                 self.processor_key(i, from, stores);
                 (Side::Lost(i), Side::Lost(i))
             }
-            Call::ProcessValues { from, stores, .. } => {
+            DslCall::ProcessValues { from, stores, .. } => {
                 self.processor_key(i, &[*from], stores);
                 (self.sides[*from].0.clone(), Side::Lost(i))
             }
-            Call::TransformValues {
+            DslCall::TransformValues {
                 from, materialized, ..
             } => {
                 let key = self.sides[*from].0.clone();
                 self.kept_view(i, materialized.as_ref(), key, Side::Lost(i))
             }
-            Call::Suppress { from, until, .. } => {
+            DslCall::Suppress { from, until, .. } => {
                 let (key, value) = self.sides[*from].clone();
                 let windowed = |s: &SerdeSpec| {
                     matches!(
@@ -243,7 +243,7 @@ impl Pass<'_> {
                 self.serdes.used[i] = k.zip(v);
                 sides
             }
-            Call::Deduplicate {
+            DslCall::Deduplicate {
                 from,
                 function,
                 materialized,
@@ -268,9 +268,9 @@ impl Pass<'_> {
                 self.serdes.used[i] = Some((key, SerdeSpec::Builtin("bytes".into())));
                 sides
             }
-            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => self.join(i, j),
-            Call::Offload(o) => self.offload(i, o),
-            Call::Map { from, function } => {
+            DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => self.join(i, j),
+            DslCall::Offload(o) => self.offload(i, o),
+            DslCall::Map { from, function } => {
                 let (key, value) = &self.sides[*from];
                 match pair(function, key.known(), value.known()) {
                     Some((key, value)) => (
@@ -280,8 +280,8 @@ impl Pass<'_> {
                     None => (Side::Lost(i), Side::Lost(i)),
                 }
             }
-            Call::FlatMap { .. } => (Side::Lost(i), Side::Lost(i)),
-            Call::MapValues {
+            DslCall::FlatMap { .. } => (Side::Lost(i), Side::Lost(i)),
+            DslCall::MapValues {
                 from,
                 function,
                 materialized,
@@ -291,16 +291,16 @@ impl Pass<'_> {
                 let key = self.sides[*from].0.clone();
                 self.kept_view(i, materialized.as_ref(), key, value)
             }
-            Call::MapValues { from, function, .. } => {
+            DslCall::MapValues { from, function, .. } => {
                 let value = self.result(i, *from, function, false);
                 (self.sides[*from].0.clone(), value)
             }
-            Call::FlatMapValues { from, function, .. } => {
+            DslCall::FlatMapValues { from, function, .. } => {
                 let value = self.result(i, *from, function, true);
                 (self.sides[*from].0.clone(), value)
             }
             // JSON input gives JSON output: objects of columns, or the values of one column.
-            Call::MapBatches { from, .. } => {
+            DslCall::MapBatches { from, .. } => {
                 let json = SerdeSpec::Builtin("json".into());
                 let value = match &self.sides[*from].1 {
                     Side::Known(serde) if *serde == json => Side::Known(json),
@@ -308,11 +308,11 @@ impl Pass<'_> {
                 };
                 (self.sides[*from].0.clone(), value)
             }
-            Call::SelectKey { from, function, .. } => {
+            DslCall::SelectKey { from, function, .. } => {
                 let key = self.result(i, *from, function, false);
                 (key, self.sides[*from].1.clone())
             }
-            Call::Merge { from, other } => {
+            DslCall::Merge { from, other } => {
                 let (a, b) = (&self.sides[*from], &self.sides[*other]);
                 let both = |a: &Side, b: &Side| match (a, b) {
                     (Side::Reported, _) | (_, Side::Reported) => Side::Reported,
@@ -321,12 +321,12 @@ impl Pass<'_> {
                 };
                 (both(&a.0, &b.0), both(&a.1, &b.1))
             }
-            Call::GroupByKey { from, key, value } => (
+            DslCall::GroupByKey { from, key, value } => (
                 or(key, self.sides[*from].0.clone()),
                 or(value, self.sides[*from].1.clone()),
             ),
             // The function returns a pair.
-            Call::GroupBy {
+            DslCall::GroupBy {
                 from,
                 key,
                 value,
@@ -337,7 +337,7 @@ impl Pass<'_> {
                 let or_lost = |side: Option<SerdeSpec>| side.map_or(Side::Lost(i), Side::Known);
                 (or(key, or_lost(k)), or(value, or_lost(v)))
             }
-            Call::GroupBy {
+            DslCall::GroupBy {
                 from,
                 function,
                 key,
@@ -346,17 +346,17 @@ impl Pass<'_> {
                 let inferred = self.result(i, *from, function, false);
                 (or(key, inferred), or(value, self.sides[*from].1.clone()))
             }
-            Call::Count { from, materialized } => {
+            DslCall::Count { from, materialized } => {
                 let value = Side::Known(SerdeSpec::Builtin("int64".into()));
                 self.aggregation(i, *from, materialized.as_ref(), value)
             }
-            Call::Reduce {
+            DslCall::Reduce {
                 from, materialized, ..
             } => {
                 let value = self.sides[*from].1.clone();
                 self.aggregation(i, *from, materialized.as_ref(), value)
             }
-            Call::Aggregate {
+            DslCall::Aggregate {
                 from,
                 function,
                 materialized,
@@ -365,7 +365,7 @@ impl Pass<'_> {
                 let value = self.aggregate(i, *from, function.as_ref());
                 self.aggregation(i, *from, materialized.as_ref(), value)
             }
-            Call::To {
+            DslCall::To {
                 from, key, value, ..
             } => {
                 let (k, v) = self.sides[from.all()[0]].clone();

@@ -101,7 +101,7 @@ pub enum Reset {
 /// How an async function is awaited. Timeouts and retries are implemented in the foreign language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Awaiting {
+pub struct AsyncSpec {
     /// Index into the table of callables.
     pub udf: u32,
     /// The maximum number of calls in flight, over all lanes.

@@ -22,9 +22,9 @@ mod tables;
 
 use crate::calls::calls;
 use crate::check::{Kind, Shape};
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::{DslCall, LogicalPlan};
 use crate::name::Names;
-use crate::physical::{ClockSpec, Delivery, Idle, Node, Op, PhysicalPlan, Stage};
+use crate::physical::{ClockSpec, Delivery, Idle, Op, PhysicalNode, PhysicalPlan, Stage};
 use crate::serdes::Serdes;
 use crate::tables::Tables;
 use exchange_path::Exchanges;
@@ -122,13 +122,13 @@ impl<'a> StageBuilder<'a> {
             with_window_boundary: false,
             source_fed: false,
         };
-        let processes = |call: &Call| {
+        let processes = |call: &DslCall| {
             matches!(
                 call,
-                Call::Process { .. }
-                    | Call::ProcessValues { .. }
-                    | Call::TransformValues { .. }
-                    | Call::GlobalStore { .. }
+                DslCall::Process { .. }
+                    | DslCall::ProcessValues { .. }
+                    | DslCall::TransformValues { .. }
+                    | DslCall::GlobalStore { .. }
             )
         };
         if plan
@@ -163,51 +163,51 @@ impl<'a> StageBuilder<'a> {
             return self.async_calls(i, form, awaiting);
         }
         match call {
-            Call::Stream { .. } => self.source(i, &self.names.node[i]),
-            Call::Scheduled(times) => self.scheduled(i, times),
-            Call::Table { .. } | Call::GlobalTable { .. } => self.source_table(i),
-            Call::GlobalStore { processor, .. } => self.global_store(i, *processor),
+            DslCall::Stream { .. } => self.source(i, &self.names.node[i]),
+            DslCall::Scheduled(times) => self.scheduled(i, times),
+            DslCall::Table { .. } | DslCall::GlobalTable { .. } => self.source_table(i),
+            DslCall::GlobalStore { processor, .. } => self.global_store(i, *processor),
             // Already created: a processor may come before the call that declares its store.
-            Call::StateStore { .. } => Built::new(),
-            Call::GroupByKey { from, .. }
-            | Call::WindowedBy { from, .. }
-            | Call::EmitStrategy { from, .. } => self.built[*from].clone(),
+            DslCall::StateStore { .. } => Built::new(),
+            DslCall::GroupByKey { from, .. }
+            | DslCall::WindowedBy { from, .. }
+            | DslCall::EmitStrategy { from, .. } => self.built[*from].clone(),
             // Each of its streams is exchanged to the aggregation by itself.
-            Call::Cogroup { .. } => Built::new(),
-            Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
-                self.aggregation(i, *from)
-            }
-            Call::ToTable { from, .. } => self.table_of_stream(i, *from),
-            Call::Repartition { from, .. } => self.repartition(i, *from),
-            Call::Split { from } => self.split(i, *from),
-            Call::Branch { from, function } => self.branch(i, *from, function.as_ref()),
-            Call::Filter { .. }
-            | Call::FilterNot { .. }
-            | Call::MapValues { .. }
-            | Call::TransformValues { .. }
-            | Call::Suppress { .. }
+            DslCall::Cogroup { .. } => Built::new(),
+            DslCall::Count { from, .. }
+            | DslCall::Reduce { from, .. }
+            | DslCall::Aggregate { from, .. } => self.aggregation(i, *from),
+            DslCall::ToTable { from, .. } => self.table_of_stream(i, *from),
+            DslCall::Repartition { from, .. } => self.repartition(i, *from),
+            DslCall::Split { from } => self.split(i, *from),
+            DslCall::Branch { from, function } => self.branch(i, *from, function.as_ref()),
+            DslCall::Filter { .. }
+            | DslCall::FilterNot { .. }
+            | DslCall::MapValues { .. }
+            | DslCall::TransformValues { .. }
+            | DslCall::Suppress { .. }
                 if table =>
             {
                 self.table_view(i)
             }
-            Call::GroupBy { from, function, .. } if self.shape.kind(*from) == Kind::Table => {
+            DslCall::GroupBy { from, function, .. } if self.shape.kind(*from) == Kind::Table => {
                 self.table_group_by(i, *from, function)
             }
-            Call::Process {
+            DslCall::Process {
                 from,
                 processor,
                 stores,
                 ..
             } => self.process(i, from, *processor, stores, false),
-            Call::ProcessValues {
+            DslCall::ProcessValues {
                 from,
                 processor,
                 stores,
             } => self.process(i, &[*from], *processor, stores, true),
-            Call::Deduplicate { from, .. } => self.deduplicate(i, *from),
-            Call::Offload(o) => self.offload(i, o),
-            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => self.join(i, j),
-            Call::To { .. } => self.sink(i),
+            DslCall::Deduplicate { from, .. } => self.deduplicate(i, *from),
+            DslCall::Offload(o) => self.offload(i, o),
+            DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => self.join(i, j),
+            DslCall::To { .. } => self.sink(i),
             call => self.stateless(i, call),
         }
     }
@@ -232,7 +232,7 @@ impl<'a> StageBuilder<'a> {
         let id = NodeId(
             u32::try_from(self.out.nodes.len()).expect("a plan has fewer than four billion nodes"),
         );
-        self.out.nodes.push(Node {
+        self.out.nodes.push(PhysicalNode {
             id,
             name: name.to_owned(),
             stage: StageId(stage),

@@ -7,7 +7,7 @@
 //! or nothing) depends on the answer. Never looks at stages.
 
 use crate::check::{Kind, Shape};
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::{DslCall, LogicalPlan};
 
 /// By node; false for calls that are not tables.
 #[derive(Debug, Default)]
@@ -21,15 +21,15 @@ pub(crate) struct Tables {
 }
 
 /// The store name that the user gave to a call's table.
-pub(crate) fn named_store(call: &Call) -> Option<&str> {
+pub(crate) fn named_store(call: &DslCall) -> Option<&str> {
     call.materialized().and_then(|m| m.store.as_deref())
 }
 
 /// Whether Kafka Streams keeps its rows only if it is named, read by key, or asked for old values.
-pub(crate) fn is_materialized_on_demand(call: &Call) -> bool {
+pub(crate) fn is_materialized_on_demand(call: &DslCall) -> bool {
     match call {
-        Call::Table { .. } | Call::ToTable { .. } => true,
-        Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => j.foreign_key.is_some(),
+        DslCall::Table { .. } | DslCall::ToTable { .. } => true,
+        DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => j.foreign_key.is_some(),
         _ => false,
     }
 }
@@ -64,47 +64,47 @@ impl Pass<'_> {
     fn node(&mut self, i: usize) {
         let call = &self.plan.nodes[i].call;
         match call {
-            Call::Table { .. } | Call::ToTable { .. } => {
+            DslCall::Table { .. } | DslCall::ToTable { .. } => {
                 self.tables.kept[i] = named_store(call).is_some();
             }
-            Call::GlobalTable { .. }
-            | Call::Count { .. }
-            | Call::Reduce { .. }
-            | Call::Aggregate { .. } => {
+            DslCall::GlobalTable { .. }
+            | DslCall::Count { .. }
+            | DslCall::Reduce { .. }
+            | DslCall::Aggregate { .. } => {
                 self.tables.kept[i] = true;
             }
-            Call::Filter { from, .. } | Call::FilterNot { from, .. }
+            DslCall::Filter { from, .. } | DslCall::FilterNot { from, .. }
                 if self.shape.kinds[i] == Kind::Table =>
             {
                 self.tables.kept[i] = named_store(call).is_some();
-                self.tables.old[i] = self.ask(*from, false);
+                self.tables.old[i] = self.enable_sending_old_values(*from, false);
             }
-            Call::MapValues { .. } | Call::TransformValues { .. }
+            DslCall::MapValues { .. } | DslCall::TransformValues { .. }
                 if self.shape.kinds[i] == Kind::Table =>
             {
                 self.tables.kept[i] = named_store(call).is_some();
             }
-            Call::GroupBy { from, .. } if self.shape.kinds[*from] == Kind::Table => {
-                self.ask(*from, true);
+            DslCall::GroupBy { from, .. } if self.shape.kinds[*from] == Kind::Table => {
+                self.enable_sending_old_values(*from, true);
             }
-            Call::Suppress { from, .. } => {
-                self.ask(*from, true);
+            DslCall::Suppress { from, .. } => {
+                self.enable_sending_old_values(*from, true);
             }
-            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
+            DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => {
                 let left = self.shape.kinds[j.from] == Kind::Table;
                 let right = self.shape.kinds[j.other] == Kind::Table;
                 if left && right && j.foreign_key.is_some() {
-                    self.ask(j.other, true);
-                    self.ask(j.from, true);
+                    self.enable_sending_old_values(j.other, true);
+                    self.enable_sending_old_values(j.from, true);
                     self.read(j.other);
                     self.read(j.from);
                     self.tables.kept[i] = named_store(call).is_some();
                 } else if left && right {
-                    if !matches!(call, Call::Join(_)) {
-                        self.ask(j.from, true);
+                    if !matches!(call, DslCall::Join(_)) {
+                        self.enable_sending_old_values(j.from, true);
                     }
-                    if matches!(call, Call::OuterJoin(_)) {
-                        self.ask(j.other, true);
+                    if matches!(call, DslCall::OuterJoin(_)) {
+                        self.enable_sending_old_values(j.other, true);
                     }
                     self.read(j.from);
                     self.read(j.other);
@@ -118,7 +118,7 @@ impl Pass<'_> {
     }
 
     /// Kafka Streams' `enableSendingOldValues`; returns whether the table sends them from now on.
-    fn ask(&mut self, i: usize, force: bool) -> bool {
+    fn enable_sending_old_values(&mut self, i: usize, force: bool) -> bool {
         if self.tables.sending[i] {
             return true;
         }
@@ -129,20 +129,20 @@ impl Pass<'_> {
                 }
                 self.tables.kept[i] = true;
             }
-            Call::Filter { from, .. }
-            | Call::FilterNot { from, .. }
-            | Call::MapValues { from, .. }
-            | Call::TransformValues { from, .. }
-            | Call::Suppress { from, .. } => {
+            DslCall::Filter { from, .. }
+            | DslCall::FilterNot { from, .. }
+            | DslCall::MapValues { from, .. }
+            | DslCall::TransformValues { from, .. }
+            | DslCall::Suppress { from, .. } => {
                 // A table with a store knows the previous value by itself.
-                let sent = self.tables.kept[i] || self.ask(*from, force);
+                let sent = self.tables.kept[i] || self.enable_sending_old_values(*from, force);
                 if !sent {
                     return self.tables.old[i];
                 }
             }
-            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
-                self.ask(j.from, true);
-                self.ask(j.other, true);
+            DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => {
+                self.enable_sending_old_values(j.from, true);
+                self.enable_sending_old_values(j.other, true);
             }
             _ => {}
         }
@@ -158,12 +158,12 @@ impl Pass<'_> {
         }
         match &self.plan.nodes[i].call {
             call if is_materialized_on_demand(call) => self.tables.kept[i] = true,
-            Call::Filter { from, .. }
-            | Call::FilterNot { from, .. }
-            | Call::MapValues { from, .. }
-            | Call::TransformValues { from, .. }
-            | Call::Suppress { from, .. } => self.read(*from),
-            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
+            DslCall::Filter { from, .. }
+            | DslCall::FilterNot { from, .. }
+            | DslCall::MapValues { from, .. }
+            | DslCall::TransformValues { from, .. }
+            | DslCall::Suppress { from, .. } => self.read(*from),
+            DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => {
                 self.read(j.from);
                 self.read(j.other);
             }

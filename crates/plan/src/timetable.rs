@@ -39,7 +39,7 @@ pub enum CatchUp {
 /// A timetable as the user wrote it; either `every_ms` or `cron` is set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Times {
+pub struct TimetableSpec {
     /// The interval between ticks.
     #[serde(default)]
     pub every_ms: Option<i64>,
@@ -68,7 +68,7 @@ const fn most() -> u32 {
     1000
 }
 
-impl Times {
+impl TimetableSpec {
     /// A text for `describe()`.
     #[must_use]
     pub fn words(&self) -> String {
@@ -122,7 +122,7 @@ impl Timetable {
     ///
     /// # Errors
     /// What is wrong, and what to write instead.
-    pub fn new(times: &Times) -> Result<Self, String> {
+    pub fn new(times: &TimetableSpec) -> Result<Self, String> {
         let zone = Zone::get(&times.tz)?;
         let when = match (times.every_ms, &times.cron) {
             (Some(_), Some(_)) => {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use stoatflow_plan::CALLS;
 use stoatflow_plan::LogicalPlan;
-use stoatflow_plan::logical::{Node, VERSION};
+use stoatflow_plan::logical::{LogicalNode, VERSION};
 
 /// A materialization with every field.
 fn kept() -> Value {
@@ -233,7 +233,7 @@ fn the_calls_are_these() {
     let tags: Vec<String> = nodes()
         .into_iter()
         .map(|n| {
-            let node: Node = serde_json::from_value(n).expect("a node");
+            let node: LogicalNode = serde_json::from_value(n).expect("a node");
             let tag = serde_json::to_value(&node).expect("a JSON form")["op"]
                 .as_str()
                 .expect("tagged")

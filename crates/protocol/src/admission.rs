@@ -12,21 +12,21 @@ use std::time::Duration;
 /// The first budget: a few dozen records.
 const FIRST_BYTES: i64 = 16 << 10;
 /// Minimum budget: a few records, however slow they are.
-const LEAST_BYTES: i64 = 4 << 10;
+const MIN_BYTES: i64 = 4 << 10;
 /// Minimum for each lane beyond the usual number. Hundreds of lanes with blocking functions wait in
 /// parallel: the fullest must not keep the others idle. While an epoch commits, the outputs of the next
 /// one count too. The price is seconds between commits, which so many slow calls cost anyway.
-const LEAST_BYTES_OF_A_LANE: i64 = 4 << 10;
+const MIN_BYTES_PER_LANE: i64 = 4 << 10;
 /// The usual number of lanes.
 const USUAL_LANES: i64 = 16;
 /// Below this the budget doubles, so with fast functions batches are small only for a few barriers.
 const SMALL_BYTES: i64 = 1 << 20;
 /// Lanes that process a whole small budget within the interval divided by this get twice as much.
-const QUICK: u32 = 16;
+const QUICK_DIVISOR: u32 = 16;
 /// Upper limit of that time: with an interval of many seconds, slow functions must not count as quick.
-const QUICK_AT_MOST: Duration = Duration::from_millis(10);
+const MAX_QUICK_TIME: Duration = Duration::from_millis(10);
 /// One slow barrier (a stall of the machine) shrinks it at most by this factor.
-const MOST_SHRINK: i64 = 8;
+const MAX_SHRINK_FACTOR: i64 = 8;
 
 /// The admission budget.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ impl Admission {
     pub fn new(most: i64, patience: Duration) -> Self {
         Self {
             budget: FIRST_BYTES.min(most),
-            least: LEAST_BYTES,
+            least: MIN_BYTES,
             most,
             patience,
             filling: true,
@@ -63,7 +63,7 @@ impl Admission {
     pub fn for_lanes(mut self, lanes: usize) -> Self {
         let lanes = i64::try_from(lanes).unwrap_or(i64::MAX);
         let more = lanes.saturating_sub(USUAL_LANES).max(0);
-        let least = more.saturating_mul(LEAST_BYTES_OF_A_LANE);
+        let least = more.saturating_mul(MIN_BYTES_PER_LANE);
         self.least = self.least.max(least).min(self.most);
         self.budget = self.budget.max(self.least).min(self.most);
         self
@@ -110,7 +110,8 @@ impl Admission {
             return false;
         }
         self.measured = (done, now);
-        let quick = now.saturating_sub(since) <= (self.patience / QUICK).min(QUICK_AT_MOST);
+        let quick =
+            now.saturating_sub(since) <= (self.patience / QUICK_DIVISOR).min(MAX_QUICK_TIME);
         let grows = quick && self.budget < SMALL_BYTES.min(self.most);
         if grows {
             self.budget = (self.budget * 2).min(self.most);
@@ -122,8 +123,8 @@ impl Admission {
     pub fn barrier_took(&mut self, aligned: Duration) {
         let next = if aligned > self.patience {
             let times = aligned.as_micros() / self.patience.as_micros().max(1);
-            let times = i64::try_from(times).unwrap_or(MOST_SHRINK);
-            self.budget / times.clamp(2, MOST_SHRINK)
+            let times = i64::try_from(times).unwrap_or(MAX_SHRINK_FACTOR);
+            self.budget / times.clamp(2, MAX_SHRINK_FACTOR)
         } else if self.budget < SMALL_BYTES {
             self.budget * 2
         } else {

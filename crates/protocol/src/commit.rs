@@ -19,7 +19,7 @@ use stoatflow_core::{Epoch, ErrorKind};
 
 /// One thing to do for an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum CommitStep {
     /// Hand the sealed changelog records to the producer.
     Changelog,
     /// Wait until everything sent is acknowledged.
@@ -36,7 +36,7 @@ pub enum Step {
 
 /// Why the engine must stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum StopReason {
     /// Another instance took over; stop for good.
     Fenced,
     /// Nothing of the epoch is visible; starting again repeats it.
@@ -49,33 +49,33 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Do this step.
-    Do(Step),
+    Do(CommitStep),
     /// Abort the transaction (best effort), then stop.
-    Abort(Verdict),
+    Abort(StopReason),
     /// Stop without touching the transaction.
-    Stop(Verdict),
+    Stop(StopReason),
     /// The epoch is done.
     Done(Epoch),
 }
 
 /// The order of steps. Only one is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CommitOrder(&'static [Step]);
+pub struct CommitOrder(&'static [CommitStep]);
 
 impl CommitOrder {
     /// The order that keeps the laws.
     pub const SAFE: Self = Self(&[
-        Step::Changelog,
-        Step::Flush,
-        Step::Offsets,
-        Step::Commit,
-        Step::Apply,
-        Step::Announce,
+        CommitStep::Changelog,
+        CommitStep::Flush,
+        CommitStep::Offsets,
+        CommitStep::Commit,
+        CommitStep::Apply,
+        CommitStep::Announce,
     ]);
 
     /// Another order, for the simulator's mutation tests.
     #[must_use]
-    pub const fn of(steps: &'static [Step]) -> Self {
+    pub const fn of(steps: &'static [CommitStep]) -> Self {
         Self(steps)
     }
 }
@@ -145,16 +145,20 @@ impl CommitMachine {
             .take()
             .expect("a step failed while no commit is under way");
         match (self.order.0[at], kind) {
-            (_, ErrorKind::Fenced) => Decision::Stop(Verdict::Fenced),
-            (Step::Commit, ErrorKind::UnknownOutcome) => Decision::Stop(Verdict::Unknown),
-            (Step::Changelog | Step::Flush | Step::Offsets, _) => Decision::Abort(Verdict::Restart),
-            (Step::Commit | Step::Apply | Step::Announce, _) => Decision::Stop(Verdict::Restart),
+            (_, ErrorKind::Fenced) => Decision::Stop(StopReason::Fenced),
+            (CommitStep::Commit, ErrorKind::UnknownOutcome) => Decision::Stop(StopReason::Unknown),
+            (CommitStep::Changelog | CommitStep::Flush | CommitStep::Offsets, _) => {
+                Decision::Abort(StopReason::Restart)
+            }
+            (CommitStep::Commit | CommitStep::Apply | CommitStep::Announce, _) => {
+                Decision::Stop(StopReason::Restart)
+            }
         }
     }
 
     /// The current epoch and step.
     #[must_use]
-    pub fn under_way(&self) -> Option<(Epoch, Step)> {
+    pub fn under_way(&self) -> Option<(Epoch, CommitStep)> {
         self.at.map(|(epoch, at)| (epoch, self.order.0[at]))
     }
 }

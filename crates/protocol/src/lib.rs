@@ -18,11 +18,11 @@ pub mod watermark;
 
 pub use admission::Admission;
 pub use alignment::Alignment;
-pub use commit::{CommitMachine, CommitOrder, Decision, Step, Verdict};
+pub use commit::{CommitMachine, CommitOrder, CommitStep, Decision, StopReason};
 pub use lease::{Lease, LeaseHolder};
 pub use lifecycle::Lifecycle;
 pub use rendezvous::Rendezvous;
 pub use restarts::Restarts;
 pub use restore::{Age, RestoreFacts, RestorePlan, WipeReason, on_damage};
 pub use schedule::{Fetch, Schedule, ScheduleFacts};
-pub use watermark::{Aligned, Rule, Strategy, Watermarks};
+pub use watermark::{AlignmentGroup, Rule, Strategy, Watermarks};

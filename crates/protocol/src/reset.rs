@@ -57,7 +57,7 @@ pub struct Request {
 
 /// The facts about a partition that the topology reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct PartitionFacts {
     /// The partition.
     pub partition: TopicPartition,
     /// True if a global table reads it.
@@ -76,7 +76,7 @@ pub struct Facts {
 
 /// Why a partition gets its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum OffsetReason {
     /// As requested.
     Requested,
     /// A global table is always read from the beginning.
@@ -95,7 +95,7 @@ pub enum Why {
     BehindEnd,
 }
 
-impl Why {
+impl OffsetReason {
     /// As text; empty if there is nothing to explain.
     #[must_use]
     pub const fn text(self) -> &'static str {
@@ -114,7 +114,7 @@ impl Why {
 
 /// The old and new offset of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Move {
+pub struct OffsetMove {
     /// The partition.
     pub partition: TopicPartition,
     /// The committed offset.
@@ -122,7 +122,7 @@ pub struct Move {
     /// The new offset; `None` leaves it without one.
     pub to: Option<Offset>,
     /// The reason for the new offset.
-    pub why: Why,
+    pub why: OffsetReason,
 }
 
 /// Decides the new offset of each partition.
@@ -130,29 +130,29 @@ pub struct Move {
 /// # Errors
 /// `Config` if the request names a topic that is not read, or a group without an offset in any requested
 /// topic.
-pub fn decide(request: &Request, facts: &[Facts]) -> Result<Vec<Move>> {
+pub fn decide(request: &Request, facts: &[PartitionFacts]) -> Result<Vec<OffsetMove>> {
     check_topics(&request.topics, facts)?;
     check_group(request, facts)?;
     Ok(facts.iter().map(|f| one(request, f)).collect())
 }
 
 impl Request {
-    fn asks_for(&self, facts: &Facts) -> bool {
+    fn asks_for(&self, facts: &PartitionFacts) -> bool {
         let topic = &*facts.partition.topic;
         !facts.global && (self.topics.is_empty() || self.topics.iter().any(|t| t == topic))
     }
 }
 
-fn one(request: &Request, facts: &Facts) -> Move {
+fn one(request: &Request, facts: &PartitionFacts) -> OffsetMove {
     let (to, why) = if facts.global {
-        (Some(facts.begin), Why::Global)
+        (Some(facts.begin), OffsetReason::Global)
     } else if request.asks_for(facts) {
         let (to, why) = place(&request.target, facts);
         (Some(to), why)
     } else {
-        (facts.committed, Why::Kept)
+        (facts.committed, OffsetReason::Kept)
     };
-    Move {
+    OffsetMove {
         partition: facts.partition.clone(),
         from: facts.committed,
         to,
@@ -160,39 +160,39 @@ fn one(request: &Request, facts: &Facts) -> Move {
     }
 }
 
-fn place(target: &Target, facts: &Facts) -> (Offset, Why) {
+fn place(target: &Target, facts: &PartitionFacts) -> (Offset, OffsetReason) {
     let (wanted, why) = match target {
-        Target::Earliest => (facts.begin, Why::Requested),
-        Target::Latest => (facts.end, Why::Requested),
+        Target::Earliest => (facts.begin, OffsetReason::Requested),
+        Target::Latest => (facts.end, OffsetReason::Requested),
         Target::Since(_) | Target::Ago(_) => match facts.since {
             // The broker may return the offset of a commit marker, which is no record.
-            Some(at) if at < facts.end => (at, Why::Requested),
-            _ => (facts.end, Why::NoneThatNew),
+            Some(at) if at < facts.end => (at, OffsetReason::Requested),
+            _ => (facts.end, OffsetReason::NoneThatNew),
         },
-        Target::At(at) => (*at, Why::Requested),
+        Target::At(at) => (*at, OffsetReason::Requested),
         Target::Group(_) => match facts.of_group {
-            Some(at) => (at, Why::Requested),
-            None => (facts.begin, Why::NotInGroup),
+            Some(at) => (at, OffsetReason::Requested),
+            None => (facts.begin, OffsetReason::NotInGroup),
         },
         Target::Shift(by) => {
             let (from, why) = match facts.committed {
-                Some(committed) => (committed, Why::Requested),
-                None => (facts.begin, Why::NothingCommitted),
+                Some(committed) => (committed, OffsetReason::Requested),
+                None => (facts.begin, OffsetReason::NothingCommitted),
             };
             (Offset(from.0.saturating_add(*by)), why)
         }
     };
     if wanted < facts.begin {
-        (facts.begin, Why::BeforeBegin)
+        (facts.begin, OffsetReason::BeforeBegin)
     } else if wanted > facts.end {
-        (facts.end, Why::BehindEnd)
+        (facts.end, OffsetReason::BehindEnd)
     } else {
         (wanted, why)
     }
 }
 
 /// Refuses a group without an offset in any requested topic, which includes mistyped names.
-fn check_group(request: &Request, facts: &[Facts]) -> Result<()> {
+fn check_group(request: &Request, facts: &[PartitionFacts]) -> Result<()> {
     let Target::Group(group) = &request.target else {
         return Ok(());
     };
@@ -212,7 +212,7 @@ fn check_group(request: &Request, facts: &[Facts]) -> Result<()> {
     ))
 }
 
-fn check_topics(asked: &[String], facts: &[Facts]) -> Result<()> {
+fn check_topics(asked: &[String], facts: &[PartitionFacts]) -> Result<()> {
     let read: BTreeSet<&str> = facts.iter().map(|f| &*f.partition.topic).collect();
     let unknown: Vec<String> = asked
         .iter()

@@ -30,7 +30,7 @@ pub enum Strategy {
 
 /// An alignment group, which a partition must not run ahead of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Aligned {
+pub struct AlignmentGroup {
     /// The number of the group.
     pub group: u32,
     /// How far ahead of the group's lowest watermark it may be, milliseconds.
@@ -44,8 +44,8 @@ pub struct Rule {
     pub strategy: Strategy,
     /// After this long without records it is idle and doesn't hold others back; `None`: never.
     pub idle_after: Option<Duration>,
-    /// See [`Aligned`].
-    pub aligned: Option<Aligned>,
+    /// See [`AlignmentGroup`].
+    pub aligned: Option<AlignmentGroup>,
 }
 
 impl Rule {

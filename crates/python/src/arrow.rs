@@ -16,7 +16,7 @@ use pyo3::types::PyCapsule;
 use stoatflow_core::Error;
 use stoatflow_operators::FailedBatch;
 
-pub use store::{StoreBatches, question};
+pub use store::{StoreBatches, store_request};
 
 /// A batch of records as columns, which `pyarrow.record_batch` and others read without a copy.
 #[pyclass(frozen, module = "stoatflow._native")]
@@ -35,12 +35,12 @@ impl ArrowBatch {
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         // The protocol lets a producer return its own schema; a caller that requested another one casts.
         let _unused = requested_schema;
-        capsules::give(py, &self.batch)
+        capsules::export(py, &self.batch)
     }
 
     /// The schema.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        capsules::give(py, &self.batch).map(|(schema, _)| schema)
+        capsules::export(py, &self.batch).map(|(schema, _)| schema)
     }
 
     fn __len__(&self) -> usize {
@@ -58,8 +58,8 @@ pub fn call(
     raised: impl Fn(PyErr) -> Error,
 ) -> Result<Vec<RecordBatch>, FailedBatch> {
     let whole = |error: Error| FailedBatch { row: None, error };
-    let result = called(callable, batch, &raised)?;
-    match capsules::take(&result) {
+    let result = call_raw(callable, batch, &raised)?;
+    match capsules::import(&result) {
         Ok(Some(batches)) => Ok(batches),
         Ok(None) => Err(whole(no_columns(&result))),
         Err(e) => Err(whole(raised(e))),
@@ -67,7 +67,7 @@ pub fn call(
 }
 
 /// Calls a function with a batch and returns whatever object it returned.
-pub fn called<'py>(
+pub fn call_raw<'py>(
     callable: &Bound<'py, PyAny>,
     batch: RecordBatch,
     raised: impl Fn(PyErr) -> Error,

@@ -176,7 +176,7 @@ pub fn from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
 /// part of a record is re-encoded without the blanks and escapes that its producer chose. A whole key
 /// that was read keeps its bytes.
 pub fn key_from_py(object: &Bound<'_, PyAny>) -> Result<Datum> {
-    if lazy::is_made(object) {
+    if lazy::is_part_or_changed(object) {
         let plain = lazy::to_python(object)
             .map_err(|e| Error::serde("a key can't be read").caused_by(PyCause::new(e)))?;
         return if lazy::is_json(object) {

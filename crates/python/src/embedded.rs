@@ -10,7 +10,7 @@ use stoatflow_core::{Bytes, Error, Offset, TopicPartition};
 use stoatflow_log::{Broker, ConsumerRecord, NewTopic, embedded};
 
 /// Timeout of broker calls. The broker is in process, so none of them waits for a network.
-const AT_ONCE: Duration = Duration::from_secs(5);
+const BROKER_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Fetch<'py> = (
     i64,
@@ -45,7 +45,7 @@ impl EmbeddedBroker {
     fn partitions(&self, topic: &str) -> PyResult<Vec<TopicPartition>> {
         let info = self
             .handle()?
-            .topics(&[topic], AT_ONCE)
+            .topics(&[topic], BROKER_TIMEOUT)
             .map_err(to_py_err)?
             .pop()
             .flatten();
@@ -94,7 +94,7 @@ impl EmbeddedBroker {
             config: Vec::new(),
         };
         let broker = self.handle()?;
-        py.detach(|| broker.create_topics(&[topic], AT_ONCE))
+        py.detach(|| broker.create_topics(&[topic], BROKER_TIMEOUT))
             .map_err(to_py_err)
     }
 
@@ -147,7 +147,7 @@ impl EmbeddedBroker {
     fn end_offsets(&self, topic: &str) -> PyResult<Vec<i64>> {
         let ranges = self
             .handle()?
-            .ranges(&self.partitions(topic)?, AT_ONCE)
+            .ranges(&self.partitions(topic)?, BROKER_TIMEOUT)
             .map_err(to_py_err)?;
         Ok(ranges.iter().map(|r| r.stable_end.0).collect())
     }

@@ -3,14 +3,14 @@
 //! Every call that may wait detaches the interpreter. Errors become the classes of `stoatflow.errors`;
 //! the error that ended the engine is raised by every `wait`.
 
-use crate::arrow::{StoreBatches, question};
+use crate::arrow::{StoreBatches, store_request};
 use crate::build_info::info;
 use crate::embedded::EmbeddedBroker;
 use crate::errors::{as_py_err, to_py_err};
 use crate::metrics::metrics_json;
 use crate::parked::{ParkedEntry, entries};
 use crate::plan::Plan;
-use crate::queries::changes::{self, FollowedKeys, StateChanges, wanted};
+use crate::queries::changes::{self, FollowedKeys, StateChanges, min_positions};
 use crate::queries::{StateSnapshot, kind_name};
 use crate::settings::{Pairs, checked, to_values};
 use crate::tokens::{self, PyTokens};
@@ -27,10 +27,10 @@ use stoatflow_engine::restore::{RestoreEvent, RestoreListener, RestoreStep};
 use stoatflow_engine::runtime::threads::{Listener, RestartAnswer, Uncaught};
 use stoatflow_log::kafka::TokenProvider as _;
 use stoatflow_log::{Broker, embedded, kafka};
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 
 /// Timeout of a request to the broker.
-const PATIENCE: Duration = Duration::from_secs(10);
+const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One run of one application.
 #[pyclass(frozen, module = "stoatflow._native")]
@@ -67,21 +67,21 @@ impl Engine {
         }
         let engine = stoatflow_engine::Engine::new(
             plan.plan.for_handlers(&settings.handlers),
-            Arc::new(Foreign {
+            Arc::new(ForeignCode {
                 application: Some(group.as_str().into()),
                 ..(*plan.foreign).clone()
             }),
             settings,
             Arc::clone(&broker),
             AdminView {
-                settings: view(&values, &origins),
+                settings: settings_view(&values, &origins),
                 info: info(py, broker.as_ref())?,
             },
-            listener.map(hear),
-            on_restore.map(hear_restore),
+            listener.map(state_listener),
+            on_restore.map(restore_listener),
         );
         if let Some(uncaught) = uncaught {
-            engine.on_uncaught(ask(uncaught));
+            engine.on_uncaught(uncaught_handler(uncaught));
         }
         Ok(Self {
             engine,
@@ -191,8 +191,8 @@ impl Engine {
         schema: Option<&str>,
         max_rows: usize,
     ) -> PyResult<StoreBatches> {
-        let question = question(name, schema, max_rows)?;
-        let batches = py.detach(|| self.engine.store_batches(question));
+        let request = store_request(name, schema, max_rows)?;
+        let batches = py.detach(|| self.engine.store_batches(request));
         batches.map(StoreBatches::new).map_err(to_py_err)
     }
 
@@ -206,8 +206,11 @@ impl Engine {
         at_least: Vec<(String, i32, i64)>,
         timeout_s: f64,
     ) -> PyResult<StateSnapshot> {
-        let wanted = wanted(at_least);
-        let taken = py.detach(|| self.engine.snapshot(store, &wanted, seconds(timeout_s)));
+        let min_positions = min_positions(at_least);
+        let taken = py.detach(|| {
+            self.engine
+                .snapshot(store, &min_positions, seconds(timeout_s))
+        });
         let taken = taken.map_err(to_py_err)?;
         Ok(StateSnapshot::new(self.engine.clone(), taken))
     }
@@ -224,8 +227,8 @@ impl Engine {
         query_json: &[u8],
     ) -> PyResult<StateChanges> {
         let spec = changes::spec(given, &keys, query_json)?;
-        let (wanted, timeout) = (wanted(at_least.0), seconds(at_least.1));
-        let follower = py.detach(|| self.engine.follow(store, &spec, &wanted, timeout));
+        let (min_positions, timeout) = (min_positions(at_least.0), seconds(at_least.1));
+        let follower = py.detach(|| self.engine.follow(store, &spec, &min_positions, timeout));
         follower.map(StateChanges::new).map_err(to_py_err)
     }
 
@@ -365,19 +368,24 @@ impl Engine {
         let topics = self.engine.source_topics()?;
         let names: Vec<&str> = topics.iter().map(String::as_str).collect();
         let mut partitions: Vec<TopicPartition> = Vec::new();
-        for info in self.broker.topics(&names, PATIENCE)?.into_iter().flatten() {
+        for info in self
+            .broker
+            .topics(&names, BROKER_TIMEOUT)?
+            .into_iter()
+            .flatten()
+        {
             partitions.extend(
                 (0..info.partitions).map(|p| TopicPartition::new(Arc::clone(&info.name), p)),
             );
         }
         partitions.sort();
         partitions.dedup();
-        let ranges = self.broker.ranges(&partitions, PATIENCE)?;
+        let ranges = self.broker.ranges(&partitions, BROKER_TIMEOUT)?;
         // A coordinator may hold offsets pending for long; the engine knows what it has committed.
         let committed =
             self.broker
-                .committed_despite_pending(&self.group, &partitions, PATIENCE)?;
-        let cut = self.engine.shown();
+                .committed_despite_pending(&self.group, &partitions, BROKER_TIMEOUT)?;
+        let cut = self.engine.visible_cut();
         let shown: BTreeMap<_, _> = cut
             .iter()
             .flat_map(|cut| cut.positions.iter().cloned())
@@ -403,7 +411,7 @@ fn seconds(s: f64) -> Duration {
 }
 
 /// The settings for the admin port: all values in force and the origin of each. Secrets are masked.
-fn view(values: &[(String, Value)], origins: &[(String, String)]) -> Value {
+fn settings_view(values: &[(String, Value)], origins: &[(String, String)]) -> Value {
     let dotted = |name: &str| name.trim().trim_matches('_').replace('_', ".");
     let mut shown = Map::new();
     for (name, value, given) in in_force(values) {
@@ -431,7 +439,7 @@ fn view(values: &[(String, Value)], origins: &[(String, String)]) -> Value {
     json!({ "settings": shown })
 }
 
-fn hear(listener: Py<PyAny>) -> Listener {
+fn state_listener(listener: Py<PyAny>) -> Listener {
     Box::new(move |old, new| {
         Python::attach(|py| {
             if let Err(error) = listener.call1(py, (new.name(), old.name())) {
@@ -444,14 +452,14 @@ fn hear(listener: Py<PyAny>) -> Listener {
 
 /// The uncaught exception handler: called with the exception, its answer restarts the engine
 /// (`REPLACE_THREAD`) or ends the application. A handler that raises ends it too.
-fn ask(uncaught: Py<PyAny>) -> Uncaught {
+fn uncaught_handler(uncaught: Py<PyAny>) -> Uncaught {
     Arc::new(move |error| {
         Python::attach(|py| {
-            let said = uncaught
+            let answer = uncaught
                 .call1(py, (as_py_err(error).value(py),))
-                .and_then(|said| said.extract::<String>(py));
-            match said {
-                Ok(said) if said == "REPLACE_THREAD" => RestartAnswer::Replace,
+                .and_then(|answer| answer.extract::<String>(py));
+            match answer {
+                Ok(answer) if answer == "REPLACE_THREAD" => RestartAnswer::Replace,
                 Ok(_) => RestartAnswer::Shutdown,
                 Err(error) => {
                     error.write_unraisable(py, Some(uncaught.bind(py)));
@@ -464,7 +472,7 @@ fn ask(uncaught: Py<PyAny>) -> Uncaught {
 
 /// The restore listener: called with (what, store, topic, partition, two numbers), from a thread that
 /// doesn't hold up the restore.
-fn hear_restore(listener: Py<PyAny>) -> RestoreListener {
+fn restore_listener(listener: Py<PyAny>) -> RestoreListener {
     Arc::new(move |event: &RestoreEvent| {
         let (word, first, second) = match event.step {
             RestoreStep::Started { from, end } => ("start", from.0, end.0),
@@ -474,8 +482,8 @@ fn hear_restore(listener: Py<PyAny>) -> RestoreListener {
         };
         let (topic, number) = (&*event.partition.topic, event.partition.partition.0);
         Python::attach(|py| {
-            let said = (word, event.store.as_str(), topic, number, first, second);
-            if let Err(error) = listener.call1(py, said) {
+            let arguments = (word, event.store.as_str(), topic, number, first, second);
+            if let Err(error) = listener.call1(py, arguments) {
                 error.write_unraisable(py, Some(listener.bind(py)));
             }
         });

@@ -27,10 +27,10 @@ static CALLER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
 /// An async function of the user, with the `Caller` of its event loop.
 #[derive(Debug)]
-pub struct PyCalls {
+pub struct PyAsyncUdf {
     name: Arc<str>,
     caller: Py<PyAny>,
-    load: Arc<CallsInFlight>,
+    in_flight: Arc<CallsInFlight>,
     profile: Arc<Profile>,
 }
 
@@ -55,13 +55,13 @@ pub fn calls(
         if !function.bind(py).get_type().is_subclass(caller)? {
             continue;
         }
-        let load: Arc<CallsInFlight> = Arc::default();
-        let tally = CallTally::new(Arc::clone(&load.tally));
+        let in_flight: Arc<CallsInFlight> = Arc::default();
+        let tally = CallTally::new(Arc::clone(&in_flight.tally));
         function.call_method1(py, intern!(py, "count_in"), (tally,))?;
-        let made = PyCalls {
+        let made = PyAsyncUdf {
             name: name.as_str().into(),
             caller: function.clone_ref(py),
-            load,
+            in_flight,
             profile: Arc::default(),
         };
         calls.insert(number, Arc::new(made));
@@ -70,18 +70,18 @@ pub fn calls(
 }
 
 /// Identifies a queue in Python.
-fn number(line: &CallQueue) -> usize {
-    std::ptr::from_ref(line) as usize
+fn queue_id(queue: &CallQueue) -> usize {
+    std::ptr::from_ref(queue) as usize
 }
 
-impl PyCalls {
-    fn submit(&self, calls: Vec<Call>, line: &Arc<CallQueue>, pause: Duration) {
+impl PyAsyncUdf {
+    fn submit(&self, calls: Vec<Call>, queue: &Arc<CallQueue>, pause: Duration) {
         let tickets: Vec<u64> = calls.iter().map(|call| call.ticket).collect();
         let begun = Python::attach(|py| {
             let calls = calls.into_iter();
             let (name, profile) = (&self.name, &self.profile);
             let calls: Vec<AsyncCall> = calls
-                .map(|call| AsyncCall::new(call, line, name, profile))
+                .map(|call| AsyncCall::new(call, queue, name, profile))
                 .collect();
             self.caller
                 .call_method1(py, intern!(py, "submit"), (calls, pause.as_secs_f64()))
@@ -95,39 +95,39 @@ impl PyCalls {
                     .hint("look in the log for what has ended the event loop; functions are called by a running application or test driver only")
                     .bypass_handlers();
                 // After a failed call, no further call of its key begins, so none is returned.
-                let _none = line.answer(ticket, Err(error), Duration::ZERO);
+                let _none = queue.answer(ticket, Err(error), Duration::ZERO);
             }
         }
     }
 }
 
-impl AsyncUdf for PyCalls {
+impl AsyncUdf for PyAsyncUdf {
     fn name(&self) -> &str {
         &self.name
     }
 
     fn in_flight(&self) -> &Arc<CallsInFlight> {
-        &self.load
+        &self.in_flight
     }
 
     fn cost(&self) -> Option<Cost> {
         Some(self.profile.cost())
     }
 
-    fn begin(&self, calls: Vec<Call>, line: &Arc<CallQueue>) {
-        self.submit(calls, line, Duration::ZERO);
+    fn begin(&self, calls: Vec<Call>, queue: &Arc<CallQueue>) {
+        self.submit(calls, queue, Duration::ZERO);
     }
 
-    fn begin_later(&self, pause: Duration, calls: Vec<Call>, line: &Arc<CallQueue>) {
-        self.submit(calls, line, pause);
+    fn begin_later(&self, pause: Duration, calls: Vec<Call>, queue: &Arc<CallQueue>) {
+        self.submit(calls, queue, pause);
     }
 
-    fn cancel(&self, line: &CallQueue) {
+    fn cancel(&self, queue: &CallQueue) {
         Python::attach(|py| {
             // A loop that has ended has no calls to cancel.
             let _ended = self
                 .caller
-                .call_method1(py, intern!(py, "cancel"), (number(line),));
+                .call_method1(py, intern!(py, "cancel"), (queue_id(queue),));
         });
     }
 }

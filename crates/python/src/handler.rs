@@ -58,7 +58,9 @@ impl Runtime for PyRuntime {
         Python::attach(|py| {
             let described = py
                 .import("stoatflow.handlers")
-                .and_then(|module| module.call_method1("describe", (whole(py, &cause.exception)?,)))
+                .and_then(|module| {
+                    module.call_method1("describe", (with_traceback(py, &cause.exception)?,))
+                })
                 .and_then(|all| all.extract::<(String, String, String)>());
             match described {
                 Ok((class, message, traceback)) => Some(Raised {
@@ -78,7 +80,7 @@ impl Runtime for PyRuntime {
 }
 
 /// The exception with its traceback set; `PyErr` keeps the two separately.
-fn whole<'py>(py: Python<'py>, exception: &PyErr) -> PyResult<Bound<'py, PyAny>> {
+fn with_traceback<'py>(py: Python<'py>, exception: &PyErr) -> PyResult<Bound<'py, PyAny>> {
     let value = exception.value(py).clone().into_any();
     if let Some(traceback) = exception.traceback(py) {
         value.setattr(intern!(py, "__traceback__"), traceback)?;
@@ -113,12 +115,15 @@ pub fn decide(py: Python<'_>, callable: &Py<PyAny>, failure: &Failure<'_>) -> Py
     let raw = failure.raw;
     context.set_item("source_raw_key", bytes(raw.and_then(|raw| raw.key)))?;
     context.set_item("source_raw_value", bytes(raw.and_then(|raw| raw.value)))?;
-    let said: String = py
+    let decision: String = py
         .import("stoatflow.handlers")?
         .getattr("decide")?
-        .call((callable, record, whole(py, &exception)?), Some(&context))?
+        .call(
+            (callable, record, with_traceback(py, &exception)?),
+            Some(&context),
+        )?
         .extract()?;
-    serde_json::from_str(&said).map_err(|e| PyTypeError::new_err(e.to_string()))
+    serde_json::from_str(&decision).map_err(|e| PyTypeError::new_err(e.to_string()))
 }
 
 /// A `Record`, created without validation: a broken record may have a negative timestamp.

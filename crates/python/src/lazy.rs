@@ -8,23 +8,23 @@
 
 mod array;
 mod decode;
+mod nested_views;
 mod object;
 mod open;
-mod parts;
 mod scan;
 
 pub use array::JsonArray;
 pub use object::JsonObject;
 
 use crate::convert::schema;
+use crate::dict_items::snapshot_items;
 use crate::errors::to_py_err;
-use crate::steady::steady;
 use decode::DecodeFailure;
 use open::OpenValue;
 pub use open::plain;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
-use scan::{JsonFault, Top};
+use scan::{JsonSyntaxError, Top};
 use std::sync::Arc;
 use stoatflow_core::{Bytes, Datum, Error, Opaque};
 
@@ -84,8 +84,8 @@ fn open_view(py: Python<'_>, source: OpenValue) -> PyResult<Bound<'_, PyAny>> {
 fn part<'py>(py: Python<'py>, text: &Bytes, span: scan::Span) -> PyResult<Bound<'py, PyAny>> {
     let inner = span.of(text);
     match inner.first() {
-        Some(b'{') => Ok(Bound::new(py, JsonObject::cut(text.slice(span.range())))?.into_any()),
-        Some(b'[') => Ok(Bound::new(py, JsonArray::cut(text.slice(span.range())))?.into_any()),
+        Some(b'{') => Ok(Bound::new(py, JsonObject::part(text.slice(span.range())))?.into_any()),
+        Some(b'[') => Ok(Bound::new(py, JsonArray::part(text.slice(span.range())))?.into_any()),
         _ => decode::scalar(py, inner),
     }
 }
@@ -108,9 +108,9 @@ pub fn member_name<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PySt
 }
 
 #[cold]
-fn not_json(text: &[u8], fault: &JsonFault) -> PyErr {
+fn not_json(text: &[u8], fault: &JsonSyntaxError) -> PyErr {
     let shown: String = String::from_utf8_lossy(text).chars().take(60).collect();
-    let JsonFault { at, what } = fault;
+    let JsonSyntaxError { at, what } = fault;
     to_py_err(
         Error::serde(format!(
             "the value is not JSON ({what}, at byte {at}): {shown}"
@@ -120,7 +120,7 @@ fn not_json(text: &[u8], fault: &JsonFault) -> PyErr {
 }
 
 /// The bytes of a text that the user passed.
-fn given(text: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+fn text_bytes(text: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     if let Ok(text) = text.cast::<PyString>() {
         return Ok(Bytes::copy_from_slice(text.to_cow()?.as_bytes()));
     }
@@ -141,7 +141,7 @@ pub fn datum(object: &Bound<'_, PyAny>) -> Option<Datum> {
 
 /// Whether this is a view of a part of a record, or a changed view. As a key, such a view is encoded
 /// again: equal keys must have equal bytes, whatever blanks their records had.
-pub fn is_made(object: &Bound<'_, PyAny>) -> bool {
+pub fn is_part_or_changed(object: &Bound<'_, PyAny>) -> bool {
     if let Ok(object) = object.cast_exact::<JsonObject>() {
         !object.get().is_whole()
     } else if let Ok(array) = object.cast_exact::<JsonArray>() {
@@ -194,19 +194,19 @@ pub fn write(
 /// Wraps a dict or list that a function made in a view; other objects are returned as they are. This way
 /// an aggregate is always seen as a view, whether it was read from the store or returned by the last
 /// call.
-pub fn over<'py>(object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub fn wrap<'py>(object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
     if let Ok(dict) = object.cast_exact::<PyDict>() {
-        return Ok(Bound::new(py, JsonObject::over(dict))?.into_any());
+        return Ok(Bound::new(py, JsonObject::wrap(dict))?.into_any());
     }
     if let Ok(list) = object.cast_exact::<PyList>() {
-        return Ok(Bound::new(py, JsonArray::over(list))?.into_any());
+        return Ok(Bound::new(py, JsonArray::wrap(list))?.into_any());
     }
     Ok(object)
 }
 
 /// Converts a view to a dict or list that the caller may change; other objects are returned as they are.
-pub fn own<'py>(object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+pub fn to_mutable<'py>(object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     if object.cast_exact::<JsonObject>().is_ok() || object.cast_exact::<JsonArray>().is_ok() {
         return to_python(&object);
     }
@@ -229,7 +229,7 @@ pub fn to_python<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> 
     }
     if let Ok(dict) = value.cast_exact::<PyDict>() {
         let plain = PyDict::new(py);
-        for (name, value) in steady(dict)? {
+        for (name, value) in snapshot_items(dict)? {
             plain.set_item(name, to_python(&value)?)?;
         }
         return Ok(plain.into_any());

@@ -7,16 +7,17 @@ mod arrow;
 mod avro;
 mod build_info;
 mod convert;
+mod dict_items;
 mod doctor;
 mod driver;
 mod embedded;
 mod engine;
 mod errors;
 mod event_loop;
+mod exit_watchdog;
 mod expression;
 mod handler;
 mod json_schema;
-mod last_resort;
 mod lazy;
 mod logging;
 mod metrics;
@@ -31,7 +32,6 @@ mod roles;
 mod schemas;
 mod serde;
 mod settings;
-mod steady;
 mod tokens;
 mod topics;
 mod typed_json;
@@ -60,11 +60,11 @@ mod _native {
     #[pymodule_export]
     use crate::engine::Engine;
     #[pymodule_export]
+    use crate::exit_watchdog::{ExitWatchdog, exit_after};
+    #[pymodule_export]
     use crate::expression::evaluate;
     #[pymodule_export]
     use crate::json_schema::JsonSchemaFormat;
-    #[pymodule_export]
-    use crate::last_resort::{LastResort, exit_after};
     #[pymodule_export]
     use crate::lazy::{JsonArray, JsonObject, to_python};
     #[pymodule_export]

@@ -21,7 +21,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
-const USUAL: &str =
+const DEFAULT_DIRECTIVES: &str =
     "warn,stoatflow::kafka=off,stoatflow::hint=info,stoatflow::settings=info,stoatflow::start=info";
 
 static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
@@ -32,20 +32,20 @@ pub fn init() {
         return;
     }
     let terminal = std::io::stderr().is_terminal();
-    let usual = if terminal {
-        USUAL.to_owned()
+    let directives = if terminal {
+        DEFAULT_DIRECTIVES.to_owned()
     } else {
-        format!("{USUAL},stoatflow::restore=info")
+        format!("{DEFAULT_DIRECTIVES},stoatflow::restore=info")
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(directives));
     let (filter, handle) = reload::Layer::new(filter);
-    let here = dynamic_filter_fn(|_, _| !lines::is_on());
+    let unless_python = dynamic_filter_fn(|_, _| !lines::is_on());
     let text = fmt::layer().with_writer(std::io::stderr);
     let text: Box<dyn Layer<_> + Send + Sync> = if terminal {
-        text.compact().with_filter(here).boxed()
+        text.compact().with_filter(unless_python).boxed()
     } else {
         let json = text.json().flatten_event(true).with_thread_names(true);
-        json.with_filter(here).boxed()
+        json.with_filter(unless_python).boxed()
     };
     let layers = tracing_subscriber::registry()
         .with(filter)

@@ -9,14 +9,14 @@ use crate::udf::PyUdf;
 use pyo3::prelude::*;
 use std::sync::Arc;
 use stoatflow_core::{Error, Handlers};
-use stoatflow_operators::{Foreign, ProcessorSupplier, Udf};
+use stoatflow_operators::{ForeignCode, ProcessorSupplier, Udf};
 use stoatflow_plan::PhysicalPlan;
 
 /// A validated plan with its functions.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct Plan {
     pub plan: Arc<PhysicalPlan>,
-    pub foreign: Arc<Foreign>,
+    pub foreign: Arc<ForeignCode>,
 }
 
 #[pymethods]
@@ -81,18 +81,18 @@ pub fn compile(
     let serdes = serdes.collect::<PyResult<Vec<_>>>()?;
     let roles = roles(&plan, &serdes);
     let named = functions.into_iter().zip(function_names);
-    let mut foreign = Foreign {
+    let mut foreign = ForeignCode {
         serdes,
         calls,
         runtime: Some(Arc::new(PyRuntime { pauses: true })),
-        ..Foreign::default()
+        ..ForeignCode::default()
     };
     let udfs = (0..).zip(named).map(|(number, (callable, name))| {
         let role = roles.get(&number).copied().unwrap_or_default();
         let mut udf = PyUdf::new(name, callable).with_role(role);
         if let ResultRole::Decoded(store) = role {
             let kept = &plan.stores[usize::from(store.0)];
-            udf = udf.decoded_by(foreign.serde(&kept.value).map_err(to_py_err)?);
+            udf = udf.with_aggregate_serde(foreign.serde(&kept.value).map_err(to_py_err)?);
         }
         Ok(Arc::new(udf) as Arc<dyn Udf>)
     });

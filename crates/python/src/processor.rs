@@ -6,21 +6,21 @@
 
 mod call_scope;
 mod context;
-mod held;
-mod holding;
+mod held_lock_set;
+mod key_locks;
 mod records;
 mod stores;
 
 pub use call_scope::CallScope;
 pub use context::{Cancellable, ProcessorContext};
-pub use held::KeyLocks;
+pub use key_locks::KeyLocks;
 pub use stores::*;
 
 use crate::convert::{from_py, to_py};
 use crate::errors::raised;
 use crate::profile::Profile;
 use crate::vectorcall::call;
-use call_scope::Moment;
+use call_scope::CallContext;
 use parking_lot::Mutex;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -134,7 +134,7 @@ impl PyProcessor {
 
 impl PyProcessor {
     /// Runs a callback that concerns no record.
-    fn alone<T>(&self, body: impl FnOnce(Python<'_>) -> T) -> T {
+    fn without_record<T>(&self, body: impl FnOnce(Python<'_>) -> T) -> T {
         forget_record();
         within(self.callee, true, || Python::attach(body))
     }
@@ -142,10 +142,10 @@ impl PyProcessor {
 
 impl Processor for PyProcessor {
     fn init(&mut self, host: &mut dyn ProcessorHost) -> Result<()> {
-        self.alone(|py| {
+        self.without_record(|py| {
             let init = self.method(py, intern!(py, "init"))?;
             let now = host.wall_time();
-            let open = self.scope.open(host, Moment::none(now));
+            let open = self.scope.open(host, CallContext::without_record(now));
             let done = init.call1((&self.context,));
             open.close("init()")?;
             done.map(drop)
@@ -158,17 +158,17 @@ impl Processor for PyProcessor {
         profile.batch(self.callee, batch.len(), |py| {
             let at_first = |error| Failed { at: 0, error };
             let process = self.method(py, intern!(py, "process")).map_err(at_first)?;
-            let makes = records::Makes::of(py, self.scope.role())
+            let factory = records::RecordFactory::new(py, self.scope.role())
                 .map_err(|e| at_first(raised(py, &self.name, "the record", e)))?;
-            let open = self.scope.open(host, Moment::none(0));
+            let open = self.scope.open(host, CallContext::without_record(0));
             for (at, record) in batch.iter().enumerate() {
                 note_record_or_abort(at, &record.origin)?;
-                let called = makes.record(py, record).and_then(|given| {
-                    let object = given.object.clone();
-                    self.scope.set(Moment::of(record, given));
+                let called = factory.record(py, record).and_then(|made| {
+                    let object = made.object.clone();
+                    self.scope.set(CallContext::with_py_record(record, made));
                     call(&process, [object])
                 });
-                let kept = open.let_go("process()");
+                let kept = open.release_leftover_locks("process()");
                 open.check().map_err(|error| Failed { at, error })?;
                 called.map_err(|e| Failed {
                     at,
@@ -185,7 +185,7 @@ impl Processor for PyProcessor {
         note_record(&record.origin);
         profile.call(self.callee, |py| {
             let transform = self.method(py, intern!(py, "transform"))?;
-            let open = self.scope.open(host, Moment::at(record));
+            let open = self.scope.open(host, CallContext::for_record(record));
             let value = match &record.value {
                 Datum::Change(change) => &change.new,
                 plain => plain,
@@ -205,7 +205,9 @@ impl Processor for PyProcessor {
             let key = to_py(py, &timer.key).map_err(|e| raised(py, &self.name, "the key", e))?;
             let made = timer_to_py(py, timer.store, &key, timer.at, timer.domain);
             let made = made.map_err(|e| raised(py, &self.name, "the timer", e))?;
-            let open = self.scope.open(host, Moment::of_timer(py, timer, key));
+            let open = self
+                .scope
+                .open(host, CallContext::for_timer(py, timer, key));
             let done = on_timer.call1((made,));
             open.close("on_timer()")?;
             done.map(drop)
@@ -214,7 +216,7 @@ impl Processor for PyProcessor {
     }
 
     fn close(&mut self) {
-        self.alone(|py| {
+        self.without_record(|py| {
             let object = self.object.bind(py);
             if let Err(error) = object.call_method0(intern!(py, "close")) {
                 // The engine stops regardless of this error; Python's unraisable hook reports it.
@@ -243,7 +245,7 @@ impl Punctuator for PyPunctuator {
     fn punctuate(&self, time: i64, host: &mut dyn ProcessorHost) -> Result<()> {
         forget_record();
         let attached = |py: Python<'_>| {
-            let open = self.scope.open(host, Moment::none(time));
+            let open = self.scope.open(host, CallContext::without_record(time));
             let done = self.callback.call1(py, (time,));
             open.close("a punctuation")?;
             done.map(drop)

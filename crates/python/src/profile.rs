@@ -15,10 +15,10 @@ use stoatflow_operators::current_call::within;
 use stoatflow_operators::{Cost, Failed};
 
 /// Longer calls are each measured; clock reads are negligible beside them.
-const LONG: Duration = Duration::from_micros(4);
+const LONG_CALL: Duration = Duration::from_micros(4);
 
 /// Number of short calls between two that are measured.
-const SKIPPED: u32 = 7;
+const SKIPPED_SHORT_CALLS: u32 = 7;
 
 /// Number of forks between the original process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -50,16 +50,16 @@ pub fn watch_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Ends a forked copy of the process. Lanes, broker and stores belong to the parent, so the copy must
 /// neither touch them nor run exit handlers.
 #[cold]
-fn leave(py: Python<'_>) {
-    const SOFTWARE: i32 = 70;
-    let said = "stoatflow: a function forked the process and returned in the copy, which ends here. Next: leave \
+fn exit_forked_copy(py: Python<'_>) {
+    const EX_SOFTWARE: i32 = 70;
+    let message = "stoatflow: a function forked the process and returned in the copy, which ends here. Next: leave \
                 the copy within the function (os._exit), or use subprocess or multiprocessing\n";
     let os = py.import("os");
-    let _told = os
+    let _written = os
         .as_ref()
-        .map(|os| os.call_method1("write", (2, said.as_bytes())));
-    let left = os.and_then(|os| os.call_method1("_exit", (SOFTWARE,)));
-    if left.is_err() {
+        .map(|os| os.call_method1("write", (2, message.as_bytes())));
+    let exited = os.and_then(|os| os.call_method1("_exit", (EX_SOFTWARE,)));
+    if exited.is_err() {
         std::process::abort();
     }
 }
@@ -107,7 +107,9 @@ impl Profile {
         self.calls.fetch_add(1, Relaxed);
         let since = self.since.fetch_add(1, Relaxed);
         if since < self.skip.load(Relaxed) {
-            return within(callee, false, || Python::attach(|py| watched(py, body)));
+            return within(callee, false, || {
+                Python::attach(|py| checking_for_fork(py, body))
+            });
         }
         // Another thread may get here at the same time; the swap counts each call once.
         let weight = self.since.swap(0, Relaxed);
@@ -118,7 +120,7 @@ impl Profile {
     /// its start.
     pub fn count(&self, py: Python<'_>, inside: Duration, waiting: Duration, forks: u32) {
         if FORKS.load(Relaxed) != forks {
-            leave(py);
+            exit_forked_copy(py);
         }
         self.calls.fetch_add(1, Relaxed);
         add(&self.inside_ns, inside, 1);
@@ -127,11 +129,11 @@ impl Profile {
 
     /// Holds the interpreter while `body` makes calls that are counted themselves.
     pub fn scope(&self, body: &mut dyn FnMut()) {
-        let asked = self.clock.monotonic();
+        let requested_at = self.clock.monotonic();
         Python::attach(|_| {
             add(
                 &self.waiting_ns,
-                self.clock.monotonic().saturating_sub(asked),
+                self.clock.monotonic().saturating_sub(requested_at),
                 1,
             );
             body();
@@ -145,26 +147,36 @@ impl Profile {
         weight: u32,
         body: impl for<'py> FnOnce(Python<'py>) -> T,
     ) -> T {
-        let asked = self.clock.monotonic();
+        let requested_at = self.clock.monotonic();
         let attached = |py: Python<'_>| {
-            let began = self.clock.monotonic();
-            let result = watched(py, body);
-            let inside = self.clock.monotonic().saturating_sub(began);
-            add(&self.waiting_ns, began.saturating_sub(asked), weight);
+            let attached_at = self.clock.monotonic();
+            let result = checking_for_fork(py, body);
+            let inside = self.clock.monotonic().saturating_sub(attached_at);
+            add(
+                &self.waiting_ns,
+                attached_at.saturating_sub(requested_at),
+                weight,
+            );
             add(&self.inside_ns, inside, weight);
-            self.skip
-                .store(if inside < LONG { SKIPPED } else { 0 }, Relaxed);
+            self.skip.store(
+                if inside < LONG_CALL {
+                    SKIPPED_SHORT_CALLS
+                } else {
+                    0
+                },
+                Relaxed,
+            );
             result
         };
         within(callee, true, || Python::attach(attached))
     }
 }
 
-fn watched<'py, T>(py: Python<'py>, body: impl FnOnce(Python<'py>) -> T) -> T {
+fn checking_for_fork<'py, T>(py: Python<'py>, body: impl FnOnce(Python<'py>) -> T) -> T {
     let forks = forks();
     let result = body(py);
     if FORKS.load(Relaxed) != forks {
-        leave(py);
+        exit_forked_copy(py);
     }
     result
 }

@@ -21,7 +21,7 @@ use stoatflow_plan::find::FindSpec;
 use stoatflow_state::{Stored, VersionedRecord};
 
 /// Number of entries per page.
-const PAGE: usize = 1000;
+const PAGE_ROWS: usize = 1000;
 
 /// A value and its timestamp.
 type Found<'py> = (Bound<'py, PyAny>, i64);
@@ -208,7 +208,7 @@ impl StateReader {
             closed: Arc::clone(&self.closed),
             span: span(lo, hi, prefix)?,
             reverse,
-            rest: Mutex::new(Rest::default()),
+            cursor: Mutex::new(PageCursor::default()),
         })
     }
 
@@ -232,16 +232,18 @@ impl StateReader {
         py: Python<'py>,
         query_json: &[u8],
         cursor: Option<&[u8]>,
-    ) -> PyResult<find::PageParts<'py>> {
+    ) -> PyResult<find::PyPage<'py>> {
         let spec = FindSpec::decode(query_json).map_err(to_py_err)?;
         let page = self.read(py, |reader| reader.find(&spec, cursor))?;
-        find::page(py, &page)
+        find::to_py_page(py, &page)
     }
 
     /// How the rows of a query would be found.
-    fn explain<'py>(&self, py: Python<'py>, query_json: &[u8]) -> PyResult<find::Shown> {
+    fn explain<'py>(&self, py: Python<'py>, query_json: &[u8]) -> PyResult<find::Explanation> {
         let spec = FindSpec::decode(query_json).map_err(to_py_err)?;
-        Ok(find::shown(&self.read(py, |reader| reader.explain(&spec))?))
+        Ok(find::explanation(
+            &self.read(py, |reader| reader.explain(&spec))?,
+        ))
     }
 
     /// Value and timestamp of one window.
@@ -329,10 +331,10 @@ impl StateReader {
 
 /// The entries of the current page, and the position of the next one.
 #[derive(Default)]
-struct Rest {
+struct PageCursor {
     rows: VecDeque<(Datum, Stored)>,
     last: Option<Bytes>,
-    over: bool,
+    is_last_page: bool,
     closed: bool,
 }
 
@@ -343,25 +345,25 @@ pub struct StateRows {
     closed: Arc<AtomicBool>,
     span: KeySpan,
     reverse: bool,
-    rest: Mutex<Rest>,
+    cursor: Mutex<PageCursor>,
 }
 
 impl StateRows {
     fn next(&self) -> Result<Option<(Datum, Stored)>> {
-        let mut rest = self.rest.lock();
-        if rest.closed {
+        let mut cursor = self.cursor.lock();
+        if cursor.closed {
             return Err(Error::config("these entries are closed")
                 .hint("read them within their `with`, or ask again"));
         }
-        if rest.rows.is_empty() && !rest.over {
-            let page = self
-                .reader
-                .page(&self.span, self.reverse, rest.last.as_ref(), PAGE)?;
-            rest.over = page.last.is_none();
-            rest.last = page.last;
-            rest.rows = page.entries.into();
+        if cursor.rows.is_empty() && !cursor.is_last_page {
+            let page =
+                self.reader
+                    .page(&self.span, self.reverse, cursor.last.as_ref(), PAGE_ROWS)?;
+            cursor.is_last_page = page.last.is_none();
+            cursor.last = page.last;
+            cursor.rows = page.entries.into();
         }
-        Ok(rest.rows.pop_front())
+        Ok(cursor.rows.pop_front())
     }
 }
 
@@ -383,12 +385,12 @@ impl StateRows {
 
     /// Closes the iterator and drops the remaining entries.
     fn close(&self, py: Python<'_>) {
-        let closed = Rest {
+        let closed = PageCursor {
             closed: true,
-            ..Rest::default()
+            ..PageCursor::default()
         };
         // Detached, because another thread may hold this lock while it decodes with a serde in Python.
-        let rest = py.detach(|| std::mem::replace(&mut *self.rest.lock(), closed));
-        drop(rest);
+        let cursor = py.detach(|| std::mem::replace(&mut *self.cursor.lock(), closed));
+        drop(cursor);
     }
 }

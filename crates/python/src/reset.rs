@@ -15,7 +15,7 @@ use stoatflow_core::{Error, Offset, Timestamp};
 use stoatflow_engine::Components;
 use stoatflow_engine::reset::{self, orphans};
 use stoatflow_engine::startup::EngineSpec;
-use stoatflow_protocol::reset::{Move, Request, Target};
+use stoatflow_protocol::reset::{OffsetMove, Request, Target};
 
 /// Resets an application. Without `agree`, only returns what a reset would do.
 #[pyfunction(name = "reset")]
@@ -38,9 +38,9 @@ pub fn reset_application(
     let spec = spec(py, plan, &pairs, broker)?;
     let done = py.detach(|| match agree {
         None => reset::preview(&spec, &request),
-        Some(agree) => reset::reset(&spec, &request, |plan| ask(&agree, shown(plan))),
+        Some(agree) => reset::reset(&spec, &request, |plan| confirm(&agree, plan_json(plan))),
     });
-    done.map(|plan| shown(&plan)).map_err(|e| raised(py, e))
+    done.map(|plan| plan_json(&plan)).map_err(|e| raised(py, e))
 }
 
 /// Removes the changelogs and local state of stores that the topology no longer has. Without `agree`,
@@ -58,9 +58,9 @@ pub fn remove_orphans(
     let spec = spec(py, plan, &pairs, broker)?;
     let done = py.detach(|| match agree {
         None => orphans::preview(&spec, &named),
-        Some(agree) => orphans::remove(&spec, &named, |found| ask(&agree, shown_orphans(found))),
+        Some(agree) => orphans::remove(&spec, &named, |found| confirm(&agree, orphans_json(found))),
     });
-    done.map(|found| shown_orphans(&found))
+    done.map(|found| orphans_json(&found))
         .map_err(|e| raised(py, e))
 }
 
@@ -89,8 +89,8 @@ fn raised(py: Python<'_>, error: Error) -> PyErr {
     }
 }
 
-fn ask(agree: &Py<PyAny>, shown: String) -> stoatflow_core::Result<()> {
-    Python::attach(|py| agree.call1(py, (shown,)))
+fn confirm(agree: &Py<PyAny>, description: String) -> stoatflow_core::Result<()> {
+    Python::attach(|py| agree.call1(py, (description,)))
         .map(drop)
         .map_err(|e| {
             Error::user("the reset was refused; nothing was changed").caused_by(PyCause::new(e))
@@ -114,8 +114,8 @@ fn target(to: &str, of: &Bound<'_, PyAny>) -> PyResult<Target> {
     })
 }
 
-fn shown(plan: &reset::Plan) -> String {
-    let way = |m: &Move| {
+fn plan_json(plan: &reset::Plan) -> String {
+    let way = |m: &OffsetMove| {
         json!({
             "topic": &*m.partition.topic,
             "partition": m.partition.partition.0,
@@ -129,17 +129,17 @@ fn shown(plan: &reset::Plan) -> String {
         "address": plan.address,
         "begun": plan.begun,
         "partitions": plan.moves.iter().map(way).collect::<Vec<_>>(),
-        "changelogs": shown_changelogs(&plan.changelogs),
+        "changelogs": changelogs_json(&plan.changelogs),
         "state": plan.state,
     })
     .to_string()
 }
 
-fn shown_orphans(found: &orphans::Orphans) -> String {
+fn orphans_json(found: &orphans::Orphans) -> String {
     json!({
         "application": found.application,
         "address": found.address,
-        "changelogs": shown_changelogs(&found.changelogs),
+        "changelogs": changelogs_json(&found.changelogs),
         "unsure": found.unconfirmed,
         "stores": found.stores,
         "state": found.state,
@@ -147,7 +147,7 @@ fn shown_orphans(found: &orphans::Orphans) -> String {
     .to_string()
 }
 
-fn shown_changelogs(changelogs: &[(String, u64)]) -> Vec<Value> {
+fn changelogs_json(changelogs: &[(String, u64)]) -> Vec<Value> {
     let one = |(topic, offsets): &(String, u64)| json!({"topic": topic, "records": offsets});
     changelogs.iter().map(one).collect()
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use stoatflow_core::{CustomSerde, StoreId};
 use stoatflow_formats::{avro, protobuf};
 use stoatflow_plan::SerdeSpec;
-use stoatflow_plan::physical::{Node, Op};
+use stoatflow_plan::physical::{Op, PhysicalNode};
 use stoatflow_plan::{PhysicalPlan, callables};
 
 /// How a function's results are used.
@@ -23,7 +23,7 @@ pub enum ResultRole {
     /// A value that the function receives again, from the store or from the last call: always as a view.
     Aggregate,
     /// Like `Aggregate`, but always as a dict or a list that the function may change.
-    OwnAggregate,
+    MutableAggregate,
     /// Like `Aggregate`, but always as Python code decodes it: the serde of this store, or the class of
     /// its messages.
     Decoded(StoreId),
@@ -44,7 +44,7 @@ pub fn roles(plan: &PhysicalPlan, serdes: &[Arc<dyn CustomSerde>]) -> BTreeMap<u
     roles
 }
 
-fn role(plan: &PhysicalPlan, node: &Node, serdes: &[Arc<dyn CustomSerde>]) -> ResultRole {
+fn role(plan: &PhysicalPlan, node: &PhysicalNode, serdes: &[Arc<dyn CustomSerde>]) -> ResultRole {
     match &node.op {
         Op::SelectKey { .. } => ResultRole::Key,
         Op::Reduce { store, .. }
@@ -61,31 +61,35 @@ fn role(plan: &PhysicalPlan, node: &Node, serdes: &[Arc<dyn CustomSerde>]) -> Re
                 .find(|other| kept.is_some_and(|kept| kept.value == other.value))
                 .map_or(*store, |first| first.id);
             kept.map_or(ResultRole::Value, |kept| {
-                of_aggregate(store, &kept.value, serdes)
+                aggregate_role(store, &kept.value, serdes)
             })
         }
         _ => ResultRole::Value,
     }
 }
 
-fn of_aggregate(store: StoreId, value: &SerdeSpec, serdes: &[Arc<dyn CustomSerde>]) -> ResultRole {
+fn aggregate_role(
+    store: StoreId,
+    value: &SerdeSpec,
+    serdes: &[Arc<dyn CustomSerde>],
+) -> ResultRole {
     match value {
         SerdeSpec::Builtin(name) if name == "json" => ResultRole::Aggregate,
         SerdeSpec::Avro { avro } => match avro.decode {
             avro::Decode::Lazy => ResultRole::Aggregate,
-            avro::Decode::Dict => ResultRole::OwnAggregate,
+            avro::Decode::Dict => ResultRole::MutableAggregate,
         },
         SerdeSpec::JsonSchema { json_schema } => match json_schema.decode {
             avro::Decode::Lazy => ResultRole::Aggregate,
-            avro::Decode::Dict => ResultRole::OwnAggregate,
+            avro::Decode::Dict => ResultRole::MutableAggregate,
         },
         SerdeSpec::Protobuf { protobuf } => match protobuf.decode {
             protobuf::Decode::Lazy => ResultRole::Aggregate,
-            protobuf::Decode::Dict => ResultRole::OwnAggregate,
+            protobuf::Decode::Dict => ResultRole::MutableAggregate,
             protobuf::Decode::Message(_) => ResultRole::Decoded(store),
         },
         SerdeSpec::Custom { custom } => match serdes.get(*custom as usize) {
-            Some(serde) if serde.name() == PLAIN_JSON => ResultRole::OwnAggregate,
+            Some(serde) if serde.name() == PLAIN_JSON => ResultRole::MutableAggregate,
             _ => ResultRole::Decoded(store),
         },
         _ => ResultRole::Value,

@@ -35,16 +35,16 @@ impl PySchemas {
         Arc::new(Self(schemas))
     }
 
-    fn ask<T>(&self, call: impl Fn(&Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
+    fn call_registry<T>(&self, call: impl Fn(&Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
         within(address(self), true, || {
-            Python::attach(|py| call(self.0.bind(py)).map_err(|e| said(py, e)))
+            Python::attach(|py| call(self.0.bind(py)).map_err(|e| registry_error(py, e)))
         })
     }
 }
 
 impl SchemaRegistry for PySchemas {
     fn schema(&self, id: u32) -> Result<String> {
-        self.ask(|schemas| schemas.call_method1("schema", (id,))?.extract())
+        self.call_registry(|schemas| schemas.call_method1("schema", (id,))?.extract())
     }
 
     fn id(&self, place: &SchemaPlace) -> Result<u32> {
@@ -53,12 +53,12 @@ impl SchemaRegistry for PySchemas {
             SchemaPlace::AnyTopic { is_key } => ("any", None, *is_key),
             SchemaPlace::Internal { application } => ("internal", application.as_deref(), false),
         };
-        self.ask(|schemas| schemas.call_method1("id", (place, name, is_key))?.extract())
+        self.call_registry(|schemas| schemas.call_method1("id", (place, name, is_key))?.extract())
     }
 }
 
 /// The error for an exception of a registry.
-fn said(py: Python<'_>, exception: PyErr) -> Error {
+fn registry_error(py: Python<'_>, exception: PyErr) -> Error {
     let value = exception.value(py);
     let text = |name: &str| -> Option<String> {
         let found = value.getattr(name).ok()?;

@@ -18,7 +18,7 @@ pub struct PySerde {
 
 impl PySerde {
     /// Adds the registry of the object, if it has one: only serdes of this package do.
-    fn asking(mut self) -> PyResult<Self> {
+    fn with_registry(mut self) -> PyResult<Self> {
         self.schemas = Python::attach(|py| PySchemas::of(self.codec.bind(py)))?;
         Ok(self)
     }
@@ -164,7 +164,7 @@ pub fn custom(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn CustomSerde>> {
         .import("stoatflow.serdes.registered")?
         .getattr("RegisteredSerde")?;
     if object.is_instance(&base)? {
-        return Ok(Arc::new(serde.asking()?));
+        return Ok(Arc::new(serde.with_registry()?));
     }
     Ok(Arc::new(serde))
 }

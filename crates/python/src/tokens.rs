@@ -15,12 +15,12 @@ use stoatflow_core::{Error, Result};
 use stoatflow_log::kafka::{OauthToken, TokenProvider};
 
 /// Maximum number of calls that have timed out and still run; beyond it no further call is started.
-const LEFT_BEHIND: u32 = 3;
+const MAX_HANGING_CALLS: u32 = 3;
 /// Extra wait: an async function is cancelled by its event loop at the timeout, which reports it a
 /// little later.
-const SLACK: Duration = Duration::from_millis(250);
+const TIMEOUT_SLACK: Duration = Duration::from_millis(250);
 /// Advice for a call that takes too long.
-const LATE: &str = "give its HTTP client a time-out, or raise sasl.login.read.timeout.ms";
+const TIMEOUT_HINT: &str = "give its HTTP client a time-out, or raise sasl.login.read.timeout.ms";
 
 /// Whether a setting is the token function. Python names it with an underscore; as a keyword argument or
 /// a variable it has a dot.
@@ -58,12 +58,12 @@ impl TokenProvider for PyTokens {
     }
 
     fn fetch(&self, within: Duration) -> Result<OauthToken> {
-        if self.running.load(SeqCst) >= LEFT_BEHIND {
+        if self.running.load(SeqCst) >= MAX_HANGING_CALLS {
             let why = format!(
-                "it did not end within {} s, and {LEFT_BEHIND} calls of it have not come back",
+                "it did not end within {} s, and {MAX_HANGING_CALLS} calls of it have not come back",
                 within.as_secs_f64()
             );
-            return Err(Error::unavailable(why).hint(LATE));
+            return Err(Error::unavailable(why).hint(TIMEOUT_HINT));
         }
         self.running.fetch_add(1, SeqCst);
         let (sender, outcome) = sync_channel(1);
@@ -83,12 +83,14 @@ impl TokenProvider for PyTokens {
             Some(Err(why)) => return Err(Error::unavailable(format!("it can't be called: {why}"))),
             None => return Err(Error::unavailable("the interpreter has ended")),
         }
-        outcome.recv_timeout(within + SLACK).unwrap_or_else(|_| {
-            Err(
-                Error::unavailable(format!("it did not end within {} s", within.as_secs_f64()))
-                    .hint(LATE),
-            )
-        })
+        outcome
+            .recv_timeout(within + TIMEOUT_SLACK)
+            .unwrap_or_else(|_| {
+                Err(
+                    Error::unavailable(format!("it did not end within {} s", within.as_secs_f64()))
+                        .hint(TIMEOUT_HINT),
+                )
+            })
     }
 }
 
@@ -146,7 +148,7 @@ impl TokenAnswer {
 
     fn late(&self, within_s: f64) {
         let why = format!("it did not end within {within_s} s");
-        self.send(Err(Error::unavailable(why).hint(LATE)));
+        self.send(Err(Error::unavailable(why).hint(TIMEOUT_HINT)));
     }
 
     fn wrong(&self, what: &str) {

@@ -23,9 +23,9 @@ use stoatflow_log::{
 };
 
 /// Timeout of a request, and of a read that returns no records.
-const PATIENCE: Duration = Duration::from_secs(30);
+const BROKER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Poll timeout, after which a reader checks for Ctrl-C.
-const LOOK: Duration = Duration::from_millis(200);
+const INTERRUPT_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 type PyHeaders<'py> = Vec<(String, Option<Bound<'py, PyBytes>>)>;
 
@@ -78,7 +78,7 @@ impl TopicsClient {
     /// The number of partitions of a topic, and its id if it has one; `None` if the topic doesn't exist.
     fn topic(&self, py: Python<'_>, name: &str) -> PyResult<Option<(i32, Option<String>)>> {
         let found = py
-            .detach(|| self.broker.topics(&[name], PATIENCE))
+            .detach(|| self.broker.topics(&[name], BROKER_TIMEOUT))
             .map_err(to_py_err)?;
         let info = found.into_iter().flatten().next();
         Ok(info.map(|info| (info.partitions, info.id.map(|id| id.to_string()))))
@@ -89,7 +89,7 @@ impl TopicsClient {
     fn ranges(&self, py: Python<'_>, topic: &str, partitions: i32) -> PyResult<Vec<(i64, i64)>> {
         let all = partitions_of(topic, partitions);
         let found = py
-            .detach(|| self.broker.ranges(&all, PATIENCE))
+            .detach(|| self.broker.ranges(&all, BROKER_TIMEOUT))
             .map_err(to_py_err)?;
         let range = |r: stoatflow_log::Range| (r.begin.0, r.stable_end.0);
         Ok(found.into_iter().map(range).collect())
@@ -102,7 +102,7 @@ impl TopicsClient {
             return Ok(true);
         }
         let found = py
-            .detach(|| self.broker.tombstone_retention(&[topic], PATIENCE))
+            .detach(|| self.broker.tombstone_retention(&[topic], BROKER_TIMEOUT))
             .map_err(to_py_err)?;
         Ok(found.into_iter().next().flatten().is_some())
     }
@@ -122,7 +122,7 @@ impl TopicsClient {
             replication: -1,
             config,
         };
-        py.detach(|| self.broker.create_topics(&[topic], PATIENCE))
+        py.detach(|| self.broker.create_topics(&[topic], BROKER_TIMEOUT))
             .map_err(to_py_err)
     }
 
@@ -156,7 +156,7 @@ impl TopicsClient {
             id: transactional_id.to_owned(),
             timeout: self.transaction_timeout,
         };
-        let producer = py.detach(|| self.broker.producer(&mode, PATIENCE));
+        let producer = py.detach(|| self.broker.producer(&mode, BROKER_TIMEOUT));
         Ok(TransactionalWriter {
             producer: Mutex::new(producer.map_err(to_py_err)?),
         })
@@ -187,7 +187,7 @@ impl TopicReader {
                 Some(_) => {}
             }
             py.check_signals()?;
-            if clock.monotonic() > PATIENCE {
+            if clock.monotonic() > BROKER_TIMEOUT {
                 return Err(to_py_err(self.silent()));
             }
         }
@@ -202,7 +202,7 @@ impl TopicReader {
             return Ok(None);
         }
         let mut fetched = Vec::new();
-        consumer.poll(most, LOOK, &mut fetched)?;
+        consumer.poll(most, INTERRUPT_CHECK_INTERVAL, &mut fetched)?;
         // Also moves past transaction markers and aborted records.
         *next = consumer.positions().first().copied().unwrap_or(*next);
         fetched.retain(|record| record.offset < self.until);
@@ -212,7 +212,7 @@ impl TopicReader {
     fn silent(&self) -> Error {
         let (topic, partition) = (&self.partition.topic, self.partition.partition);
         Error::unavailable(format!(
-            "nothing more of the topic '{topic}' came within {PATIENCE:?}, and its end is not reached"
+            "nothing more of the topic '{topic}' came within {BROKER_TIMEOUT:?}, and its end is not reached"
         ))
         .hint("check the broker, then ask again")
         .at(|at| {
@@ -245,19 +245,19 @@ impl TransactionalWriter {
 
     /// Waits until all records are acknowledged.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.producer.lock().flush(PATIENCE))
+        py.detach(|| self.producer.lock().flush(BROKER_TIMEOUT))
             .map_err(to_py_err)
     }
 
     /// Commits; returns false if the broker aborted the transaction instead.
     fn commit(&self, py: Python<'_>) -> PyResult<bool> {
-        let outcome = py.detach(|| self.producer.lock().commit(PATIENCE));
+        let outcome = py.detach(|| self.producer.lock().commit(BROKER_TIMEOUT));
         Ok(outcome.map_err(to_py_err)? == CommitOutcome::Committed)
     }
 
     /// Aborts the transaction.
     fn abort(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.producer.lock().abort(PATIENCE))
+        py.detach(|| self.producer.lock().abort(BROKER_TIMEOUT))
             .map_err(to_py_err)
     }
 }

@@ -3,30 +3,27 @@
 //! Takes a batch, attaches to the interpreter once, calls the function per record (vectorcall), returns
 //! datums. A failure names the position of its record in the batch; the exception is kept as the cause.
 
-mod decoded;
-mod described;
-mod said;
+mod aggregate_codec;
+mod record_objects;
+mod results;
 
-use crate::convert::{from_py, key_from_py, to_py};
+use crate::convert::{from_py, to_py};
 use crate::errors::{PyCause, raised};
-use crate::lazy;
 use crate::profile::Profile;
 use crate::roles::ResultRole;
 use crate::vectorcall::call;
+use aggregate_codec::AggregateCodec;
 use arrow_array::RecordBatch;
-use decoded::Decoded;
-use described::{consumed, context};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString, PyTuple};
+use pyo3::types::{PyString, PyTuple};
+use record_objects::{consumed_record, record_context};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Handler, Late, Origin, Record, Result, Serde, SourceId};
 use stoatflow_operators::current_call::{
     address, forget_record, note_record, note_record_or_abort, within,
 };
 use stoatflow_operators::error_policy::Failure;
-use stoatflow_operators::{
-    Args, Cost, Failed, FailedBatch, Partitions, Udf, check_partitions, check_results,
-};
+use stoatflow_operators::{Args, Cost, Failed, FailedBatch, Partitions, Udf, check_partitions};
 
 /// A callable of the user.
 pub struct PyUdf {
@@ -34,7 +31,7 @@ pub struct PyUdf {
     callable: Py<PyAny>,
     role: ResultRole,
     /// How Python code decodes the function's aggregates, if it does.
-    decoded: Option<Decoded>,
+    aggregates: Option<AggregateCodec>,
     profile: Profile,
 }
 
@@ -51,7 +48,7 @@ impl PyUdf {
             name,
             callable,
             role: ResultRole::Value,
-            decoded: None,
+            aggregates: None,
             profile: Profile::default(),
         }
     }
@@ -63,56 +60,28 @@ impl PyUdf {
     }
 
     /// Sets the serde of its aggregates, which Python code decodes.
-    pub fn decoded_by(mut self, serde: Serde) -> Self {
-        self.decoded = Some(Decoded::new(serde));
+    pub fn with_aggregate_serde(mut self, serde: Serde) -> Self {
+        self.aggregates = Some(AggregateCodec::new(serde));
         self
-    }
-
-    /// Converts a result.
-    fn result(&self, result: Bound<'_, PyAny>) -> Result<Datum> {
-        match self.role {
-            ResultRole::Value => from_py(&result),
-            ResultRole::Decoded(_) => match &self.decoded {
-                Some(decoded) => decoded.datum(&result),
-                None => from_py(&result),
-            },
-            ResultRole::Key => key_from_py(&result),
-            ResultRole::Aggregate | ResultRole::OwnAggregate => {
-                let py = result.py();
-                let seen = self.seen(result).map_err(|e| self.raised(py, e))?;
-                from_py(&seen)
-            }
-        }
-    }
-
-    /// An aggregate in the form that the serde of its store gives it, wherever it comes from: an earlier
-    /// result, or the first value of a key, which a reduction uses as it is.
-    fn seen<'py>(&self, aggregate: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        match self.role {
-            ResultRole::Value | ResultRole::Key => Ok(aggregate),
-            ResultRole::Aggregate => lazy::over(aggregate),
-            ResultRole::OwnAggregate => lazy::own(aggregate),
-            ResultRole::Decoded(_) => decoded::seen(self.decoded.as_ref(), aggregate),
-        }
     }
 
     fn raised(&self, py: Python<'_>, exception: PyErr) -> Error {
         raised(py, &self.name, "the function", exception)
     }
 
-    fn wrong(&self, what: impl Into<String>, hint: &str) -> Error {
+    fn wrong_result(&self, what: impl Into<String>, hint: &str) -> Error {
         Error::user(what)
             .hint(hint)
             .at(|at| at.function = Some(self.name.clone()))
     }
 
-    /// Calls the function for every record and passes each result to `take`.
-    fn each<'py>(
+    /// Calls the function for every record and passes each result to `on_result`.
+    fn call_each<'py>(
         &self,
         py: Python<'py>,
         args: Args,
         batch: &[Record],
-        mut take: impl FnMut(Bound<'py, PyAny>) -> Result<()>,
+        mut on_result: impl FnMut(Bound<'py, PyAny>) -> Result<()>,
     ) -> Result<(), Failed> {
         let callable = self.callable.bind(py);
         for (at, record) in batch.iter().enumerate() {
@@ -128,64 +97,13 @@ impl PyUdf {
                 at,
                 error: self.raised(py, e),
             })?;
-            take(result).map_err(|error| Failed {
+            on_result(result).map_err(|error| Failed {
                 at,
                 error: error.at(|w| w.function = Some(self.name.clone())),
             })?;
         }
         Ok(())
     }
-
-    fn pair_of(&self, result: &Bound<'_, PyAny>) -> Result<(Datum, Datum)> {
-        match result.cast::<PyTuple>() {
-            Ok(pair) if pair.len() == 2 => {
-                let item = |i| {
-                    pair.get_item(i).map_err(|e| {
-                        Error::internal("a tuple lost an item").caused_by(PyCause::new(e))
-                    })
-                };
-                Ok((key_from_py(&item(0)?)?, from_py(&item(1)?)?))
-            }
-            _ => {
-                let kind = kind(result);
-                Err(self.wrong(
-                    format!("the function must return a (key, value) tuple, it returned {kind}"),
-                    "return a tuple of two, such as (key, value)",
-                ))
-            }
-        }
-    }
-
-    fn items<'py>(
-        &self,
-        py: Python<'py>,
-        result: &Bound<'py, PyAny>,
-        mut take: impl FnMut(Bound<'py, PyAny>) -> Result<()>,
-    ) -> Result<()> {
-        if result.is_instance_of::<PyString>() || result.is_instance_of::<PyBytes>() {
-            return Err(self.wrong(
-                "the function returned text or bytes where a sequence of values is expected",
-                "return a list (a text would fall apart into its characters), such as [text]",
-            ));
-        }
-        if result.is_none() {
-            return Err(self.wrong(
-                "the function returned None where a sequence of values is expected",
-                "return [] for no values",
-            ));
-        }
-        let items = result.try_iter().map_err(|e| self.raised(py, e))?;
-        for (given, item) in items.enumerate() {
-            check_results(given)?;
-            take(item.map_err(|e| self.raised(py, e))?)?;
-        }
-        Ok(())
-    }
-}
-
-fn kind(object: &Bound<'_, PyAny>) -> String {
-    let name = object.get_type().qualname();
-    name.map_or_else(|_| "?".to_owned(), |n| n.to_string())
 }
 
 impl Udf for PyUdf {
@@ -199,7 +117,7 @@ impl Udf for PyUdf {
 
     fn test(&self, args: Args, batch: &[Record], out: &mut Vec<bool>) -> Result<(), Failed> {
         self.profile.batch(address(self), batch.len(), |py| {
-            self.each(py, args, batch, |r| {
+            self.call_each(py, args, batch, |r| {
                 out.push(r.is_truthy().map_err(|e| self.raised(py, e))?);
                 Ok(())
             })
@@ -208,7 +126,7 @@ impl Udf for PyUdf {
 
     fn one(&self, args: Args, batch: &[Record], out: &mut Vec<Datum>) -> Result<(), Failed> {
         self.profile.batch(address(self), batch.len(), |py| {
-            self.each(py, args, batch, |r| {
+            self.call_each(py, args, batch, |r| {
                 out.push(self.result(r)?);
                 Ok(())
             })
@@ -222,8 +140,8 @@ impl Udf for PyUdf {
         out: &mut Vec<(Datum, Datum)>,
     ) -> Result<(), Failed> {
         self.profile.batch(address(self), batch.len(), |py| {
-            self.each(py, args, batch, |r| {
-                out.push(self.pair_of(&r)?);
+            self.call_each(py, args, batch, |r| {
+                out.push(self.key_value(&r)?);
                 Ok(())
             })
         })
@@ -237,7 +155,7 @@ impl Udf for PyUdf {
         ends: &mut Vec<usize>,
     ) -> Result<(), Failed> {
         self.profile.batch(address(self), batch.len(), |py| {
-            self.each(py, args, batch, |r| {
+            self.call_each(py, args, batch, |r| {
                 self.items(py, &r, |item| {
                     out.push(from_py(&item)?);
                     Ok(())
@@ -256,9 +174,9 @@ impl Udf for PyUdf {
         ends: &mut Vec<usize>,
     ) -> Result<(), Failed> {
         self.profile.batch(address(self), batch.len(), |py| {
-            self.each(py, args, batch, |r| {
+            self.call_each(py, args, batch, |r| {
                 self.items(py, &r, |item| {
-                    out.push(self.pair_of(&item)?);
+                    out.push(self.key_value(&item)?);
                     Ok(())
                 })?;
                 ends.push(out.len());
@@ -269,7 +187,7 @@ impl Udf for PyUdf {
 
     fn effect(&self, args: Args, batch: &[Record]) -> Result<(), Failed> {
         self.profile.batch(address(self), batch.len(), |py| {
-            self.each(py, args, batch, |_| Ok(()))
+            self.call_each(py, args, batch, |_| Ok(()))
         })
     }
 
@@ -283,7 +201,8 @@ impl Udf for PyUdf {
     fn columns_effect(&self, batch: RecordBatch) -> Result<(), FailedBatch> {
         forget_record();
         self.profile.call(address(self), |py| {
-            let done = crate::arrow::called(self.callable.bind(py), batch, |e| self.raised(py, e));
+            let done =
+                crate::arrow::call_raw(self.callable.bind(py), batch, |e| self.raised(py, e));
             done.map(drop)
         })
     }
@@ -296,11 +215,12 @@ impl Udf for PyUdf {
                     [] => callable.call0(),
                     [a] => call(callable, [to_py(py, a)?]),
                     // A reduction: the aggregate and the value.
-                    [a, b] => call(callable, [self.seen(to_py(py, a)?)?, to_py(py, b)?]),
+                    [a, b] => call(callable, [self.stored_form(to_py(py, a)?)?, to_py(py, b)?]),
                     [a, b, c] => {
                         // An aggregation: key, value and the aggregate, which may come from an
                         // expression as initializer.
-                        let c = decoded::seen(self.decoded.as_ref(), to_py(py, c)?)?;
+                        let c =
+                            aggregate_codec::stored_form(self.aggregates.as_ref(), to_py(py, c)?)?;
                         call(callable, [to_py(py, a)?, to_py(py, b)?, c])
                     }
                     more => {
@@ -311,10 +231,10 @@ impl Udf for PyUdf {
                 }
             };
             let result = called().map_err(|e| self.raised(py, e))?;
-            match (&self.decoded, arguments) {
+            match (&self.aggregates, arguments) {
                 // An initializer's result may have the right type and still differ inside, so it always
                 // passes through the serde.
-                (Some(decoded), []) => decoded.through(&from_py(&result)?),
+                (Some(codec), []) => codec.round_trip(&from_py(&result)?),
                 _ => self.result(result),
             }
         })
@@ -386,7 +306,11 @@ impl Udf for PyUdf {
                         }
                     };
                     let key = to_py(py, &record.key)?;
-                    callable.call1((key, to_py(py, &record.value)?, context(record, topic)?))
+                    callable.call1((
+                        key,
+                        to_py(py, &record.value)?,
+                        record_context(record, topic)?,
+                    ))
                 };
                 let topic = called()
                     .map_err(|e| self.raised(py, e))
@@ -414,7 +338,7 @@ impl Udf for PyUdf {
                 };
                 let chosen = called()
                     .map_err(|e| self.raised(py, e))
-                    .and_then(|chosen| self.chosen(&chosen))
+                    .and_then(|chosen| self.chosen_partitions(&chosen))
                     .and_then(|chosen| check_partitions(&chosen, sized).map(|()| chosen));
                 out.push(chosen.map_err(|error| Failed { at, error })?);
             }
@@ -435,7 +359,7 @@ impl Udf for PyUdf {
             for (at, record) in batch.iter().enumerate() {
                 note_record_or_abort(at, &record.origin)?;
                 let called = || -> PyResult<Bound<'_, PyAny>> {
-                    callable.call1((consumed(record, &topic)?, partition_time))
+                    callable.call1((consumed_record(record, &topic)?, partition_time))
                 };
                 let time = called()
                     .map_err(|e| self.raised(py, e))
@@ -461,7 +385,7 @@ impl Udf for PyUdf {
             for (at, record) in batch.iter().enumerate() {
                 note_record_or_abort(at, &record.origin)?;
                 let called = || -> PyResult<Bound<'_, PyAny>> {
-                    callable.call1((consumed(record, &topic)?, current))
+                    callable.call1((consumed_record(record, &topic)?, current))
                 };
                 let watermark = called()
                     .map_err(|e| self.raised(py, e))
@@ -486,9 +410,9 @@ impl Udf for PyUdf {
             let topic = PyString::new(py, topic);
             for (at, record) in batch.iter().enumerate() {
                 note_record_or_abort(at, &record.origin)?;
-                let called = || callable.call1((consumed(record, &topic)?, watermark));
-                let said = called().map_err(|e| self.raised(py, e));
-                let late = said.and_then(|said| self.said_late(&said));
+                let called = || callable.call1((consumed_record(record, &topic)?, watermark));
+                let returned = called().map_err(|e| self.raised(py, e));
+                let late = returned.and_then(|returned| self.late_policy(&returned));
                 out.push(late.map_err(|error| Failed { at, error })?);
             }
             Ok(())

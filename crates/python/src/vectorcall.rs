@@ -20,10 +20,10 @@ type Vectorcall = unsafe extern "C" fn(
 
 /// Tells the callee that it may overwrite the slot before the arguments
 /// (`PY_VECTORCALL_ARGUMENTS_OFFSET`).
-const ROOM_BEFORE: usize = 1 << (usize::BITS - 1);
+const ARGUMENTS_OFFSET_FLAG: usize = 1 << (usize::BITS - 1);
 
 /// Maximum number of arguments.
-const MOST: usize = 3;
+const MAX_ARGUMENTS: usize = 3;
 
 static VECTORCALL: OnceLock<Option<Vectorcall>> = OnceLock::new();
 
@@ -51,20 +51,20 @@ pub fn call<'py, const N: usize>(
     arguments: [Bound<'py, PyAny>; N],
 ) -> PyResult<Bound<'py, PyAny>> {
     match VECTORCALL.get_or_init(find) {
-        Some(vectorcall) => with(*vectorcall, callable, &arguments),
+        Some(vectorcall) => call_with(*vectorcall, callable, &arguments),
         None => callable.call1(PyTuple::new(callable.py(), arguments)?),
     }
 }
 
-fn with<'py, const N: usize>(
+fn call_with<'py, const N: usize>(
     vectorcall: Vectorcall,
     callable: &Bound<'py, PyAny>,
     arguments: &[Bound<'py, PyAny>; N],
 ) -> PyResult<Bound<'py, PyAny>> {
-    const { assert!(N <= MOST, "there is room for so many arguments") };
+    const { assert!(N <= MAX_ARGUMENTS, "there is room for so many arguments") };
     // The slot before the arguments belongs to the callee: a bound method puts its object there instead
     // of copying all arguments.
-    let mut places = [std::ptr::null_mut(); MOST + 1];
+    let mut places = [std::ptr::null_mut(); MAX_ARGUMENTS + 1];
     for (place, argument) in places[1..].iter_mut().zip(arguments) {
         *place = argument.as_ptr();
     }
@@ -76,7 +76,7 @@ fn with<'py, const N: usize>(
         let result = vectorcall(
             callable.as_ptr(),
             given,
-            N | ROOM_BEFORE,
+            N | ARGUMENTS_OFFSET_FLAG,
             std::ptr::null_mut(),
         );
         Bound::from_owned_ptr_or_err(callable.py(), result)

@@ -47,14 +47,14 @@ pub struct WorkerClient {
     responses: Arc<str>,
     group: String,
     clock: SystemClock,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// The index of a worker, and the number of workers that share the partitions.
 #[derive(Clone, Copy)]
-struct Share {
-    own: u32,
-    of: u32,
+struct WorkerShare {
+    index: u32,
+    count: u32,
 }
 
 #[pymethods]
@@ -71,9 +71,9 @@ impl WorkerClient {
         broker: Option<&EmbeddedBroker>,
     ) -> PyResult<Self> {
         let prepared = PreparedRun::open(py, &pairs, broker)?;
-        let share = Share {
-            own: share,
-            of: shares,
+        let share = WorkerShare {
+            index: share,
+            count: shares,
         };
         py.detach(|| open(&prepared, (requests, responses), share))
             .map_err(to_py_err)
@@ -131,7 +131,7 @@ impl WorkerClient {
                 key: key.map(Bytes::from),
                 value: value.map(Bytes::from),
                 timestamp: now,
-                headers: of(headers),
+                headers: to_headers(headers),
             });
         let records: Vec<ProducerRecord> = records.collect();
         py.detach(|| self.answer_now(records)).map_err(to_py_err)
@@ -184,13 +184,13 @@ impl WorkerClient {
             .collect();
         let mut producer = self.producer.lock();
         let producer = producer.as_mut().ok_or_else(closed)?;
-        producer.flush(self.patience)?;
+        producer.flush(self.timeout)?;
         if cut.is_empty() {
             return Ok(());
         }
         producer.begin()?;
-        producer.offsets(&self.group, &cut, self.patience)?;
-        producer.commit(self.patience).map(drop)
+        producer.offsets(&self.group, &cut, self.timeout)?;
+        producer.commit(self.timeout).map(drop)
     }
 }
 
@@ -198,7 +198,7 @@ fn closed() -> Error {
     Error::config("this worker was closed").hint("make a new one")
 }
 
-fn of(headers: Vec<(String, Option<Vec<u8>>)>) -> Headers {
+fn to_headers(headers: Vec<(String, Option<Vec<u8>>)>) -> Headers {
     let header = |(name, value): (String, Option<Vec<u8>>)| Header {
         name: name.into(),
         value: value.map(Bytes::from),
@@ -209,11 +209,11 @@ fn of(headers: Vec<(String, Option<Vec<u8>>)>) -> Headers {
 fn open(
     prepared: &PreparedRun,
     (requests, responses): (&str, &str),
-    share: Share,
+    share: WorkerShare,
 ) -> Result<WorkerClient> {
     let (broker, settings) = (prepared.broker.as_ref(), &prepared.settings);
-    let patience = settings.broker_wait;
-    let infos = broker.topics(&[requests, responses], patience)?;
+    let timeout = settings.broker_wait;
+    let infos = broker.topics(&[requests, responses], timeout)?;
     let mut found = Vec::new();
     for (name, info) in [requests, responses].into_iter().zip(infos) {
         found.push(info.ok_or_else(|| {
@@ -225,7 +225,8 @@ fn open(
             .at(|at| at.topic = Some(name.to_owned()))
         })?);
     }
-    let numbers = (0..found[0].partitions).filter(|p| p.unsigned_abs() % share.of == share.own);
+    let numbers =
+        (0..found[0].partitions).filter(|p| p.unsigned_abs() % share.count == share.index);
     let partitions: Vec<TopicPartition> = numbers
         .map(|p| TopicPartition::new(Arc::clone(&found[0].name), p))
         .collect();
@@ -233,8 +234,8 @@ fn open(
         return Err(Error::config(format!(
             "the topic '{requests}' has {} partition(s), of which none is left for worker {} of {}",
             found[0].partitions,
-            share.own + 1,
-            share.of
+            share.index + 1,
+            share.count
         ))
         .hint("run fewer workers, or give the topic more partitions"));
     }
@@ -243,13 +244,13 @@ fn open(
     // a slash.
     let id = format!(
         "{group}-worker/{requests}/{}-of-{}",
-        share.own + 1,
-        share.of
+        share.index + 1,
+        share.count
     );
     let timeout = settings.transaction_timeout;
-    let producer = broker.producer(&ProducerMode::Background { id, timeout }, patience)?;
-    let committed = broker.committed(&group, &partitions, patience)?;
-    let ranges = broker.ranges(&partitions, patience)?;
+    let producer = broker.producer(&ProducerMode::Background { id, timeout }, timeout)?;
+    let committed = broker.committed(&group, &partitions, timeout)?;
+    let ranges = broker.ranges(&partitions, timeout)?;
     let starts = partitions.iter().zip(committed).zip(ranges);
     let starts: Vec<(TopicPartition, Offset)> = starts
         .map(|((partition, committed), range)| {
@@ -270,6 +271,6 @@ fn open(
         responses: Arc::clone(&found[1].name),
         group,
         clock: SystemClock::new(),
-        patience,
+        timeout,
     })
 }

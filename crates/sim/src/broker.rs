@@ -6,8 +6,8 @@
 
 use crate::consumer::SimConsumer;
 use crate::producer::SimProducer;
-use crate::topic::{Kept, PartitionLog};
-use crate::transaction::{Coordinator, Open, Writer};
+use crate::topic::{LogRecord, PartitionLog};
+use crate::transaction::{Coordinator, OngoingTransaction, Writer};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ impl State {
     }
 
     /// Ends a transaction in all partitions at once.
-    pub fn end(&mut self, open: Open, commit: bool) {
+    pub fn end(&mut self, open: OngoingTransaction, commit: bool) {
         for partition in &open.partitions {
             if let Ok(log) = self.log_mut(partition) {
                 log.end(open.transaction, commit);
@@ -134,9 +134,9 @@ impl SimBroker {
     /// Opens a transactional id: fences its previous owner and aborts that owner's open transaction.
     pub(crate) fn take_over(&self, id: &str) -> Writer {
         let mut state = self.lock();
-        let (writer, left) = state.coordinator.open(id);
-        if let Some(left) = left {
-            state.end(left, false);
+        let (writer, abandoned) = state.coordinator.open(id);
+        if let Some(abandoned) = abandoned {
+            state.end(abandoned, false);
         }
         writer
     }
@@ -159,19 +159,22 @@ impl SimBroker {
 
     /// What a cluster forgets while an application is down for long: the committed offsets of its group,
     /// and old tombstones.
-    pub(crate) fn forget(&self, topics: impl Iterator<Item = impl AsRef<str>>) {
+    pub(crate) fn expire_offsets_and_tombstones(
+        &self,
+        topics: impl Iterator<Item = impl AsRef<str>>,
+    ) {
         let mut state = self.lock();
         let groups = std::mem::take(&mut state.groups);
         state.expired.extend(groups);
         for topic in topics {
             if let Some(logs) = state.topics.get_mut(topic.as_ref()) {
-                logs.iter_mut().for_each(PartitionLog::forget_tombstones);
+                logs.iter_mut().for_each(PartitionLog::purge_tombstones);
             }
         }
     }
 
     /// Whether committed offsets have expired.
-    pub(crate) fn has_forgotten(&self) -> bool {
+    pub(crate) fn has_expired_offsets(&self) -> bool {
         !self.lock().expired.is_empty()
     }
 
@@ -191,7 +194,7 @@ impl SimBroker {
     }
 
     /// All visible records of a topic, by partition.
-    pub(crate) fn visible(&self, topic: &str) -> Vec<Vec<(Offset, Kept)>> {
+    pub(crate) fn visible(&self, topic: &str) -> Vec<Vec<(Offset, LogRecord)>> {
         let state = self.lock();
         let logs = state
             .topics

@@ -4,13 +4,13 @@
 //! of every key must be there once; under at-least-once nothing may be missing.
 
 mod bank;
-mod bells;
 mod joined;
 mod lookups;
 mod offloads;
 mod stateless;
 mod tables;
 mod timed;
+mod timers;
 
 use crate::broker::SimBroker;
 use crate::workload::{APPLICATION, Job, Part, is_changelog};
@@ -29,26 +29,26 @@ pub(crate) type Verdict = Result<(), String>;
 pub(crate) type History = BTreeMap<Bytes, Vec<Option<Bytes>>>;
 
 /// Returns a message as the error, unless a condition holds.
-macro_rules! hold {
+macro_rules! ensure {
     ($held:expr, $($said:tt)+) => {
         if !$held {
             return Err(format!($($said)+));
         }
     };
 }
-pub(crate) use hold;
+pub(crate) use ensure;
 
-pub(crate) use bells::uncounted;
-pub(crate) use offloads::{answered, kept};
-pub(crate) use stateless::late;
+pub(crate) use offloads::{answered_before_start, check_answers_used};
+pub(crate) use stateless::late_records_count;
+pub(crate) use timers::uncommitted_ticks;
 
-/// Checks everything but the disks. `uncounted` comes from `bells::uncounted`.
-pub(crate) fn outputs(job: &Job, broker: &SimBroker, uncounted: usize) -> Verdict {
+/// Checks everything but the disks. `uncommitted_ticks` comes from `timers::uncommitted_ticks`.
+pub(crate) fn outputs(job: &Job, broker: &SimBroker, uncommitted_ticks: usize) -> Verdict {
     for part in &job.parts {
         tables::check(*part, job, broker).map_err(|e| format!("{part:?}: {e}"))?;
-        if *part == Part::Bells(true) {
+        if *part == Part::Timers(true) {
             let once = job.guarantee == Guarantee::ExactlyOnceV2;
-            bells::ticks(broker, uncounted, once).map_err(|e| format!("{part:?}: {e}"))?;
+            timers::ticks(broker, uncommitted_ticks, once).map_err(|e| format!("{part:?}: {e}"))?;
         }
         for (topic, store) in part.tables() {
             let changelog = job.changelog(store);
@@ -61,7 +61,7 @@ pub(crate) fn outputs(job: &Job, broker: &SimBroker, uncounted: usize) -> Verdic
             // may have emitted it.
             let loose = *store == "seconds-store" || (job.cached && *store == "rows-store");
             if job.guarantee == Guarantee::ExactlyOnceV2 || !loose {
-                hold!(
+                ensure!(
                     kept == shown,
                     "{topic} ends with {shown:?}, but {changelog} with {kept:?}"
                 );
@@ -95,7 +95,7 @@ fn history_of(broker: &SimBroker, topic: &str, is_source: bool) -> Result<Histor
                 ));
             };
             let first = *home.entry(key.clone()).or_insert(partition);
-            hold!(
+            ensure!(
                 first == partition,
                 "{topic}: the key {key:?} is in {first} and in {partition}"
             );
@@ -130,7 +130,7 @@ fn committed(broker: &SimBroker, topic: &'static str) -> Verdict {
             });
         let (found, end) = found.map_err(|e| e.to_string())?;
         let untouched = found.is_none() && end.0 == 0;
-        hold!(
+        ensure!(
             untouched || found == Some(end),
             "{place} ends at {end}, but {found:?} is committed"
         );
@@ -162,7 +162,7 @@ pub(crate) fn disk(job: &Job, broker: &SimBroker, disk: &MemoryBackend) -> Verdi
         if let Some(expired) = expired(job, broker, at, *layout)? {
             kept.retain(|key, _| held.contains_key(key) || !expired.contains(key));
         }
-        hold!(
+        ensure!(
             held == kept,
             "after the last restore the disk holds {held:?}, but {changelog} says {kept:?}"
         );
@@ -214,15 +214,19 @@ pub(crate) fn drained(job: &Job, broker: &SimBroker, healed: Timestamp) -> Verdi
     for topic in job.parts.iter().flat_map(|part| part.sources()) {
         committed(broker, topic)?;
     }
-    if job.parts.iter().any(|part| matches!(part, Part::Asks(_))) {
+    if job
+        .parts
+        .iter()
+        .any(|part| matches!(part, Part::AsyncCalls(_)))
+    {
         stateless::nothing_parked(broker)?;
     }
-    if job.parking().is_some() {
+    if job.offload_settings().is_some() {
         offloads::nothing_parked(broker)?;
     }
     let mut timed = job.parts.iter().filter(|part| part.has_timers());
     timed.try_for_each(|part| match part {
-        Part::Bank => bank::quiet(broker),
-        part => bells::quiet(*part, broker, healed.0),
+        Part::Bank => bank::check_idle(broker),
+        part => timers::check_idle(*part, broker, healed.0),
     })
 }

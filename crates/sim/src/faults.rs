@@ -14,7 +14,7 @@ use stoatflow_core::ErrorKind;
 
 /// A call in which something can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Point {
+pub(crate) enum FaultPoint {
     Topics,
     CreateTopics,
     DeleteTopics,
@@ -49,11 +49,11 @@ pub(crate) enum Fault {
     Aborted,
 }
 
-impl Point {
+impl FaultPoint {
     /// Faults with their probabilities in ten thousandths.
     pub fn chances(self) -> [(Fault, u32); 5] {
         use Fault::{Aborted, CrashAfter, CrashBefore, FailAfter, FailBefore};
-        let [before, after, lost, unheard, aborted] = match self {
+        let [before, after, request_lost, ack_lost, aborted] = match self {
             Self::Topics
             | Self::CreateTopics
             | Self::DeleteTopics
@@ -74,8 +74,8 @@ impl Point {
         [
             (CrashBefore, before),
             (CrashAfter, after),
-            (FailBefore, lost),
-            (FailAfter, unheard),
+            (FailBefore, request_lost),
+            (FailAfter, ack_lost),
             (Aborted, aborted),
         ]
     }

@@ -15,9 +15,9 @@ use stoatflow_log::{Producer, ProducerMode, ProducerRecord};
 #[derive(Debug)]
 pub(crate) struct Feeder {
     rng: SimRng,
-    left: VecDeque<ProducerRecord>,
-    plain: SimProducer,
-    stranger: SimProducer,
+    remaining: VecDeque<ProducerRecord>,
+    plain_producer: SimProducer,
+    transactional_producer: SimProducer,
     /// Records of the open transaction, to be sent again if it is aborted.
     open: Option<Vec<ProducerRecord>>,
 }
@@ -35,15 +35,15 @@ impl Feeder {
     pub fn new(rng: SimRng, broker: &SimBroker, inputs: Vec<ProducerRecord>) -> Self {
         Self {
             rng,
-            left: inputs.into(),
-            plain: broker.open_producer(&mode("outside", false)),
-            stranger: broker.open_producer(&mode("stranger", true)),
+            remaining: inputs.into(),
+            plain_producer: broker.open_producer(&mode("outside", false)),
+            transactional_producer: broker.open_producer(&mode("stranger", true)),
             open: None,
         }
     }
 
     pub fn is_done(&self) -> bool {
-        self.left.is_empty() && self.open.is_none()
+        self.remaining.is_empty() && self.open.is_none()
     }
 
     /// Sends some records, or ends the open transaction.
@@ -53,26 +53,26 @@ impl Feeder {
     pub fn feed(&mut self) -> Result<()> {
         if let Some(sent) = self.open.take() {
             if self.rng.chance(6000) {
-                self.stranger.commit(Duration::ZERO)?;
+                self.transactional_producer.commit(Duration::ZERO)?;
             } else {
-                self.stranger.abort(Duration::ZERO)?;
+                self.transactional_producer.abort(Duration::ZERO)?;
                 // The order per partition is kept, since nothing else was sent meanwhile.
                 sent.into_iter()
                     .rev()
-                    .for_each(|record| self.left.push_front(record));
+                    .for_each(|record| self.remaining.push_front(record));
             }
             return Ok(());
         }
-        let count = (1 + self.rng.index(12)).min(self.left.len());
-        let mut records: Vec<ProducerRecord> = self.left.drain(..count).collect();
+        let count = (1 + self.rng.index(12)).min(self.remaining.len());
+        let mut records: Vec<ProducerRecord> = self.remaining.drain(..count).collect();
         if self.rng.chance(3000) {
-            self.stranger.begin()?;
-            self.stranger.send(&mut records.clone())?;
-            self.stranger.flush(Duration::ZERO)?;
+            self.transactional_producer.begin()?;
+            self.transactional_producer.send(&mut records.clone())?;
+            self.transactional_producer.flush(Duration::ZERO)?;
             self.open = Some(records);
             return Ok(());
         }
-        self.plain.send(&mut records)?;
-        self.plain.flush(Duration::ZERO)
+        self.plain_producer.send(&mut records)?;
+        self.plain_producer.flush(Duration::ZERO)
     }
 }

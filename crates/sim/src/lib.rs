@@ -11,8 +11,8 @@
 //! Takes a seed; returns a report or the first violated guarantee, always the same one. Never uses the
 //! machine's clock, randomness or threads.
 
+mod async_service;
 mod broker;
-mod caller;
 mod checkers;
 mod consumer;
 mod faults;
@@ -34,5 +34,5 @@ pub use broker::SimBroker;
 pub use faults::PHASES;
 pub use mutation::Mutation;
 pub use rng::SimRng;
-pub use simulation::{Failure, Report, Witness, simulate};
+pub use simulation::{Detector, Failure, Report, simulate};
 pub use trace::Statistics;

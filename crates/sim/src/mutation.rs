@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 use stoatflow_operators::FaultInjection;
-use stoatflow_protocol::{CommitOrder, Lease, Step};
+use stoatflow_protocol::{CommitOrder, CommitStep, Lease};
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Mutation {
     /// The local store is not written.
     StoreForgotten,
     /// Offsets are committed in a separate transaction.
-    OffsetsOutside,
+    OffsetsOutsideTransaction,
     /// Offsets are not committed.
     OffsetsForgotten,
     /// The changelog is not written.
@@ -32,56 +32,58 @@ pub enum Mutation {
     /// Commits without waiting for acknowledgements of sent records.
     FlushForgotten,
     /// The first lane that reaches a barrier completes it.
-    Unaligned,
+    BarriersUnaligned,
     /// Under at-least-once an instance never checks again that it is the only one.
-    Unchecked,
+    LeaseNeverChecked,
     /// Under at-least-once a new instance starts beside an older one that doesn't know of it yet.
-    Unwaited,
+    LeaseNotAwaited,
     /// Async calls that outlive their epoch are not persisted.
-    CallsUnparked,
+    CallsNotParked,
     /// The row of a parked async call is not deleted when its result is emitted.
     CallsParkedForever,
     /// After a restart, newer records of a key don't wait for its parked calls.
     CallsOvertaken,
     /// Records that a batch holds at a barrier are emitted in a later epoch.
-    BatchesKept,
+    BatchesHeldOverBarrier,
     /// Rows of an async joiner get results in the order in which the answers arrive.
-    JoinedAsAnswered,
+    JoinedInAnswerOrder,
     /// The second answer to an offloaded record that waits for its turn also emits its result.
     AnswersTwice,
     /// The row of an offloaded record is not deleted when its result is emitted.
-    ParkedForever,
+    RecordsParkedForever,
     /// An answered record of an offload doesn't wait for earlier records of its key.
     AnswersOvertake,
     /// After a restart, records that seem to be overdue are given up before the answers that arrived
     /// meanwhile are read.
     AnswersUnread,
     /// Requests of an offload are sent outside the transaction.
-    RequestsOutside,
+    RequestsOutsideTransaction,
     /// After an exchange, records are processed in the order in which lanes sent them.
-    TakenAsSent,
+    ExchangeInArrivalOrder,
     /// A lane goes on to the next epoch while others still fire timers of this one.
-    EndsApart,
+    EpochEndsUnaligned,
     /// The stream time at a record includes records that come after it.
-    TimeFromLater,
+    StreamTimeFromLaterRecords,
     /// Committed offsets are stored in the group only, where they expire.
     OffsetsExpire,
     /// Local state is used however old it is.
-    StateAgeless,
+    StaleStateTrusted,
     /// A start trusts the metadata of one broker.
-    LeadersUnasked,
+    StaleMetadataTrusted,
 }
 
 impl Mutation {
     pub(crate) const fn order(self) -> CommitOrder {
-        use Step::{Announce, Apply, Changelog, Commit, Flush, Offsets};
+        use CommitStep::{Announce, Apply, Changelog, Commit, Flush, Offsets};
         CommitOrder::of(match self {
             Self::StoreFirst | Self::StoreFirstUnseen => {
                 &[Apply, Changelog, Flush, Offsets, Commit, Announce]
             }
             Self::StoreBeforeCommit => &[Changelog, Flush, Offsets, Apply, Commit, Announce],
             Self::StoreForgotten => &[Changelog, Flush, Offsets, Commit, Announce],
-            Self::OffsetsOutside => &[Changelog, Flush, Commit, Offsets, Commit, Apply, Announce],
+            Self::OffsetsOutsideTransaction => {
+                &[Changelog, Flush, Commit, Offsets, Commit, Apply, Announce]
+            }
             Self::OffsetsForgotten => &[Changelog, Flush, Commit, Apply, Announce],
             Self::ChangelogForgotten => &[Flush, Offsets, Commit, Apply, Announce],
             Self::ChangelogLate => &[Flush, Offsets, Commit, Changelog, Apply, Announce],
@@ -92,18 +94,18 @@ impl Mutation {
 
     pub(crate) const fn fault(self) -> FaultInjection {
         match self {
-            Self::CallsUnparked => FaultInjection::CallsUnparked,
+            Self::CallsNotParked => FaultInjection::CallsNotParked,
             Self::CallsParkedForever => FaultInjection::CallsParkedForever,
             Self::CallsOvertaken => FaultInjection::CallsOvertaken,
-            Self::BatchesKept => FaultInjection::BatchesKept,
-            Self::JoinedAsAnswered => FaultInjection::JoinedAsAnswered,
+            Self::BatchesHeldOverBarrier => FaultInjection::BatchesHeldOverBarrier,
+            Self::JoinedInAnswerOrder => FaultInjection::JoinedInAnswerOrder,
             Self::AnswersTwice => FaultInjection::AnswersTwice,
-            Self::ParkedForever => FaultInjection::ParkedForever,
+            Self::RecordsParkedForever => FaultInjection::RecordsParkedForever,
             Self::AnswersOvertake => FaultInjection::AnswersOvertake,
             Self::AnswersUnread => FaultInjection::AnswersUnread,
-            Self::TakenAsSent => FaultInjection::TakenAsSent,
-            Self::EndsApart => FaultInjection::EndsApart,
-            Self::TimeFromLater => FaultInjection::TimeOfTick,
+            Self::ExchangeInArrivalOrder => FaultInjection::ExchangeInArrivalOrder,
+            Self::EpochEndsUnaligned => FaultInjection::EpochEndsUnaligned,
+            Self::StreamTimeFromLaterRecords => FaultInjection::StreamTimeOfTick,
             _ => FaultInjection::None,
         }
     }
@@ -111,11 +113,11 @@ impl Mutation {
     pub(crate) const fn lease(self) -> Lease {
         let Lease { trust, wait } = Lease::STANDARD;
         match self {
-            Self::Unchecked => Lease {
+            Self::LeaseNeverChecked => Lease {
                 trust: Duration::MAX,
                 wait,
             },
-            Self::Unwaited => Lease {
+            Self::LeaseNotAwaited => Lease {
                 trust,
                 wait: Duration::ZERO,
             },

@@ -3,7 +3,7 @@
 //! Knows which ends are allowed: a crash, a clean stop, being fenced by a new instance, or an
 //! injected error. Anything else is a finding.
 
-use crate::caller::Caller;
+use crate::async_service::AsyncService;
 use crate::faults::{FaultyBroker, FaultyDisk};
 use crate::mutation::Mutation;
 use crate::rng::SimRng;
@@ -23,7 +23,7 @@ pub(crate) struct Process {
     engine: Inline,
     instance: Arc<Instance>,
     /// The service for its async calls.
-    caller: Option<Arc<Caller>>,
+    service: Option<Arc<AsyncService>>,
     /// The machine that it runs on.
     pub machine: usize,
     pub lanes: usize,
@@ -65,36 +65,36 @@ impl Process {
             backend: Some(Arc::new(FaultyDisk::new(Arc::clone(&instance), disk))),
             commit_order: mutation.order(),
             on_restore: None,
-            align_barriers: mutation != Mutation::Unaligned,
+            align_barriers: mutation != Mutation::BarriersUnaligned,
             lease: mutation.lease(),
             fault: mutation.fault(),
         };
-        let caller = job
-            .asking()
-            .map(|asking| Caller::new(world, number, asking, schedule.rng().split()));
+        let service = job
+            .async_function()
+            .map(|function| AsyncService::new(world, number, function, schedule.rng().split()));
         let spec = EngineSpec {
             plan: Arc::clone(&job.plan),
-            foreign: job.foreign(caller.clone()),
+            foreign: job.foreign(service.clone()),
             settings: Arc::new(settings),
             components,
         };
         match Inline::start(&spec) {
             Ok(engine) => {
-                if let Some(caller) = &caller {
-                    caller.started();
+                if let Some(service) = &service {
+                    service.started();
                 }
                 let (stale, stopping) = (false, false);
                 Ok(Self {
                     engine,
                     instance,
-                    caller,
+                    service,
                     machine,
                     lanes,
                     stale,
                     stopping,
                 })
             }
-            Err(error) => match judge(&instance, false, &error) {
+            Err(error) => match classify_end(&instance, false, &error) {
                 Ok(end) => {
                     world.event(format!("#{number} did not start: {end:?}"));
                     Err(None)
@@ -121,10 +121,10 @@ impl Process {
     /// An end that must not happen.
     pub fn turn(&mut self, turn: Turn, rng: &mut SimRng) -> Result<Option<End>, String> {
         let world = Arc::clone(&self.instance.world);
-        if let Some(caller) = &self.caller {
+        if let Some(service) = &self.service {
             let run = &self.engine.parts().shared.run;
-            caller.hurry(run.is_barrier_late() || run.has_ended());
-            caller.answer_due();
+            service.set_barrier_late(run.is_barrier_late() || run.has_ended());
+            service.answer_due();
         }
         match self.engine.take(turn) {
             Ok(moved) => {
@@ -141,15 +141,15 @@ impl Process {
                     self.number(),
                     error.kind().name()
                 ));
-                let end = judge(&self.instance, self.stale, &error)?;
-                self.last_twitches(turn, rng);
+                let end = classify_end(&self.instance, self.stale, &error)?;
+                self.run_after_failure(turn, rng);
                 Ok(Some(end))
             }
         }
     }
 
     /// On real threads, other parts continue for a moment after one has failed.
-    fn last_twitches(&mut self, failed: Turn, rng: &mut SimRng) {
+    fn run_after_failure(&mut self, failed: Turn, rng: &mut SimRng) {
         if self.instance.is_down() {
             return;
         }
@@ -159,8 +159,8 @@ impl Process {
                 1 => Turn::Commit,
                 _ => Turn::Lane(rng.index(self.lanes)),
             };
-            if let Some(caller) = &self.caller {
-                caller.hurry(true);
+            if let Some(service) = &self.service {
+                service.set_barrier_late(true);
             }
             // Its result doesn't matter any more, but its effects do.
             if turn != failed && self.engine.take(turn).is_err() {
@@ -191,14 +191,14 @@ impl Process {
 }
 
 /// Whether the process may end with this error: returns how it ended, or a finding.
-fn judge(instance: &Instance, stale: bool, error: &Error) -> Result<End, String> {
+fn classify_end(instance: &Instance, stale: bool, error: &Error) -> Result<End, String> {
     if instance.is_down() {
         return Ok(End::Crashed);
     }
     match error.kind() {
         ErrorKind::Fenced if stale => Ok(End::Fenced),
         ErrorKind::Unavailable | ErrorKind::UnknownOutcome | ErrorKind::DiskFull
-            if instance.is_hurt() =>
+            if instance.had_fault() =>
         {
             Ok(End::Failed)
         }

@@ -15,7 +15,7 @@ use stoatflow_engine::runtime::inline::Turn;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
     /// A turn of the engine's intake, a lane or the commit.
-    Room(Turn),
+    Turn(Turn),
     /// The clock advances.
     Advance(Duration),
     /// The feeder writes to the input topics.
@@ -38,7 +38,7 @@ pub(crate) struct Schedule {
     lanes: u64,
     commit: u64,
     world: u64,
-    most_lanes: u64,
+    max_lanes: u64,
     commit_interval: u64,
     in_flight: usize,
     max_idle: u64,
@@ -54,7 +54,7 @@ impl Schedule {
             lanes: rng.between(1, 16),
             commit: rng.between(1, 6),
             world: rng.between(1, 4),
-            most_lanes: rng.between(1, 7),
+            max_lanes: rng.between(1, 7),
             commit_interval: rng.between(1, 100),
             max_idle: [0, 0, 5, 40][rng.index(4)],
             cache: [0, 40_000, 64 << 20][rng.index(3)],
@@ -76,15 +76,15 @@ impl Schedule {
             8..=10 => Move::TakeOver(self.rng.chance(5000)),
             11..=14 => Move::Compact,
             _ => match self.rng.below(10 + self.world) {
-                0..=9 => Move::Room(self.room(lanes)),
+                0..=9 => Move::Turn(self.next_turn(lanes)),
                 _ if self.rng.chance(5000) => Move::Feed,
-                _ => Move::Advance(self.leap()),
+                _ => Move::Advance(self.clock_step()),
             },
         }
     }
 
     /// The next turn of an engine.
-    pub fn room(&mut self, lanes: usize) -> Turn {
+    pub fn next_turn(&mut self, lanes: usize) -> Turn {
         let drawn = self.rng.below(self.intake + self.lanes + self.commit);
         if drawn < self.intake {
             Turn::Intake
@@ -95,7 +95,7 @@ impl Schedule {
         }
     }
 
-    fn leap(&mut self) -> Duration {
+    fn clock_step(&mut self) -> Duration {
         Duration::from_millis(match self.rng.below(40) {
             0 => self.rng.between(1_000, 7_000),
             1..=8 => self.rng.between(20, 200),
@@ -105,7 +105,7 @@ impl Schedule {
 
     /// Settings of the next start; lanes and batches differ from start to start.
     pub fn settings(&mut self, job: &Job) -> Settings {
-        let lanes = u32::try_from(self.rng.between(1, self.most_lanes)).unwrap_or(1);
+        let lanes = u32::try_from(self.rng.between(1, self.max_lanes)).unwrap_or(1);
         Settings {
             application_id: APPLICATION.into(),
             broker: BrokerAddress::Embedded(None),

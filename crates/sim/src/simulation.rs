@@ -3,7 +3,7 @@
 //! Returns a report or the first violated guarantee. Holds the machines, the processes, and the limit
 //! within which a system without faults must finish all its work.
 
-mod healed;
+mod drain;
 mod instances;
 
 use crate::broker::SimBroker;
@@ -27,7 +27,7 @@ use stoatflow_log::{Broker, ClusterExpiry, NewTopic};
 use stoatflow_state::memory::MemoryBackend;
 
 /// Maximum number of turns with faults.
-const TROUBLED_TURNS: u32 = 12_000;
+const MAX_FAULTY_TURNS: u32 = 12_000;
 
 /// A run without violations.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ pub struct Report {
 
 /// Where a violation was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Witness {
+pub enum Detector {
     /// The engine: it ended with an error that no fault had caused.
     Engine,
     /// A checker: the results were wrong, though the engine reported no error.
@@ -55,20 +55,20 @@ pub struct Failure {
     /// The violation, in words.
     pub what: String,
     /// Where it was noticed.
-    pub witness: Witness,
+    pub detector: Detector,
     /// The events, if requested.
     pub events: Vec<String>,
 }
 
-/// Runs a seed. `narrate` keeps the events as text.
+/// Runs a seed. `keep_events` keeps the events as text.
 ///
 /// # Errors
 /// The first violation.
-pub fn simulate(seed: u64, mutation: Mutation, narrate: bool) -> Result<Report, Failure> {
-    let mut simulation = Simulation::new(seed, mutation, narrate).map_err(|e| {
-        broken(
+pub fn simulate(seed: u64, mutation: Mutation, keep_events: bool) -> Result<Report, Failure> {
+    let mut simulation = Simulation::new(seed, mutation, keep_events).map_err(|e| {
+        failure(
             format!("the simulator itself: {e}"),
-            Witness::Checker,
+            Detector::Checker,
             Vec::new(),
         )
     })?;
@@ -82,14 +82,14 @@ pub fn simulate(seed: u64, mutation: Mutation, narrate: bool) -> Result<Report, 
             events,
             statistics: world.take_statistics(),
         }),
-        Err(what) => Err(broken(what, simulation.witness, events)),
+        Err(what) => Err(failure(what, simulation.detector, events)),
     }
 }
 
-fn broken(what: String, witness: Witness, events: Vec<String>) -> Failure {
+fn failure(what: String, detector: Detector, events: Vec<String>) -> Failure {
     Failure {
         what,
-        witness,
+        detector,
         events,
     }
 }
@@ -102,7 +102,7 @@ struct Simulation {
     /// The worker that answers offloads.
     worker: Option<Worker>,
     /// Correlation ids of answers that were there when an instance started.
-    promised: BTreeSet<String>,
+    answered_before_start: BTreeSet<String>,
     mutation: Mutation,
     /// The disks of two machines; at the end a third, empty one is added.
     disks: Vec<MemoryBackend>,
@@ -112,19 +112,19 @@ struct Simulation {
     /// The committed watermark at the last start.
     watermark: i64,
     /// Number of ticks emitted before the schedule's position was committed for the first time.
-    uncounted: usize,
+    uncommitted_ticks: usize,
     /// The time since which there are no faults.
-    healed: Timestamp,
+    healed_at: Timestamp,
     last_lanes: usize,
     /// Whether there was a long pause.
-    forgotten: bool,
+    had_long_pause: bool,
     /// The machine whose lock a new instance waits for.
-    waits_for: Option<usize>,
-    witness: Witness,
+    awaited_machine: Option<usize>,
+    detector: Detector,
 }
 
 impl Simulation {
-    fn new(seed: u64, mutation: Mutation, narrate: bool) -> stoatflow_core::Result<Self> {
+    fn new(seed: u64, mutation: Mutation, keep_events: bool) -> stoatflow_core::Result<Self> {
         let mut root = SimRng::new(seed);
         let job = Job::new(&mut root.split())?;
         let broker = SimBroker::new();
@@ -138,56 +138,56 @@ impl Simulation {
         broker.create_topics(&topics, Duration::ZERO)?;
         let feeder = Feeder::new(root.split(), &broker, job.inputs.clone());
         let clock = Arc::new(ManualClock::new(Timestamp(1_700_000_000_000)));
-        let mut world = World::new(broker, clock, job.changelogs(), root.split(), narrate);
+        let mut world = World::new(broker, clock, job.changelogs(), root.split(), keep_events);
         world.watch_disk = mutation != Mutation::StoreFirstUnseen;
-        world.outside = (mutation == Mutation::RequestsOutside).then_some(REQUESTS);
+        world.outside = (mutation == Mutation::RequestsOutsideTransaction).then_some(REQUESTS);
         if mutation == Mutation::OffsetsExpire {
             world.expiry = ClusterExpiry::Never;
         }
-        world.ageless = mutation == Mutation::StateAgeless;
-        world.credulous = mutation == Mutation::LeadersUnasked;
+        world.tombstones_kept_forever = mutation == Mutation::StaleStateTrusted;
+        world.trusts_stale_metadata = mutation == Mutation::StaleMetadataTrusted;
         world.event(format!(
             "{:?} {:?} cached: {} by watermark: {}",
             job.parts, job.guarantee, job.cached, job.by_watermark
         ));
         let schedule = Schedule::new(root.split());
         let worker = job
-            .parking()
-            .map(|parking| Worker::new(root.split(), &world.broker, parking))
+            .offload_settings()
+            .map(|settings| Worker::new(root.split(), &world.broker, settings))
             .transpose()?;
         Ok(Self {
             world: Arc::new(world),
             schedule,
             feeder,
             worker,
-            promised: BTreeSet::new(),
+            answered_before_start: BTreeSet::new(),
             mutation,
             disks: vec![MemoryBackend::new(true), MemoryBackend::new(true)],
             processes: Vec::new(),
             started: 0,
             watermark: -1,
-            uncounted: 0,
-            healed: Timestamp(0),
+            uncommitted_ticks: 0,
+            healed_at: Timestamp(0),
             last_lanes: 0,
-            forgotten: false,
-            waits_for: None,
-            witness: Witness::Checker,
+            had_long_pause: false,
+            awaited_machine: None,
+            detector: Detector::Checker,
             job,
         })
     }
 
     fn run(&mut self) -> Result<(), String> {
-        for _ in 0..TROUBLED_TURNS {
+        for _ in 0..MAX_FAULTY_TURNS {
             if self.feeder.is_done() && self.world.is_healed() {
                 break;
             }
-            self.move_once()?;
+            self.step()?;
             if let Some(what) = self.world.first_violation() {
                 return Err(what);
             }
         }
         self.world.heal();
-        self.healed = self.world.clock.now();
+        self.healed_at = self.world.clock.now();
         self.drain()?;
         if self.job.by_watermark {
             self.world.count("runs by watermark");
@@ -198,33 +198,38 @@ impl Simulation {
         if self.job.parts.contains(&Part::Bank) {
             self.world.count("runs with a bank");
         }
-        if self.job.asking().is_some() {
+        if self.job.async_function().is_some() {
             self.world.count("runs with async calls");
         }
-        if self.job.parts.iter().any(|part| part.joining().is_some()) {
+        if self
+            .job
+            .parts
+            .iter()
+            .any(|part| part.joiner_settings().is_some())
+        {
             self.world.count("runs with an async joiner");
         }
-        if self.job.parking().is_some() {
+        if self.job.offload_settings().is_some() {
             self.world.count("runs with an offload");
         }
         if let Some(Part::Batches { .. }) = self.job.parts.last() {
             self.world.count("runs with batches");
         }
-        let late = checkers::late(&self.world.broker) as u64;
+        let late = checkers::late_records_count(&self.world.broker) as u64;
         self.world.add("late records", late);
         self.world.count(match self.job.guarantee {
             Guarantee::ExactlyOnceV2 => "runs exactly once",
             Guarantee::AtLeastOnce => "runs at least once",
         });
-        checkers::outputs(&self.job, &self.world.broker, self.uncounted)?;
+        checkers::outputs(&self.job, &self.world.broker, self.uncommitted_ticks)?;
         if self.worker.is_some() {
-            checkers::kept(&self.world.broker, &self.promised)?;
+            checkers::check_answers_used(&self.world.broker, &self.answered_before_start)?;
         }
         self.restore_everywhere()
     }
 
     /// One move of phase one.
-    fn move_once(&mut self) -> Result<(), String> {
+    fn step(&mut self) -> Result<(), String> {
         self.start_if_needed()?;
         if self.worker.as_mut().is_some_and(Worker::wants_a_turn) {
             self.work()?;
@@ -239,7 +244,7 @@ impl Simulation {
             self.schedule.rng().index(count)
         };
         match self.schedule.next(self.processes[at].lanes) {
-            Move::Room(turn) => self.turn(at, turn),
+            Move::Turn(turn) => self.turn(at, turn),
             Move::Advance(by) => {
                 self.advance(by);
                 Ok(())
@@ -252,7 +257,7 @@ impl Simulation {
                 own.for_each(|topic| self.world.broker.compact(topic));
                 Ok(())
             }
-            Move::Crash if self.world.strikes(700) => {
+            Move::Crash if self.world.fault_happens(700) => {
                 self.processes[at].crash();
                 self.end(at, End::Crashed);
                 Ok(())
@@ -263,7 +268,9 @@ impl Simulation {
                 self.processes[at].stop();
                 Ok(())
             }
-            Move::TakeOver(elsewhere) if self.world.strikes(1200) => self.take_over(elsewhere),
+            Move::TakeOver(elsewhere) if self.world.fault_happens(1200) => {
+                self.take_over(elsewhere)
+            }
             _ => Ok(()),
         }
     }
@@ -294,7 +301,7 @@ impl Simulation {
             Ok(Some(end)) => self.end(at, end),
             Ok(None) => {}
             Err(finding) => {
-                self.witness = Witness::Engine;
+                self.detector = Detector::Engine;
                 return Err(finding);
             }
         }

@@ -13,7 +13,7 @@ pub type Transaction = u64;
 
 /// A record in a log.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct LogRecord {
     /// Its key.
     pub key: Option<Bytes>,
     /// Its value.
@@ -29,7 +29,7 @@ pub struct Kept {
 #[derive(Debug, Default)]
 pub struct PartitionLog {
     /// `None` is a marker, or a record that compaction removed: an offset without a record.
-    entries: Vec<Option<Kept>>,
+    entries: Vec<Option<LogRecord>>,
     open: BTreeMap<Transaction, usize>,
     aborted: BTreeSet<Transaction>,
 }
@@ -38,7 +38,7 @@ fn offset(at: usize) -> Offset {
     Offset(i64::try_from(at).unwrap_or(i64::MAX))
 }
 
-fn place(offset: Offset) -> usize {
+fn index(offset: Offset) -> usize {
     usize::try_from(offset.0).unwrap_or(0)
 }
 
@@ -56,7 +56,7 @@ impl PartitionLog {
             headers,
             ..
         } = record;
-        self.entries.push(Some(Kept {
+        self.entries.push(Some(LogRecord {
             key,
             value,
             timestamp,
@@ -88,14 +88,14 @@ impl PartitionLog {
     }
 
     /// The first visible record at or after `from`, with its offset.
-    pub fn next(&self, from: Offset) -> Option<(Offset, &Kept)> {
+    pub fn next(&self, from: Offset) -> Option<(Offset, &LogRecord)> {
         self.visible(from).next()
     }
 
     /// All visible records at or after `from`.
-    pub fn visible(&self, from: Offset) -> impl DoubleEndedIterator<Item = (Offset, &Kept)> {
-        let end = place(self.stable_end());
-        let from = place(from).min(end);
+    pub fn visible(&self, from: Offset) -> impl DoubleEndedIterator<Item = (Offset, &LogRecord)> {
+        let end = index(self.stable_end());
+        let from = index(from).min(end);
         self.entries[from..end]
             .iter()
             .enumerate()
@@ -113,7 +113,7 @@ impl PartitionLog {
             newest.insert(kept.key.clone().unwrap_or_default(), at);
         }
         let keep: BTreeSet<Offset> = newest.into_values().collect();
-        for at in 0..place(self.stable_end()) {
+        for at in 0..index(self.stable_end()) {
             if !keep.contains(&offset(at)) {
                 self.entries[at] = None;
             }
@@ -121,9 +121,9 @@ impl PartitionLog {
     }
 
     /// Also removes stable tombstones, as the log cleaner does after `delete.retention.ms`.
-    pub fn forget_tombstones(&mut self) {
+    pub fn purge_tombstones(&mut self) {
         self.compact();
-        for at in 0..place(self.stable_end()) {
+        for at in 0..index(self.stable_end()) {
             if matches!(&self.entries[at], Some(kept) if kept.value.is_none()) {
                 self.entries[at] = None;
             }

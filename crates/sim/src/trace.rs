@@ -1,7 +1,7 @@
 //! Records what happened, in order: a hash that two runs of a seed must share, and counts over many
 //! seeds.
 //!
-//! Events are text, kept only if requested (`narrate`). The counts show that faults really happened.
+//! Events are text, kept only if requested (`keep_events`). The counts show that faults really happened.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 pub(crate) struct Trace {
     hash: u64,
     kept: Vec<String>,
-    narrate: bool,
+    keep_events: bool,
 }
 
 impl Trace {
-    pub fn new(narrate: bool) -> Self {
+    pub fn new(keep_events: bool) -> Self {
         // FNV-1a: small and stable.
         Self {
             hash: 0xcbf2_9ce4_8422_2325,
             kept: Vec::new(),
-            narrate,
+            keep_events,
         }
     }
 
@@ -27,7 +27,7 @@ impl Trace {
         for byte in event.bytes().chain([b'\n']) {
             self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
-        if self.narrate {
+        if self.keep_events {
             self.kept.push(event);
         }
     }

@@ -20,7 +20,7 @@ pub struct Writer {
 
 /// What an open transaction has touched.
 #[derive(Debug, Default)]
-pub struct Open {
+pub struct OngoingTransaction {
     /// Its number.
     pub transaction: Transaction,
     /// Partitions that it wrote to.
@@ -30,22 +30,22 @@ pub struct Open {
 }
 
 #[derive(Debug, Default)]
-struct Id {
+struct TransactionalId {
     epoch: u64,
-    open: Option<Open>,
+    open: Option<OngoingTransaction>,
 }
 
 /// All ids of a broker.
 #[derive(Debug, Default)]
 pub struct Coordinator {
-    ids: BTreeMap<String, Id>,
+    ids: BTreeMap<String, TransactionalId>,
     last: Transaction,
 }
 
 impl Coordinator {
     /// Opens an id; returns the writer, and the transaction that an older writer left open, which must
     /// be aborted.
-    pub fn open(&mut self, id: &str) -> (Writer, Option<Open>) {
+    pub fn open(&mut self, id: &str) -> (Writer, Option<OngoingTransaction>) {
         let entry = self.ids.entry(id.to_owned()).or_default();
         entry.epoch += 1;
         (
@@ -61,15 +61,15 @@ impl Coordinator {
     ///
     /// # Errors
     /// `Fenced`.
-    pub fn current(&mut self, writer: &Writer) -> Result<&mut Open> {
+    pub fn current(&mut self, writer: &Writer) -> Result<&mut OngoingTransaction> {
         let last = &mut self.last;
         let entry = self.ids.entry(writer.id.clone()).or_default();
         fence(entry.epoch, writer)?;
         Ok(entry.open.get_or_insert_with(|| {
             *last += 1;
-            Open {
+            OngoingTransaction {
                 transaction: *last,
-                ..Open::default()
+                ..OngoingTransaction::default()
             }
         }))
     }
@@ -78,7 +78,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// `Fenced`.
-    pub fn finish(&mut self, writer: &Writer) -> Result<Option<Open>> {
+    pub fn finish(&mut self, writer: &Writer) -> Result<Option<OngoingTransaction>> {
         let entry = self.ids.entry(writer.id.clone()).or_default();
         fence(entry.epoch, writer)?;
         Ok(entry.open.take())

@@ -9,7 +9,7 @@ use crate::broker::SimBroker;
 use crate::consumer::SimConsumer;
 use crate::producer::SimProducer;
 use crate::rng::SimRng;
-use crate::workload::offloads::{ANSWERS, GARBLED, Parking, Patience, REQUESTS, Said};
+use crate::workload::offloads::{ANSWERS, GARBLED, OffloadSettings, Patience, REQUESTS, Response};
 use crate::world::World;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,26 +21,26 @@ use stoatflow_log::{Broker, Consumer, ConsumerRecord, Producer, ProducerMode, Pr
 use stoatflow_operators::offload::{ATTEMPT, CORRELATION, ERROR};
 
 /// A request: partition and offset.
-type Place = (usize, Offset);
+type RequestPosition = (usize, Offset);
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Worker {
     rng: SimRng,
-    parking: Parking,
+    settings: OffloadSettings,
     consumer: SimConsumer,
     producer: SimProducer,
     partitions: Vec<TopicPartition>,
     answers: u64,
     /// Divides the delays of its answers.
-    pace: u64,
+    speedup: u64,
     /// By the time at which they are written; the random second number breaks ties.
-    pending: BTreeMap<(Duration, u64), (Option<Place>, ProducerRecord)>,
+    pending: BTreeMap<(Duration, u64), (Option<RequestPosition>, ProducerRecord)>,
     /// Requests that were read and not answered yet.
-    owed: BTreeSet<Place>,
+    unanswered: BTreeSet<RequestPosition>,
     /// Positions from which it reads after a crash.
     committed: Vec<Offset>,
-    away: Duration,
+    away_until: Duration,
 }
 
 impl Worker {
@@ -48,7 +48,7 @@ impl Worker {
     ///
     /// # Errors
     /// Errors of the broker, which are bugs of the simulator.
-    pub fn new(mut rng: SimRng, broker: &SimBroker, parking: Parking) -> Result<Self> {
+    pub fn new(mut rng: SimRng, broker: &SimBroker, settings: OffloadSettings) -> Result<Self> {
         let found = broker.topics(&[REQUESTS, ANSWERS], Duration::ZERO)?;
         let count = |at: usize| found[at].as_ref().map_or(0, |topic| topic.partitions);
         let requests = (0..count(0)).map(|partition| TopicPartition::new(REQUESTS, partition));
@@ -58,24 +58,24 @@ impl Worker {
             timeout: Duration::from_secs(60),
         };
         let mut worker = Self {
-            pace: [1, 1, 8][rng.index(3)],
+            speedup: [1, 1, 8][rng.index(3)],
             rng,
-            parking,
+            settings,
             consumer: SimConsumer::new(broker.clone()),
             producer: broker.open_producer(&mode),
             committed: vec![Offset(0); partitions.len()],
             partitions,
             answers: u64::from(count(1).unsigned_abs()),
             pending: BTreeMap::new(),
-            owed: BTreeSet::new(),
-            away: Duration::ZERO,
+            unanswered: BTreeSet::new(),
+            away_until: Duration::ZERO,
         };
-        worker.begin()?;
+        worker.start_reading()?;
         Ok(worker)
     }
 
     /// Reads from the committed position.
-    fn begin(&mut self) -> Result<()> {
+    fn start_reading(&mut self) -> Result<()> {
         let from = self.partitions.iter().cloned();
         let from: Vec<_> = from.zip(self.committed.iter().copied()).collect();
         self.consumer.assign(&from)
@@ -102,15 +102,15 @@ impl Worker {
             world.event("the worker crashes".into());
             world.count("crashes of a worker");
             self.pending.clear();
-            self.owed.clear();
-            self.begin()?;
+            self.unanswered.clear();
+            self.start_reading()?;
         }
         if troubled && self.rng.chance(40) {
             let ms = self.rng.between(100, 3_000);
             world.event(format!("the worker is away for {ms}"));
-            self.away = now + Duration::from_millis(ms);
+            self.away_until = now + Duration::from_millis(ms);
         }
-        if troubled && now < self.away {
+        if troubled && now < self.away_until {
             return Ok(());
         }
         let mut requests = Vec::new();
@@ -119,7 +119,7 @@ impl Worker {
             self.consumer.read(slot, most, &mut requests)?;
         }
         for request in requests {
-            self.take(&request, now, world);
+            self.receive(&request, now, world);
         }
         self.write_due(now, world)?;
         if self.rng.chance(3000) {
@@ -128,28 +128,28 @@ impl Worker {
         Ok(())
     }
 
-    fn take(&mut self, request: &ConsumerRecord, now: Duration, world: &World) {
-        let place = (request.slot as usize, request.offset);
-        let asked = request.value.as_deref().map(String::from_utf8_lossy);
-        let asked = asked.unwrap_or_default();
+    fn receive(&mut self, request: &ConsumerRecord, now: Duration, world: &World) {
+        let position = (request.slot as usize, request.offset);
+        let request_text = request.value.as_deref().map(String::from_utf8_lossy);
+        let request_text = request_text.unwrap_or_default();
         let attempt = header(&request.headers, ATTEMPT).and_then(|text| text.parse().ok());
-        let said = self.parking.said(&asked, attempt.unwrap_or(0));
-        let (what, value, error) = match said {
-            Said::Answer(answer) => ("answered", Bytes::from(answer), None),
-            Said::Error(error) => ("answered with an error", Bytes::new(), Some(error)),
-            Said::Garbled => (
+        let response = self.settings.response(&request_text, attempt.unwrap_or(0));
+        let (what, value, error) = match response {
+            Response::Answer(answer) => ("answered", Bytes::from(answer), None),
+            Response::Error(error) => ("answered with an error", Bytes::new(), Some(error)),
+            Response::Garbled => (
                 "answered in garbled bytes",
                 Bytes::from_static(GARBLED),
                 None,
             ),
-            Said::Nothing => {
+            Response::Nothing => {
                 world.count("requests that were not answered");
                 return;
             }
         };
         let correlation = header(&request.headers, CORRELATION).unwrap_or_default();
         world.event(format!(
-            "'{asked}' ({correlation} #{attempt:?}) will be {what}"
+            "'{request_text}' ({correlation} #{attempt:?}) will be {what}"
         ));
         world.count(&format!("requests that were {what}"));
         let mut answer = ProducerRecord {
@@ -161,21 +161,21 @@ impl Worker {
             headers: request.headers.clone(),
         };
         if let Some(error) = error {
-            answer.headers = with(&answer.headers, ERROR, &error);
+            answer.headers = with_header(&answer.headers, ERROR, &error);
         }
-        self.owed.insert(place);
-        let after = self.takes();
+        self.unanswered.insert(position);
+        let after = self.answer_delay();
         if self.rng.chance(1000) {
             world.count("answers that were repeated");
-            let later = after + self.takes() * 3;
-            self.put(now + later, None, answer.clone());
+            let later = after + self.answer_delay() * 3;
+            self.schedule(now + later, None, answer.clone());
         }
         if self.rng.chance(500) {
             world.count("answers to nobody");
-            let nobody = self.of_nobody(answer.clone());
-            self.put(now + after, None, nobody);
+            let unexpected = self.unexpected_answer(answer.clone());
+            self.schedule(now + after, None, unexpected);
         }
-        self.put(now + after, Some(place), answer);
+        self.schedule(now + after, Some(position), answer);
     }
 
     /// A worker may use a partitioner of its own.
@@ -184,14 +184,19 @@ impl Worker {
         self.rng.chance(2000).then_some(anywhere)
     }
 
-    fn put(&mut self, at: Duration, place: Option<Place>, answer: ProducerRecord) {
+    fn schedule(
+        &mut self,
+        at: Duration,
+        position: Option<RequestPosition>,
+        answer: ProducerRecord,
+    ) {
         let chance = self.rng.below(1 << 40);
-        self.pending.insert((at, chance), (place, answer));
+        self.pending.insert((at, chance), (position, answer));
     }
 
     /// Delay of an answer.
-    fn takes(&mut self) -> Duration {
-        let wait = match self.parking.patience {
+    fn answer_delay(&mut self) -> Duration {
+        let wait = match self.settings.patience {
             Patience::Forever => 400,
             Patience::Endless(ms) | Patience::Limited(ms, _) => ms.unsigned_abs(),
         };
@@ -201,11 +206,11 @@ impl Worker {
             14..=17 => self.rng.between(1, wait / 2),
             _ => self.rng.between(wait / 2, wait + wait / 2),
         };
-        Duration::from_millis(ms / self.pace)
+        Duration::from_millis(ms / self.speedup)
     }
 
     /// An answer that no record waits for.
-    fn of_nobody(&mut self, answer: ProducerRecord) -> ProducerRecord {
+    fn unexpected_answer(&mut self, answer: ProducerRecord) -> ProducerRecord {
         let value = Some(Bytes::from_static(b"for nobody"));
         let answer = ProducerRecord { value, ..answer };
         match self.rng.below(4) {
@@ -214,11 +219,11 @@ impl Worker {
                 ..answer
             },
             1 => ProducerRecord {
-                headers: with(&answer.headers, CORRELATION, "elsewhere/1"),
+                headers: with_header(&answer.headers, CORRELATION, "elsewhere/1"),
                 ..answer
             },
             2 => ProducerRecord {
-                headers: with(&answer.headers, CORRELATION, "jobs/1"),
+                headers: with_header(&answer.headers, CORRELATION, "jobs/1"),
                 ..answer
             },
             _ => ProducerRecord {
@@ -234,10 +239,10 @@ impl Worker {
             if first.key().0 > now {
                 break;
             }
-            let (place, mut answer) = first.remove();
+            let (position, mut answer) = first.remove();
             answer.timestamp = world.clock.now();
-            if let Some(place) = place {
-                self.owed.remove(&place);
+            if let Some(position) = position {
+                self.unanswered.remove(&position);
             }
             due.push(answer);
         }
@@ -252,7 +257,7 @@ impl Worker {
     /// Commits the positions up to the first unanswered request.
     fn commit(&mut self) {
         self.committed = self.consumer.positions();
-        for (slot, offset) in &self.owed {
+        for (slot, offset) in &self.unanswered {
             let committed = &mut self.committed[*slot];
             *committed = (*committed).min(*offset);
         }
@@ -267,7 +272,7 @@ pub(crate) fn header(headers: &Headers, name: &str) -> Option<String> {
 }
 
 /// Appends a header; the last one of a name counts.
-fn with(headers: &Headers, name: &str, value: &str) -> Headers {
+fn with_header(headers: &Headers, name: &str, value: &str) -> Headers {
     let own = Header {
         name: name.into(),
         value: Some(Bytes::copy_from_slice(value.as_bytes())),

@@ -4,34 +4,34 @@
 //! keys, null keys, null values and timestamps out of order. [`crate::checkers`] knows the expected
 //! results.
 
-pub(crate) mod asks;
+pub(crate) mod async_calls;
 pub(crate) mod bank;
 pub(crate) mod batches;
-pub(crate) mod bells;
 mod input;
+pub(crate) mod late_records;
 pub(crate) mod lookups;
 pub(crate) mod offloads;
 mod plan;
-pub(crate) mod tardy;
+pub(crate) mod timers;
 mod udf;
 
 /// The functions as plain Rust, for the model.
 pub(crate) mod functions {
-    pub(crate) use super::input::CLOSER;
+    pub(crate) use super::input::FINAL_KEY;
     pub(crate) use super::plan::{GRACE_MS, REACH_MS, SIZE_MS};
     pub(crate) use super::udf::{bucket, group, half, pair, tally, twin, words};
 }
 
-use crate::caller::Caller;
+use crate::async_service::AsyncService;
 use crate::rng::SimRng;
-use asks::Asking;
-use offloads::Parking;
+use async_calls::CallSettings;
+use offloads::OffloadSettings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::settings::WatermarkDefault;
 use stoatflow_core::{Guarantee, Result};
 use stoatflow_log::ProducerRecord;
-use stoatflow_operators::{AsyncUdf, Foreign};
+use stoatflow_operators::{AsyncUdf, ForeignCode};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_state::Layout;
 
@@ -55,27 +55,27 @@ pub(crate) enum Part {
     /// (`true`) by a suppression after it.
     Windows(bool),
     /// Left join of two halves of a stream; the joiner may be async.
-    Pairs(Option<Asking>),
+    Pairs(Option<CallSettings>),
     /// Join of two tables by a foreign key; the joiner may be async.
-    Foreign(Option<Asking>),
+    Foreign(Option<CallSettings>),
     /// Join of two tables whose updates come from different stages: once materialized, and once counted
     /// directly.
     Joined,
     /// Timers of a processor by event time and by the clock; `true` adds a scheduled source. (Without
     /// it, only the timers themselves wake an engine that has read everything.)
-    Bells(bool),
+    Timers(bool),
     /// Transfers between accounts that all lanes share.
     Bank,
     /// An async function.
-    Asks(Asking),
+    AsyncCalls(CallSettings),
     /// A function of whole batches, of at most `rows` rows, after at most `wait_ms` milliseconds.
     Batches { rows: u32, wait_ms: i64 },
     /// Late records that go to a dead letter topic.
-    Tardy,
+    LateRecords,
     /// Records that are parked until a worker has answered.
-    Offloads(Parking),
+    Offloads(OffloadSettings),
     /// Left join of a stream with a table by an async joiner.
-    Lookups(Asking),
+    Lookups(CallSettings),
     /// Counts by a new key in windows without grace: which records are late depends on the order of the
     /// input and on nothing else.
     Races,
@@ -98,11 +98,11 @@ impl Part {
             Self::Pairs(_) => &["halves"],
             Self::Foreign(_) => &["orders", "goods"],
             Self::Joined => &["plans", "visits"],
-            Self::Bells(_) => &["bells"],
+            Self::Timers(_) => &["bells"],
             Self::Bank => &["bank"],
-            Self::Asks(_) => &["asks"],
+            Self::AsyncCalls(_) => &["asks"],
             Self::Batches { .. } => &["lots"],
-            Self::Tardy => &["tardy"],
+            Self::LateRecords => &["tardy"],
             Self::Offloads(_) => &[offloads::RECORDS],
             Self::Lookups(_) => &[lookups::RECORDS, lookups::ROWS],
             Self::Races => &["races"],
@@ -123,19 +123,19 @@ impl Part {
             Self::Pairs(_) => vec!["pairs-out"],
             Self::Foreign(_) => vec!["orders-out"],
             Self::Joined => vec!["planned-out", "tally-out"],
-            Self::Bells(true) => vec!["bells-out", bells::BEATS],
-            Self::Bells(false) => vec!["bells-out"],
+            Self::Timers(true) => vec!["bells-out", timers::TICKS],
+            Self::Timers(false) => vec!["bells-out"],
             Self::Bank => vec!["bank-out"],
-            Self::Asks(_) => vec!["asks-out", asks::LETTERS],
-            Self::Batches { .. } => vec!["lots-out", batches::LETTERS],
-            Self::Tardy => vec!["tardy-out", tardy::LETTERS],
+            Self::AsyncCalls(_) => vec!["asks-out", async_calls::DEAD_LETTERS],
+            Self::Batches { .. } => vec!["lots-out", batches::DEAD_LETTERS],
+            Self::LateRecords => vec!["tardy-out", late_records::DEAD_LETTERS],
             Self::Offloads(_) => vec![
                 offloads::RESULTS,
                 offloads::REQUESTS,
                 offloads::FAILED,
                 offloads::UNANSWERED,
             ],
-            Self::Lookups(_) => vec![lookups::RESULTS, lookups::LETTERS],
+            Self::Lookups(_) => vec![lookups::RESULTS, lookups::DEAD_LETTERS],
             _ => self.tables().iter().map(|t| t.0).collect(),
         }
     }
@@ -153,14 +153,14 @@ impl Part {
 
     /// Whether its processor uses timers.
     pub fn has_timers(self) -> bool {
-        matches!(self, Self::Bells(_) | Self::Bank)
+        matches!(self, Self::Timers(_) | Self::Bank)
     }
 
     /// Whether it keeps no table, and all of its values are distinct.
     pub fn is_stateless(self) -> bool {
         matches!(
             self,
-            Self::Asks(_) | Self::Batches { .. } | Self::Tardy | Self::Offloads(_)
+            Self::AsyncCalls(_) | Self::Batches { .. } | Self::LateRecords | Self::Offloads(_)
         )
     }
 
@@ -170,8 +170,8 @@ impl Part {
     /// races only covers records with one.)
     pub fn needs_keys(self) -> bool {
         match self {
-            Self::Pairs(_) | Self::Bells(_) | Self::Bank | Self::Races => true,
-            Self::Offloads(parking) => parking.instead,
+            Self::Pairs(_) | Self::Timers(_) | Self::Bank | Self::Races => true,
+            Self::Offloads(settings) => settings.substitute,
             _ => false,
         }
     }
@@ -185,10 +185,10 @@ impl Part {
     }
 
     /// How its async joiner is called, if it has one.
-    pub fn joining(self) -> Option<Asking> {
+    pub fn joiner_settings(self) -> Option<CallSettings> {
         match self {
-            Self::Pairs(asking) | Self::Foreign(asking) => asking,
-            Self::Lookups(asking) => Some(asking),
+            Self::Pairs(settings) | Self::Foreign(settings) => settings,
+            Self::Lookups(settings) => Some(settings),
             _ => None,
         }
     }
@@ -214,7 +214,7 @@ impl Part {
 pub(crate) struct Job {
     pub parts: Vec<Part>,
     pub plan: Arc<PhysicalPlan>,
-    foreign: Arc<Foreign>,
+    foreign: Arc<ForeignCode>,
     pub guarantee: Guarantee,
     pub cached: bool,
     /// Whether time is the watermark.
@@ -253,10 +253,10 @@ impl Job {
         // Drawn from streams of their own, so that all other seeds keep their meaning.
         let mut aside = rng.clone();
         let mut watermark = aside.split();
-        ring(&mut parts, &mut aside.split());
-        ask(&mut parts, &mut aside.split());
-        race(&mut parts, &mut aside.split());
-        bank(&mut parts, &mut aside.split());
+        add_timers(&mut parts, &mut aside.split());
+        add_stateless(&mut parts, &mut aside.split());
+        add_races(&mut parts, &mut aside.split());
+        add_bank(&mut parts, &mut aside.split());
         let by_watermark = parts.iter().any(|part| part.waits_for_time())
             && !parts.contains(&Part::Races)
             && watermark.chance(5000);
@@ -265,7 +265,7 @@ impl Job {
             for topic in part.outputs() {
                 let partitions = i32::try_from(rng.between(1, 4)).unwrap_or(1);
                 // All ticks have the same key; a single partition shows their order.
-                let one = topic == bells::BEATS;
+                let one = topic == timers::TICKS;
                 topics.insert(topic, if one { 1 } else { partitions });
             }
             for topic in part.sources() {
@@ -283,11 +283,11 @@ impl Job {
         Ok(Self {
             plan: Arc::new(plan::compile(&parts, by_watermark)?),
             by_watermark,
-            foreign: Arc::new(Foreign {
+            foreign: Arc::new(ForeignCode {
                 udfs: udf::all(),
                 serdes: Vec::new(),
                 processors: plan::processors(),
-                ..Foreign::default()
+                ..ForeignCode::default()
             }),
             guarantee,
             cached: rng.chance(4000),
@@ -299,30 +299,30 @@ impl Job {
     }
 
     /// Its async function and how that is called, if it has one.
-    pub fn asking(&self) -> Option<(&'static str, Asking)> {
+    pub fn async_function(&self) -> Option<(&'static str, CallSettings)> {
         self.parts.iter().find_map(|part| match part {
-            Part::Asks(asking) => Some((asks::FUNCTION, *asking)),
-            part => Some((asks::JOINER, part.joining()?)),
+            Part::AsyncCalls(settings) => Some((async_calls::FUNCTION, *settings)),
+            part => Some((async_calls::JOINER, part.joiner_settings()?)),
         })
     }
 
     /// The settings of its offload, if it has one.
-    pub fn parking(&self) -> Option<Parking> {
+    pub fn offload_settings(&self) -> Option<OffloadSettings> {
         self.parts.iter().find_map(|part| match part {
-            Part::Offloads(parking) => Some(*parking),
+            Part::Offloads(settings) => Some(*settings),
             _ => None,
         })
     }
 
     /// The functions of the plan, with the service for the async calls of one process.
-    pub fn foreign(&self, caller: Option<Arc<Caller>>) -> Arc<Foreign> {
-        let Some(caller) = caller else {
+    pub fn foreign(&self, service: Option<Arc<AsyncService>>) -> Arc<ForeignCode> {
+        let Some(service) = service else {
             return Arc::clone(&self.foreign);
         };
-        let number = udf::number(caller.name());
-        let caller: Arc<dyn AsyncUdf> = caller;
-        Arc::new(Foreign {
-            calls: [(number, caller)].into(),
+        let number = udf::number(service.name());
+        let service: Arc<dyn AsyncUdf> = service;
+        Arc::new(ForeignCode {
+            calls: [(number, service)].into(),
             ..(*self.foreign).clone()
         })
     }
@@ -371,17 +371,17 @@ pub(crate) fn is_changelog(topic: &str) -> bool {
 }
 
 /// Adds timers and ticks to some jobs, alone or beside other parts.
-fn ring(parts: &mut Vec<Part>, rng: &mut SimRng) {
+fn add_timers(parts: &mut Vec<Part>, rng: &mut SimRng) {
     if rng.chance(2000) {
         if rng.chance(5000) {
             parts.clear();
         }
-        parts.push(Part::Bells(rng.chance(5000)));
+        parts.push(Part::Timers(rng.chance(5000)));
     }
 }
 
 /// Adds races to some jobs, alone or beside other parts.
-fn race(parts: &mut Vec<Part>, rng: &mut SimRng) {
+fn add_races(parts: &mut Vec<Part>, rng: &mut SimRng) {
     if rng.chance(800) {
         if rng.chance(5000) {
             parts.clear();
@@ -391,10 +391,10 @@ fn race(parts: &mut Vec<Part>, rng: &mut SimRng) {
 }
 
 /// Adds a bank to some jobs, alone or beside other parts.
-fn bank(parts: &mut Vec<Part>, rng: &mut SimRng) {
+fn add_bank(parts: &mut Vec<Part>, rng: &mut SimRng) {
     if rng.chance(800) {
         // Another watermark would hold the bank's time back.
-        if parts.contains(&Part::Tardy) || rng.chance(7000) {
+        if parts.contains(&Part::LateRecords) || rng.chance(7000) {
             parts.clear();
         }
         parts.push(Part::Bank);
@@ -402,24 +402,24 @@ fn bank(parts: &mut Vec<Part>, rng: &mut SimRng) {
 }
 
 /// Adds a part that calls a service or keeps no table to some jobs, alone or beside other parts.
-fn ask(parts: &mut Vec<Part>, rng: &mut SimRng) {
+fn add_stateless(parts: &mut Vec<Part>, rng: &mut SimRng) {
     let drawn = rng.below(100);
     let part = match drawn {
-        0..=13 => Part::Asks(Asking::new(rng)),
+        0..=13 => Part::AsyncCalls(CallSettings::new(rng)),
         14..=19 => Part::Batches {
             rows: [2, 7, 100][rng.index(3)],
             wait_ms: [5, 60, 10_000][rng.index(3)],
         },
-        20..=23 => Part::Tardy,
-        24..=37 => Part::Offloads(Parking::new(rng)),
-        38..=43 => Part::Lookups(Asking::new(rng)),
-        44..=46 => Part::Pairs(Some(Asking::lucky(rng))),
-        47..=49 => Part::Foreign(Some(Asking::lucky(rng))),
+        20..=23 => Part::LateRecords,
+        24..=37 => Part::Offloads(OffloadSettings::new(rng)),
+        38..=43 => Part::Lookups(CallSettings::new(rng)),
+        44..=46 => Part::Pairs(Some(CallSettings::always_answered(rng))),
+        47..=49 => Part::Foreign(Some(CallSettings::always_answered(rng))),
         _ => return,
     };
     parts.retain(|other| other.input() != part.input());
     // Its watermark would hold the time of other parts back.
-    if part == Part::Tardy || rng.chance(6000) {
+    if part == Part::LateRecords || rng.chance(6000) {
         parts.clear();
     }
     parts.push(part);

@@ -4,7 +4,7 @@
 //! once it is down, its calls have no effect.
 
 use crate::broker::{Ends, SimBroker};
-use crate::faults::{Fault, Point};
+use crate::faults::{Fault, FaultPoint};
 use crate::rng::SimRng;
 use crate::trace::{Statistics, Trace};
 use parking_lot::Mutex;
@@ -38,9 +38,9 @@ pub(crate) struct World {
     /// What engines believe the broker forgets.
     pub expiry: ClusterExpiry,
     /// Whether engines believe that tombstones are kept forever (a mutation).
-    pub ageless: bool,
+    pub tombstones_kept_forever: bool,
     /// Whether engines trust stale metadata (a mutation).
-    pub credulous: bool,
+    pub trusts_stale_metadata: bool,
     /// The ends of logs when the previous process started.
     earlier_ends: Mutex<Ends>,
     /// The topic that engines write to outside their transactions (a mutation).
@@ -54,13 +54,13 @@ impl World {
         clock: Arc<ManualClock>,
         changelogs: Vec<(String, Layout)>,
         mut rng: SimRng,
-        narrate: bool,
+        keep_events: bool,
     ) -> Self {
         let budget = u32::try_from(rng.between(0, 24)).unwrap_or(0);
         let severity = u32::try_from(rng.between(1, 4)).unwrap_or(1);
         let inner = Inner {
             rng,
-            trace: Trace::new(narrate),
+            trace: Trace::new(keep_events),
             statistics: Statistics::default(),
             violations: Vec::new(),
             budget,
@@ -72,8 +72,8 @@ impl World {
             changelogs,
             watch_disk: true,
             expiry: ClusterExpiry::AfterRetention,
-            ageless: false,
-            credulous: false,
+            tombstones_kept_forever: false,
+            trusts_stale_metadata: false,
             earlier_ends: Mutex::default(),
             outside: None,
             inner: Mutex::new(inner),
@@ -97,19 +97,19 @@ impl World {
     }
 
     /// Whether a fault is left and happens with this probability (in ten thousand); uses it up then.
-    pub fn strikes(&self, in_ten_thousand: u32) -> bool {
+    pub fn fault_happens(&self, in_ten_thousand: u32) -> bool {
         let mut inner = self.inner.lock();
         if inner.budget == 0 {
             return false;
         }
         let chance = in_ten_thousand * inner.severity;
-        let strikes = inner.rng.chance(chance);
-        inner.budget -= u32::from(strikes);
-        strikes
+        let fault_happens = inner.rng.chance(chance);
+        inner.budget -= u32::from(fault_happens);
+        fault_happens
     }
 
     /// What happens to a call. Draws one random number, whatever the outcome.
-    fn fate(&self, point: Point) -> Fault {
+    fn draw_fault(&self, point: FaultPoint) -> Fault {
         let mut inner = self.inner.lock();
         if inner.budget == 0 {
             return Fault::None;
@@ -170,7 +170,7 @@ pub(crate) struct Instance {
     pub world: Arc<World>,
     pub number: u32,
     down: AtomicBool,
-    hurt: AtomicBool,
+    had_fault: AtomicBool,
     stopping: AtomicBool,
 }
 
@@ -181,7 +181,7 @@ impl Instance {
             world,
             number,
             down: off(),
-            hurt: off(),
+            had_fault: off(),
             stopping: off(),
         }
     }
@@ -192,8 +192,8 @@ impl Instance {
     }
 
     /// Whether one of its calls was made to fail.
-    pub fn is_hurt(&self) -> bool {
-        self.hurt.load(Relaxed)
+    pub fn had_fault(&self) -> bool {
+        self.had_fault.load(Relaxed)
     }
 
     /// The process has been asked to stop.
@@ -216,23 +216,23 @@ impl Instance {
     }
 
     /// What happens to a call of this process; `Err` if it is dead already.
-    pub fn fate(&self, point: Point) -> Result<Fault> {
+    pub fn draw_fault(&self, point: FaultPoint) -> Result<Fault> {
         if self.is_down() {
             return Err(Self::dead());
         }
-        Ok(self.world.fate(point))
+        Ok(self.world.draw_fault(point))
     }
 
     /// Makes a call, with a fault from the seed.
-    pub fn call<T>(&self, point: Point, act: impl FnOnce() -> Result<T>) -> Result<T> {
-        let fault = self.fate(point)?;
+    pub fn call<T>(&self, point: FaultPoint, act: impl FnOnce() -> Result<T>) -> Result<T> {
+        let fault = self.draw_fault(point)?;
         self.call_as(point, fault, act)
     }
 
     /// Like `call`, with a known fault.
     pub fn call_as<T>(
         &self,
-        point: Point,
+        point: FaultPoint,
         fault: Fault,
         act: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
@@ -265,9 +265,9 @@ impl Instance {
         }
     }
 
-    /// Marks the process as hurt and returns the error.
-    pub fn failure(&self, point: Point, happened: bool) -> Error {
-        self.hurt.store(true, Relaxed);
+    /// Notes that a call failed, and returns the error.
+    pub fn failure(&self, point: FaultPoint, happened: bool) -> Error {
+        self.had_fault.store(true, Relaxed);
         let kind = point.failure();
         let what = format!("{} at {point:?}, happened: {happened}", kind.name());
         self.world.count(&what);

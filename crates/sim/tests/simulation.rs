@@ -6,13 +6,13 @@
 
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use stoatflow_sim::{Failure, Mutation, PHASES, Report, Statistics, Witness, simulate};
+use stoatflow_sim::{Detector, Failure, Mutation, PHASES, Report, Statistics, simulate};
 
 const SEEDS: u64 = 1_000;
 
 // The only way to pass a number to a test; the engine's own settings are not passed this way.
 #[allow(clippy::disallowed_methods)]
-fn asked(name: &str) -> Option<u64> {
+fn number_from_env(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(
         text.parse()
@@ -21,20 +21,22 @@ fn asked(name: &str) -> Option<u64> {
 }
 
 /// Runs a seed; a panic of the engine counts as a violation.
-fn run(seed: u64, mutation: Mutation, narrate: bool) -> Result<Report, Failure> {
-    catch_unwind(AssertUnwindSafe(|| simulate(seed, mutation, narrate))).unwrap_or_else(|panic| {
-        let said = panic.downcast_ref::<String>().cloned();
-        let said = said.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
-        let what = format!("panicked: {}", said.unwrap_or_default());
-        Err(Failure {
-            what,
-            witness: Witness::Engine,
-            events: Vec::new(),
-        })
-    })
+fn run(seed: u64, mutation: Mutation, keep_events: bool) -> Result<Report, Failure> {
+    catch_unwind(AssertUnwindSafe(|| simulate(seed, mutation, keep_events))).unwrap_or_else(
+        |panic| {
+            let said = panic.downcast_ref::<String>().cloned();
+            let said = said.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+            let what = format!("panicked: {}", said.unwrap_or_default());
+            Err(Failure {
+                what,
+                detector: Detector::Engine,
+                events: Vec::new(),
+            })
+        },
+    )
 }
 
-/// Shortens long histories; `tell` prints all of it.
+/// Shortens long histories; `replay` prints all of it.
 fn short(what: &str) -> String {
     let cut: String = what.chars().take(600).collect();
     if cut.len() < what.len() {
@@ -44,7 +46,7 @@ fn short(what: &str) -> String {
     }
 }
 
-fn again(seed: u64) -> String {
+fn repeat_command(seed: u64) -> String {
     format!(
         "STOATFLOW_TEST_SIM_SEED={seed} cargo test --profile checked -p stoatflow-sim --test simulation seeds -- --nocapture"
     )
@@ -61,7 +63,7 @@ fn assertions_are_on() {
 }
 
 /// Seeds that failed once, each with a sentence that says why.
-fn kept() -> Vec<u64> {
+fn known_seeds() -> Vec<u64> {
     let lines = include_str!("seeds.txt")
         .lines()
         .filter(|l| !l.starts_with('#') && !l.is_empty());
@@ -75,14 +77,14 @@ fn kept() -> Vec<u64> {
 
 #[test]
 fn seeds() {
-    if let Some(seed) = asked("STOATFLOW_TEST_SIM_SEED") {
-        return tell(seed);
+    if let Some(seed) = number_from_env("STOATFLOW_TEST_SIM_SEED") {
+        return replay(seed);
     }
-    let count = asked("STOATFLOW_TEST_SIM_SEEDS").unwrap_or(SEEDS);
+    let count = number_from_env("STOATFLOW_TEST_SIM_SEEDS").unwrap_or(SEEDS);
     let mut statistics = Statistics::default();
     let mut failed = String::new();
     let mut failures = 0;
-    for seed in kept().into_iter().chain(0..count) {
+    for seed in known_seeds().into_iter().chain(0..count) {
         match run(seed, Mutation::None, false) {
             Ok(report) => statistics.merge(&report.statistics),
             Err(failure) => {
@@ -91,7 +93,7 @@ fn seeds() {
                     failed,
                     "seed {seed}: {}\n  {}",
                     short(&failure.what),
-                    again(seed)
+                    repeat_command(seed)
                 );
                 if failures == 5 {
                     break;
@@ -104,12 +106,12 @@ fn seeds() {
     }
     assert!(failed.is_empty(), "promises were broken\n{failed}");
     if count >= SEEDS {
-        all_happened(&statistics);
+        assert_all_faults_happened(&statistics);
     }
 }
 
 /// Repeats one seed and prints its events.
-fn tell(seed: u64) {
+fn replay(seed: u64) {
     let (events, what) = match run(seed, Mutation::None, true) {
         Ok(mut report) => {
             report
@@ -126,13 +128,13 @@ fn tell(seed: u64) {
         what.is_none(),
         "seed {seed}: {}\n  {}",
         what.unwrap_or_default(),
-        again(seed)
+        repeat_command(seed)
     );
     println!("seed {seed} kept all promises");
 }
 
 /// Checks that all faults happened: a test that nothing disturbed would prove nothing.
-fn all_happened(statistics: &Statistics) {
+fn assert_all_faults_happened(statistics: &Statistics) {
     let phases = PHASES.iter().map(|phase| format!("crash {phase}"));
     let others = [
         "unknown_outcome at Commit, happened: true",
@@ -217,172 +219,172 @@ fn determinism() {
 }
 
 /// Checks that a checker catches the mutation, not an assertion inside the broken engine.
-fn caught(mutation: Mutation, within: u64) {
-    let mut by_itself = 0;
+fn assert_caught(mutation: Mutation, within: u64) {
+    let mut by_engine = 0;
     for seed in 0..within {
         match run(seed, mutation, false) {
             Err(Failure {
                 what,
-                witness: Witness::Checker,
+                detector: Detector::Checker,
                 ..
             }) => {
                 println!("{mutation:?} is caught by seed {seed}: {}", short(&what));
                 return;
             }
-            Err(_) => by_itself += 1,
+            Err(_) => by_engine += 1,
             Ok(_) => {}
         }
     }
     panic!(
-        "no checker caught {mutation:?} within {within} seeds; the engine itself did in {by_itself}"
+        "no checker caught {mutation:?} within {within} seeds; the engine itself did in {by_engine}"
     );
 }
 
 #[test]
 fn mutation_store_first_is_caught() {
-    caught(Mutation::StoreFirst, 50);
+    assert_caught(Mutation::StoreFirst, 50);
 }
 
 /// The damage shows in the results too, not only to the check at the disk.
 #[test]
 fn mutation_store_first_is_caught_by_its_results() {
-    caught(Mutation::StoreFirstUnseen, 200);
+    assert_caught(Mutation::StoreFirstUnseen, 200);
 }
 
 #[test]
 fn mutation_store_before_commit_is_caught() {
-    caught(Mutation::StoreBeforeCommit, 200);
+    assert_caught(Mutation::StoreBeforeCommit, 200);
 }
 
 #[test]
 fn mutation_store_forgotten_is_caught() {
-    caught(Mutation::StoreForgotten, 200);
+    assert_caught(Mutation::StoreForgotten, 200);
 }
 
 #[test]
 fn mutation_offsets_forgotten_is_caught() {
-    caught(Mutation::OffsetsForgotten, 200);
+    assert_caught(Mutation::OffsetsForgotten, 200);
 }
 
 #[test]
 fn mutation_changelog_forgotten_is_caught() {
-    caught(Mutation::ChangelogForgotten, 200);
+    assert_caught(Mutation::ChangelogForgotten, 200);
 }
 
 #[test]
 fn mutation_changelog_late_is_caught() {
-    caught(Mutation::ChangelogLate, 200);
+    assert_caught(Mutation::ChangelogLate, 200);
 }
 
 /// Under exactly-once the broker's commit waits for sends by itself: only at-least-once can show it.
 #[test]
 fn mutation_flush_forgotten_is_caught() {
-    caught(Mutation::FlushForgotten, 1_000);
+    assert_caught(Mutation::FlushForgotten, 1_000);
 }
 
 #[test]
-fn mutation_offsets_outside_is_caught() {
-    caught(Mutation::OffsetsOutside, 200);
+fn mutation_offsets_outside_transaction_is_caught() {
+    assert_caught(Mutation::OffsetsOutsideTransaction, 200);
 }
 
 #[test]
-fn mutation_unaligned_is_caught() {
-    caught(Mutation::Unaligned, 200);
+fn mutation_barriers_unaligned_is_caught() {
+    assert_caught(Mutation::BarriersUnaligned, 200);
 }
 
 /// Shows the need for the check before outputs and changelog, and that checkers can fail under
 /// at-least-once.
 #[test]
-fn mutation_unchecked_is_caught() {
-    caught(Mutation::Unchecked, 1_000);
+fn mutation_lease_never_checked_is_caught() {
+    assert_caught(Mutation::LeaseNeverChecked, 1_000);
 }
 
 /// Shows the need for the wait of a new instance.
 #[test]
-fn mutation_unwaited_is_caught() {
-    caught(Mutation::Unwaited, 10_000);
+fn mutation_lease_not_awaited_is_caught() {
+    assert_caught(Mutation::LeaseNotAwaited, 10_000);
 }
 
 /// The group's offsets are gone after a long pause.
 #[test]
 fn mutation_offsets_expire_is_caught() {
-    caught(Mutation::OffsetsExpire, 500);
+    assert_caught(Mutation::OffsetsExpire, 500);
 }
 
 /// Rows reappear whose tombstones were compacted away.
 #[test]
-fn mutation_state_ageless_is_caught() {
-    caught(Mutation::StateAgeless, 5_000);
+fn mutation_stale_state_trusted_is_caught() {
+    assert_caught(Mutation::StaleStateTrusted, 5_000);
 }
 
 /// A broker that missed an election reports the ends of logs.
 #[test]
-fn mutation_leaders_unasked_is_caught() {
-    caught(Mutation::LeadersUnasked, 1_000);
+fn mutation_stale_metadata_trusted_is_caught() {
+    assert_caught(Mutation::StaleMetadataTrusted, 1_000);
 }
 
 #[test]
-fn mutation_calls_unparked_is_caught() {
-    caught(Mutation::CallsUnparked, 500);
+fn mutation_calls_not_parked_is_caught() {
+    assert_caught(Mutation::CallsNotParked, 500);
 }
 
 #[test]
 fn mutation_calls_parked_forever_is_caught() {
-    caught(Mutation::CallsParkedForever, 500);
+    assert_caught(Mutation::CallsParkedForever, 500);
 }
 
 #[test]
 fn mutation_calls_overtaken_is_caught() {
-    caught(Mutation::CallsOvertaken, 500);
+    assert_caught(Mutation::CallsOvertaken, 500);
 }
 
 #[test]
-fn mutation_batches_kept_is_caught() {
-    caught(Mutation::BatchesKept, 1_000);
+fn mutation_batches_held_over_barrier_is_caught() {
+    assert_caught(Mutation::BatchesHeldOverBarrier, 1_000);
 }
 
 #[test]
-fn mutation_joined_as_answered_is_caught() {
-    caught(Mutation::JoinedAsAnswered, 500);
+fn mutation_joined_in_answer_order_is_caught() {
+    assert_caught(Mutation::JoinedInAnswerOrder, 500);
 }
 
 #[test]
 fn mutation_answers_twice_is_caught() {
-    caught(Mutation::AnswersTwice, 500);
+    assert_caught(Mutation::AnswersTwice, 500);
 }
 
 #[test]
-fn mutation_parked_forever_is_caught() {
-    caught(Mutation::ParkedForever, 500);
+fn mutation_records_parked_forever_is_caught() {
+    assert_caught(Mutation::RecordsParkedForever, 500);
 }
 
 #[test]
 fn mutation_answers_overtake_is_caught() {
-    caught(Mutation::AnswersOvertake, 500);
+    assert_caught(Mutation::AnswersOvertake, 500);
 }
 
 #[test]
 fn mutation_answers_unread_is_caught() {
-    caught(Mutation::AnswersUnread, 1_000);
+    assert_caught(Mutation::AnswersUnread, 1_000);
 }
 
 #[test]
-fn mutation_requests_outside_is_caught() {
-    caught(Mutation::RequestsOutside, 500);
+fn mutation_requests_outside_transaction_is_caught() {
+    assert_caught(Mutation::RequestsOutsideTransaction, 500);
 }
 
 #[test]
-fn mutation_taken_as_sent_is_caught() {
-    caught(Mutation::TakenAsSent, 500);
+fn mutation_exchange_in_arrival_order_is_caught() {
+    assert_caught(Mutation::ExchangeInArrivalOrder, 500);
 }
 
 #[test]
-fn mutation_time_from_later_is_caught() {
-    caught(Mutation::TimeFromLater, 500);
+fn mutation_stream_time_from_later_records_is_caught() {
+    assert_caught(Mutation::StreamTimeFromLaterRecords, 500);
 }
 
 /// One lane changes state in the next epoch that another has yet to change in this one.
 #[test]
-fn mutation_ends_apart_is_caught() {
-    caught(Mutation::EndsApart, 1_000);
+fn mutation_epoch_ends_unaligned_is_caught() {
+    assert_caught(Mutation::EpochEndsUnaligned, 1_000);
 }

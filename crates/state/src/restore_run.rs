@@ -16,12 +16,12 @@ const DELETED: u32 = u32::MAX;
 /// Bytes before each record: the lengths of key and value.
 const HEADER: usize = 8;
 /// Memory for sorting, per record.
-const SORT_BYTES: usize = size_of::<Place>();
+const SORT_BYTES: usize = size_of::<SortKey>();
 
 /// A record's sort key: the first 16 bytes after the prefix that all keys share. They nearly always
 /// decide the order, so the block is rarely read.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct SortKey {
     high: u64,
     low: u64,
     at: usize,
@@ -98,10 +98,10 @@ impl RestoreRun {
 
     /// The last record of each key, in the order of keys.
     pub fn sorted(&self) -> impl Iterator<Item = Record<'_>> {
-        let mut places: Vec<Place> = Vec::with_capacity(self.len);
+        let mut places: Vec<SortKey> = Vec::with_capacity(self.len);
         places.extend(self.places().map(|at| {
             let rest = &self.record(at).0[self.shared..];
-            Place {
+            SortKey {
                 high: word(rest, 0),
                 low: word(rest, 8),
                 at,
@@ -164,9 +164,9 @@ impl RestoreRun {
     }
 
     #[inline]
-    fn order(&self, a: &Place, b: &Place) -> Ordering {
+    fn order(&self, a: &SortKey, b: &SortKey) -> Ordering {
         (a.high, a.low).cmp(&(b.high, b.low)).then_with(|| {
-            let key = |place: &Place| self.record(place.at).0;
+            let key = |place: &SortKey| self.record(place.at).0;
             key(a).cmp(key(b)).then(a.at.cmp(&b.at))
         })
     }

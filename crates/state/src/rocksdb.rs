@@ -24,7 +24,7 @@ use ::rocksdb::{BoundColumnFamily, DB, Direction, IteratorMode, ReadOptions};
 use bytes::Bytes;
 pub use damage::Opened;
 use damage::Refusal;
-use errors::Place;
+use errors::DatabaseDir;
 use options::Budget;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ const META: &str = "stoatflow:meta";
 pub struct RocksBackend {
     /// Shared with open snapshots: the database closes when the last one is dropped.
     db: Arc<DB>,
-    place: Place,
+    place: DatabaseDir,
     budget: Budget,
     /// Column family names by store id.
     names: Vec<Option<String>>,

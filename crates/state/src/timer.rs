@@ -93,7 +93,7 @@ pub fn timer_key(row: &Bytes) -> Bytes {
 }
 
 /// The smallest row after all timers of a domain that are due at `at` or before.
-fn beyond(domain: TimerDomain, at: i64) -> Bytes {
+fn end_of_due(domain: TimerDomain, at: i64) -> Bytes {
     match at.checked_add(1) {
         Some(next) => timer_row(domain, next, &[]),
         None => Bytes::copy_from_slice(&[domain.byte() + 1]),
@@ -205,7 +205,7 @@ impl<'a> TimerView<'a> {
             TimersFrom::Time(at) => timer_row(domain, *at, &[]),
             TimersFrom::Row(row) => after(row),
         };
-        self.rows(from, beyond(domain, until), limit)
+        self.rows(from, end_of_due(domain, until), limit)
     }
 
     /// The time of the first timer after `at`, or of the first of all (`None`).
@@ -214,10 +214,10 @@ impl<'a> TimerView<'a> {
     /// As the store's `scan`.
     pub fn first_after(&self, domain: TimerDomain, at: Option<i64>) -> Result<Option<i64>> {
         let from = match at {
-            Some(at) => beyond(domain, at),
+            Some(at) => end_of_due(domain, at),
             None => timer_row(domain, i64::MIN, &[]),
         };
-        let rows = self.rows(from, beyond(domain, i64::MAX), 1)?;
+        let rows = self.rows(from, end_of_due(domain, i64::MAX), 1)?;
         let first = rows.first().and_then(|(row, _)| split_timer(row));
         Ok(first.map(|timer| timer.at))
     }
@@ -229,7 +229,7 @@ impl<'a> TimerView<'a> {
     /// As the store's `scan`.
     pub fn of_key(&self, key: &[u8]) -> Result<Vec<(TimerDomain, i64)>> {
         let mut found = Vec::new();
-        let end = beyond(TimerDomain::Processing, i64::MAX);
+        let end = end_of_due(TimerDomain::Processing, i64::MAX);
         let mut from = Bytes::new();
         loop {
             let page = self.rows(from, end.clone(), PAGE)?;

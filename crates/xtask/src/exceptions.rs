@@ -4,7 +4,7 @@ use crate::toml::{self, Table};
 use std::path::Path;
 
 /// The file's name.
-pub const LIST: &str = "tidy.toml";
+pub const FILE_NAME: &str = "tidy.toml";
 
 /// The tables of the file.
 #[derive(Debug, Default)]

@@ -3,9 +3,9 @@
 //! Takes one file, returns the functions that are longer. `tidy.toml` lists the exceptions.
 
 use crate::Finding;
-use crate::blank::blanked;
-use crate::exceptions::{Exceptions, LIST};
-use crate::tree::SourceFile;
+use crate::code_only::code_only;
+use crate::exceptions::{Exceptions, FILE_NAME};
+use crate::source_files::SourceFile;
 use std::collections::BTreeSet;
 
 const MAX_LINES: usize = 100;
@@ -24,7 +24,7 @@ pub fn check(exceptions: &Exceptions, files: &[SourceFile]) -> Vec<Finding> {
         let code;
         let functions = match file.path.rsplit_once('.') {
             Some((_, "rs")) => {
-                code = blanked(&file.text);
+                code = code_only(&file.text);
                 of_rust(&code)
             }
             Some((_, "py")) => of_python(&file.text),
@@ -46,13 +46,13 @@ pub fn check(exceptions: &Exceptions, files: &[SourceFile]) -> Vec<Finding> {
     for (known, reason) in &exceptions.long_functions {
         if !used.contains(known) {
             findings.push(Finding::new(
-                LIST,
+                FILE_NAME,
                 0,
                 format!("[long_functions] '{known}' isn't too long: remove the line"),
             ));
         } else if reason.join("").trim().is_empty() {
             findings.push(Finding::new(
-                LIST,
+                FILE_NAME,
                 0,
                 format!("[long_functions] '{known}' has no reason: say why"),
             ));

@@ -76,7 +76,7 @@ impl<'a> Resolver<'a> {
             rest = &rest[1..];
         }
         let file = *self.files.get(module.as_slice())?;
-        let passed_on = rest.first().filter(|_| hops < 8).and_then(|name| {
+        let reexported = rest.first().filter(|_| hops < 8).and_then(|name| {
             self.imports[file.module.as_slice()]
                 .iter()
                 .find_map(|import| {
@@ -88,7 +88,7 @@ impl<'a> Resolver<'a> {
                     (!all || declares(&inside.code, name)).then_some(inside)
                 })
         });
-        Some(passed_on.unwrap_or(file))
+        Some(reexported.unwrap_or(file))
     }
 }
 
@@ -109,7 +109,7 @@ pub fn imports(code: &str, is_child: impl Fn(&str) -> bool) -> Vec<Import> {
             found.push(Import {
                 path,
                 name,
-                public: passes_on(&code[..start]),
+                public: is_reexport(&code[..start]),
             });
         }
     }
@@ -117,7 +117,7 @@ pub fn imports(code: &str, is_child: impl Fn(&str) -> bool) -> Vec<Import> {
 }
 
 /// Whether the path that follows belongs to a `pub use`.
-fn passes_on(before: &str) -> bool {
+fn is_reexport(before: &str) -> bool {
     let statement = before.rsplit(';').next().unwrap_or_default();
     statement
         .rsplit_once("use ")

@@ -3,18 +3,18 @@
 //! Takes the name of a chore, prints findings as `path:line: what`, exits with 1 if there are any. Never
 //! changes a file.
 
-mod arrows;
-mod blank;
-mod circles;
+mod code_only;
+mod dependencies;
 mod exceptions;
 mod functions;
+mod import_cycles;
 mod imports;
 mod layers;
 mod names;
 mod rust;
+mod source_files;
 mod text;
 mod toml;
-mod tree;
 
 use std::fmt;
 use std::path::Path;
@@ -50,14 +50,14 @@ impl fmt::Display for Finding {
 /// All findings in a source tree.
 fn tidy(root: &Path) -> Result<Vec<Finding>, String> {
     let layers = layers::read(&root.join("layers.toml"))?;
-    let exceptions = exceptions::read(&root.join(exceptions::LIST))?;
-    let files = tree::files(root)?;
+    let exceptions = exceptions::read(&root.join(exceptions::FILE_NAME))?;
+    let files = source_files::files(root)?;
     let rust: Vec<_> = files.iter().filter_map(rust::RustFile::of).collect();
-    let mut findings = arrows::check(&layers, &arrows::metadata(root)?);
+    let mut findings = dependencies::check(&layers, &dependencies::metadata(root)?);
     findings.extend(files.iter().flat_map(|file| text::check(&layers, file)));
     findings.extend(functions::check(&exceptions, &files));
     findings.extend(names::check(&exceptions, &rust));
-    findings.extend(circles::check(&exceptions, &rust));
+    findings.extend(import_cycles::check(&exceptions, &rust));
     findings.sort();
     Ok(findings)
 }

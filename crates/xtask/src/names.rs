@@ -4,7 +4,7 @@
 //! exceptions.
 
 use crate::Finding;
-use crate::exceptions::{Exceptions, LIST};
+use crate::exceptions::{Exceptions, FILE_NAME};
 use crate::rust::RustFile;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +12,18 @@ const KINDS: &[&str] = &["struct", "enum", "trait", "type", "union"];
 
 /// Names that occur twice, and exceptions that are no longer needed.
 pub fn check(exceptions: &Exceptions, files: &[RustFile]) -> Vec<Finding> {
-    let mut places: BTreeMap<&str, BTreeSet<(&str, usize)>> = BTreeMap::new();
+    let mut declared_in: BTreeMap<&str, BTreeSet<(&str, usize)>> = BTreeMap::new();
     for file in files.iter().filter(|f| !f.is_test()) {
         for (n, line) in file.code.lines().enumerate() {
             if let Some(name) = public_type(line) {
-                places.entry(name).or_default().insert((&file.path, n + 1));
+                declared_in
+                    .entry(name)
+                    .or_default()
+                    .insert((&file.path, n + 1));
             }
         }
     }
-    places.retain(|_, found| {
+    declared_in.retain(|_, found| {
         found
             .iter()
             .map(|(path, _)| path)
@@ -29,7 +32,7 @@ pub fn check(exceptions: &Exceptions, files: &[RustFile]) -> Vec<Finding> {
             > 1
     });
     let mut findings = Vec::new();
-    for (name, found) in &places {
+    for (name, found) in &declared_in {
         if exceptions.same_name.contains_key(*name) {
             continue;
         }
@@ -48,10 +51,10 @@ pub fn check(exceptions: &Exceptions, files: &[RustFile]) -> Vec<Finding> {
     for name in exceptions
         .same_name
         .keys()
-        .filter(|name| !places.contains_key(name.as_str()))
+        .filter(|name| !declared_in.contains_key(name.as_str()))
     {
         findings.push(Finding::new(
-            LIST,
+            FILE_NAME,
             0,
             format!("[same_name] '{name}' is unique now: remove the line"),
         ));

@@ -1,7 +1,7 @@
 //! A Rust file as the checks need it: its crate, its module path, its code.
 
-use crate::blank::blanked;
-use crate::tree::SourceFile;
+use crate::code_only::code_only;
+use crate::source_files::SourceFile;
 
 /// A file below `crates/<name>/src`.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl RustFile {
             path: file.path.clone(),
             owner: owner.to_owned(),
             module,
-            code: blanked(&file.text),
+            code: code_only(&file.text),
         })
     }
 

@@ -94,9 +94,9 @@ fn findings(root: &Path) -> Vec<String> {
 }
 
 /// Breaks a clean tree in one way and expects one finding, with place and text.
-fn caught(break_it: impl FnOnce(&Path), expected: &str) {
+fn assert_finding(break_tree: impl FnOnce(&Path), expected: &str) {
     let folder = clean();
-    break_it(folder.path());
+    break_tree(folder.path());
     let found = findings(folder.path());
     assert_eq!(found.len(), 1, "{expected}: {found:?}");
     assert!(found[0].contains(expected), "{expected}: {found:?}");
@@ -108,16 +108,16 @@ fn a_clean_tree_has_no_findings() {
 }
 
 #[test]
-fn wrong_arrows_are_caught() {
-    caught(
+fn wrong_dependencies_are_caught() {
+    assert_finding(
         |r| manifest(r, "core", "stoatflow-plan = { path = \"../plan\" }"),
         "crates/core/Cargo.toml: 'core' must not use 'plan'",
     );
-    caught(
+    assert_finding(
         |r| manifest(r, "plan", "tokio = \"1\""),
         "'plan' must stay without tokio",
     );
-    caught(
+    assert_finding(
         |r| manifest(r, "plan", "rdkafka = \"0.39\""),
         "only log/src/kafka may use rdkafka",
     );
@@ -125,7 +125,7 @@ fn wrong_arrows_are_caught() {
         manifest(r, "new", "");
         write(r, "crates/new/src/lib.rs", "");
     };
-    caught(unknown, "the crate 'new' has no line in layers.toml");
+    assert_finding(unknown, "the crate 'new' has no line in layers.toml");
 }
 
 #[test]
@@ -142,19 +142,19 @@ fn dev_dependencies_are_free() {
 }
 
 #[test]
-fn foreign_crates_outside_their_rooms_are_caught() {
+fn external_crates_outside_their_modules_are_caught() {
     for line in [
         "use rdkafka::Message;\n",
         "fn f() -> rdkafka::Offset { g() }\n",
         "extern crate rdkafka;\n",
         "use ::rdkafka::X;\n",
     ] {
-        caught(
+        assert_finding(
             |r| write(r, "crates/log/src/port.rs", line),
             "crates/log/src/port.rs:1: only log/src/kafka may name rdkafka",
         );
     }
-    caught(
+    assert_finding(
         |r| write(r, "crates/log/src/kafkaesque.rs", "use rdkafka::X;\n"),
         "may name rdkafka",
     );
@@ -162,11 +162,11 @@ fn foreign_crates_outside_their_rooms_are_caught() {
 
 #[test]
 fn long_files_are_caught() {
-    caught(
+    assert_finding(
         |r| write(r, "crates/plan/src/long.rs", &"//\n".repeat(601)),
         "has 601 lines",
     );
-    caught(
+    assert_finding(
         |r| write(r, "python/stoatflow/long.py", &"#\n".repeat(601)),
         "has 601 lines",
     );
@@ -185,7 +185,7 @@ fn public_types_of_one_name_are_caught() {
         write(r, "crates/core/src/a.rs", "pub struct Slot<T>(T);\n");
         write(r, "crates/plan/src/b.rs", "//\n    pub enum Slot {}\n");
     };
-    caught(
+    assert_finding(
         twice,
         "crates/core/src/a.rs:1: the public type 'Slot' is also in crates/plan/src/b.rs:2",
     );
@@ -214,14 +214,14 @@ fn public_types_of_one_name_are_caught() {
     write(root, "crates/plan/src/b.rs", "");
     write(root, "crates/plan/src/b/tests.rs", "pub struct Slot;\n");
     assert!(findings(root).is_empty());
-    caught(
+    assert_finding(
         |r| write(r, "tidy.toml", "[same_name]\nSlot = [\"no longer\"]\n"),
         "tidy.toml: [same_name] 'Slot' is unique now",
     );
 }
 
 /// Three files in a cycle, one of them through a re-exported name.
-fn circle(root: &Path) {
+fn import_cycle(root: &Path) {
     write(
         root,
         "crates/plan/src/lib.rs",
@@ -249,18 +249,18 @@ fn circle(root: &Path) {
     );
 }
 
-const CIRCLE: &str = "crates/plan/src/a.rs, crates/plan/src/b.rs, crates/plan/src/c.rs";
+const CYCLE: &str = "crates/plan/src/a.rs, crates/plan/src/b.rs, crates/plan/src/c.rs";
 
 #[test]
-fn circles_of_imports_are_caught() {
-    caught(
-        circle,
-        &format!("crates/plan/src/a.rs: these files import each other in a circle: {CIRCLE}."),
+fn import_cycles_are_caught() {
+    assert_finding(
+        import_cycle,
+        &format!("crates/plan/src/a.rs: these files import each other in a circle: {CYCLE}."),
     );
     let folder = clean();
     let root = folder.path();
-    circle(root);
-    let list = CIRCLE.replace(", ", "\", \"");
+    import_cycle(root);
+    let list = CYCLE.replace(", ", "\", \"");
     write(
         root,
         "tidy.toml",
@@ -279,7 +279,7 @@ fn circles_of_imports_are_caught() {
         found.iter().any(|f| f.contains("crates/plan/src/d.rs")),
         "{found:?}"
     );
-    caught(
+    assert_finding(
         |r| {
             write(
                 r,
@@ -292,10 +292,10 @@ fn circles_of_imports_are_caught() {
 }
 
 #[test]
-fn what_is_no_circle_of_three_is_not_caught() {
+fn harmless_imports_are_no_cycle() {
     let folder = clean();
     let root = folder.path();
-    circle(root);
+    import_cycle(root);
     for harmless in [
         "pub struct Last;\n",
         "// use crate::a::Thing;\npub struct Last;\n",
@@ -335,7 +335,7 @@ fn wide_prose_is_caught() {
         ("python/stoatflow/a.py", "    # "),
         ("scripts/a.sh", "# "),
     ] {
-        caught(
+        assert_finding(
             |r| write(r, path, &format!("\n{start}{wide}\n")),
             &format!("{path}:2: has "),
         );
@@ -376,7 +376,7 @@ fn long_functions_are_caught() {
         let folder = clean();
         write(folder.path(), path, &at_limit);
         assert_eq!(findings(folder.path()), Vec::<String>::new());
-        caught(
+        assert_finding(
             |r| write(r, path, text),
             &format!("{path}:{line}: 'long' has 101 lines, 100 is the limit"),
         );
@@ -384,14 +384,14 @@ fn long_functions_are_caught() {
         write(folder.path(), path, text);
         write(folder.path(), "tidy.toml", &listed("one table"));
         assert_eq!(findings(folder.path()), Vec::<String>::new());
-        caught(
+        assert_finding(
             |r| {
                 write(r, path, text);
                 write(r, "tidy.toml", &listed(" "));
             },
             "has no reason",
         );
-        caught(
+        assert_finding(
             |r| write(r, "tidy.toml", &listed("one table")),
             "isn't too long: remove the line",
         );
@@ -399,13 +399,13 @@ fn long_functions_are_caught() {
 }
 
 #[test]
-fn names_that_say_nothing_are_caught() {
+fn meaningless_file_names_are_caught() {
     for name in ["utils", "helpers", "common", "misc", "manager", "types"] {
-        caught(
+        assert_finding(
             |r| write(r, &format!("crates/plan/src/{name}.rs"), ""),
             &format!("the name '{name}' says nothing"),
         );
-        caught(
+        assert_finding(
             |r| write(r, &format!("python/stoatflow/{name}/x.py"), ""),
             &format!("the name '{name}' says nothing"),
         );
@@ -415,7 +415,7 @@ fn names_that_say_nothing_are_caught() {
 #[test]
 fn banned_words_are_caught() {
     for word in super::text::banned() {
-        caught(
+        assert_finding(
             |r| {
                 write(
                     r,
@@ -425,7 +425,7 @@ fn banned_words_are_caught() {
             },
             "crates/plan/src/x.rs:2: '",
         );
-        caught(
+        assert_finding(
             |r| write(r, "python/stoatflow/x.py", &format!("# {word} \n")),
             "x.py:1: '",
         );
@@ -435,7 +435,7 @@ fn banned_words_are_caught() {
 #[test]
 fn tests_inside_sources_are_caught() {
     let inside = concat!("#[cfg(test)]\nmod ", "tests {\n}\n");
-    caught(
+    assert_finding(
         |r| write(r, "crates/plan/src/x.rs", inside),
         "x.rs:2: tests live beside the source",
     );

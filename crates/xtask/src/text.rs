@@ -5,7 +5,7 @@
 
 use crate::Finding;
 use crate::layers::Layers;
-use crate::tree::SourceFile;
+use crate::source_files::SourceFile;
 
 /// Limit for a file; aim at 500.
 const MAX_LINES: usize = 600;
@@ -14,17 +14,17 @@ const MAX_COLUMNS: usize = 110;
 /// Limit for pages.
 const MAX_COLUMNS_OF_PAGES: usize = 120;
 /// Names that say nothing about the content.
-const NAMES: &[&str] = &[
+const MEANINGLESS_NAMES: &[&str] = &[
     "utils", "util", "helpers", "helper", "common", "misc", "manager", "types",
 ];
 // Split, so that this file passes its own check.
-const UNFINISHED: &[&str] = &[
+const UNFINISHED_WORK: &[&str] = &[
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
     concat!("todo", "!("),
     concat!("unimplemented", "!("),
 ];
-const MACHINE: &[&str] = &[
+const MACHINE_PATHS: &[&str] = &[
     concat!("/ro", "ot/"),
     concat!("/wo", "rk/"),
     concat!("/tmp/", "t-"),
@@ -48,7 +48,7 @@ pub fn check(layers: &Layers, file: &SourceFile) -> Vec<Finding> {
         }
         for part in file.path.split('/') {
             let stem = part.split('.').next().unwrap_or_default();
-            if NAMES.contains(&stem) {
+            if MEANINGLESS_NAMES.contains(&stem) {
                 add(
                     0,
                     format!("the name '{stem}' says nothing: name it after what it does"),
@@ -58,14 +58,14 @@ pub fn check(layers: &Layers, file: &SourceFile) -> Vec<Finding> {
     }
     let rust_source = ending == "rs" && file.path.contains("/src/");
     let mut fenced = false;
-    let most = if ending == "md" {
+    let max_columns = if ending == "md" {
         MAX_COLUMNS_OF_PAGES
     } else {
         MAX_COLUMNS
     };
     for (n, line) in file.text.lines().enumerate().map(|(n, l)| (n + 1, l)) {
         if ending != "md" {
-            for word in UNFINISHED.iter().filter(|w| has_word(line, w)) {
+            for word in UNFINISHED_WORK.iter().filter(|w| has_word(line, w)) {
                 add(
                     n,
                     format!("'{word}' is unfinished work: finish it, or describe it in an issue"),
@@ -74,13 +74,13 @@ pub fn check(layers: &Layers, file: &SourceFile) -> Vec<Finding> {
         }
         fenced ^= ending == "md" && line.trim_start().starts_with("```");
         let columns = line.chars().count();
-        if columns > most && !fenced && is_prose(line, ending) {
+        if columns > max_columns && !fenced && is_prose(line, ending) {
             add(
                 n,
-                format!("has {columns} columns, {most} is the limit: wrap it"),
+                format!("has {columns} columns, {max_columns} is the limit: wrap it"),
             );
         }
-        for path in MACHINE.iter().filter(|p| has_word(line, p)) {
+        for path in MACHINE_PATHS.iter().filter(|p| has_word(line, p)) {
             add(
                 n,
                 format!(
@@ -101,7 +101,7 @@ pub fn check(layers: &Layers, file: &SourceFile) -> Vec<Finding> {
         }
         // The samples in tidy's own tests name foreign crates; its manifest is still checked.
         if rust_source && !file.path.starts_with("crates/xtask/") {
-            foreign(layers, file, line, &mut |what| add(n, what));
+            check_external_crates(layers, file, line, &mut |what| add(n, what));
         }
     }
     findings
@@ -129,20 +129,25 @@ fn is_prose(line: &str, ending: &str) -> bool {
 /// All banned words, for the tests.
 #[cfg(test)]
 pub fn banned() -> impl Iterator<Item = &'static str> {
-    UNFINISHED.iter().chain(MACHINE).copied()
+    UNFINISHED_WORK.iter().chain(MACHINE_PATHS).copied()
 }
 
-fn foreign(layers: &Layers, file: &SourceFile, line: &str, add: &mut impl FnMut(String)) {
+fn check_external_crates(
+    layers: &Layers,
+    file: &SourceFile,
+    line: &str,
+    add: &mut impl FnMut(String),
+) {
     let code = line.split("//").next().unwrap_or_default();
     for (name, places) in &layers.only_in {
         let word = name.replace('-', "_");
-        let at_home = places.iter().any(|p| {
+        let allowed = places.iter().any(|p| {
             file.path
                 .strip_prefix("crates/")
                 .and_then(|f| f.strip_prefix(p.as_str()))
                 .is_some_and(|rest| rest.starts_with('/') || rest == ".rs")
         });
-        if !at_home && names_crate(code, &word) {
+        if !allowed && names_crate(code, &word) {
             add(format!(
                 "only {} may name {name}: go through the port",
                 places.join(", ")

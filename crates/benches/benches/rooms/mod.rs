@@ -18,7 +18,7 @@ use stoatflow_engine::runtime::inline::Turn;
 use stoatflow_engine::startup::EngineSpec;
 use stoatflow_engine::{Components, Inline};
 use stoatflow_log::{Broker, ConsumerRecord, NewTopic};
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 use stoatflow_sim::SimBroker;
 use stoatflow_state::memory::MemoryBackend;
 
@@ -55,7 +55,7 @@ impl BenchEngine {
         };
         let spec = EngineSpec {
             plan: Arc::new(plan),
-            foreign: Arc::new(Foreign::default()),
+            foreign: Arc::new(ForeignCode::default()),
             settings: Arc::new(settings),
             components: Components {
                 clock: Arc::new(ManualClock::new(Timestamp(0))),

@@ -69,7 +69,7 @@ fn a_message_has_coordinates_cause_and_next_step() {
 }
 
 #[test]
-fn a_cause_that_the_message_has_is_not_said_twice() {
+fn a_cause_within_the_message_is_not_repeated() {
     let error = Error::user("the function raised ValueError: x")
         .at(|at| at.node = Some("parse".into()))
         .caused_by("ValueError: x");
@@ -80,7 +80,7 @@ fn a_cause_that_the_message_has_is_not_said_twice() {
 }
 
 #[test]
-fn only_the_outermost_error_says_what_is_next() {
+fn only_the_outermost_error_has_a_next_step() {
     let error = Error::unavailable("no broker answered")
         .caused_by(Error::internal("refused"))
         .hint("start it");

@@ -19,7 +19,7 @@ fn settings_say_three_things() {
 }
 
 fn retry(then: Handler) -> Handler {
-    Handler::Retry(Box::new(Retrying {
+    Handler::Retry(Box::new(RetryHandler {
         times: 2,
         backoff_ms: 10,
         then,
@@ -27,7 +27,7 @@ fn retry(then: Handler) -> Handler {
 }
 
 fn call(udf: u32) -> Handler {
-    Handler::Call(Calling {
+    Handler::Call(CallableHandler {
         udf,
         topics: Vec::new(),
     })
@@ -67,7 +67,7 @@ fn it_crosses_the_border_as_words_and_objects() {
 }
 
 #[test]
-fn what_is_nearer_wins() {
+fn nearer_handlers_override_farther_ones() {
     let near = Handlers {
         processing: Some(Handler::Continue),
         ..Handlers::default()

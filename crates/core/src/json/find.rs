@@ -6,7 +6,7 @@
 //! error.
 
 use super::is_utf8;
-use super::scan::Scan;
+use super::scan::JsonScanner;
 use std::ops::Range;
 
 /// The result of [`find`].
@@ -22,7 +22,7 @@ pub enum MemberPlace {
 
 /// Follows a path of names from the outermost object. `None` stands for a step that is not a name.
 pub fn find<'p>(text: &[u8], path: impl IntoIterator<Item = Option<&'p str>>) -> MemberPlace {
-    let mut scan = Scan::new(text, None);
+    let mut scan = JsonScanner::new(text, None);
     for name in path {
         match name.and_then(|name| scan.member(name.as_bytes())) {
             Some(true) => {}
@@ -34,7 +34,7 @@ pub fn find<'p>(text: &[u8], path: impl IntoIterator<Item = Option<&'p str>>) ->
 }
 
 /// The range of the value that starts at the scan's position.
-fn value(scan: &mut Scan<'_>, text: &[u8]) -> Option<Range<usize>> {
+fn value(scan: &mut JsonScanner<'_>, text: &[u8]) -> Option<Range<usize>> {
     scan.past_blanks()?;
     let from = scan.at;
     scan.whole_value()?;

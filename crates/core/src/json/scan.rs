@@ -9,12 +9,12 @@ use smallvec::SmallVec;
 
 /// Whether the text is one JSON value, with nothing but whitespace around it.
 pub(super) fn is_well_formed(text: &[u8], names: &mut Names) -> bool {
-    let mut scan = Scan::new(text, Some(names));
+    let mut scan = JsonScanner::new(text, Some(names));
     scan.whole_value().is_some() && scan.past_blanks().is_none()
 }
 
 /// A position in the text. Each step returns `None` where the text is not well-formed.
-pub(super) struct Scan<'a> {
+pub(super) struct JsonScanner<'a> {
     text: &'a [u8],
     pub at: usize,
     /// `None`: names are not collected.
@@ -23,7 +23,7 @@ pub(super) struct Scan<'a> {
     open: SmallVec<[u64; 8]>,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> JsonScanner<'a> {
     pub fn new(text: &'a [u8], names: Option<&'a mut Names>) -> Self {
         Self {
             text,

@@ -35,7 +35,7 @@ fn erased(host: &mut dyn Counts) -> *mut (dyn Counts + 'static) {
 #[test]
 fn only_a_call_has_it() {
     let scope = Scope::new();
-    assert_eq!(scope.with(|_, _| ()), Err(Refused::Shut));
+    assert_eq!(scope.with(|_, _| ()), Err(Refused::Closed));
     let mut host = 5u64;
     // SAFETY: the guard is dropped before the host is used again.
     let open = unsafe { scope.open(erased(&mut host), 1) };
@@ -43,7 +43,7 @@ fn only_a_call_has_it() {
     scope.set(2);
     assert_eq!(scope.with(|host, at| (host.add(2), *at)), Ok((9, 2)));
     drop(open);
-    assert_eq!(scope.with(|_, _| ()), Err(Refused::Shut));
+    assert_eq!(scope.with(|_, _| ()), Err(Refused::Closed));
     assert_eq!(host, 9);
 }
 
@@ -80,7 +80,7 @@ fn code_that_is_called_meanwhile_has_it_too() {
     // SAFETY: the guard is dropped before the host.
     let open = unsafe { scope.open(erased(&mut host), 7) };
     let done = scope.with_calls(|host, calls| {
-        assert_eq!(*calls.moment(), 7);
+        assert_eq!(*calls.context(), 7);
         host.add_around(&mut |host| {
             // SAFETY: the host is not used while the call runs.
             let seen =
@@ -117,6 +117,6 @@ fn a_panic_leaves_it_shut() {
             });
         }));
         assert!(ended.is_err());
-        assert_eq!(scope.with(|_, _| ()), Err(Refused::Shut));
+        assert_eq!(scope.with(|_, _| ()), Err(Refused::Closed));
     }
 }

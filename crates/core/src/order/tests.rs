@@ -67,7 +67,7 @@ const EPOCH: End = End {
 };
 
 #[test]
-fn what_waited_comes_in_the_order_of_what_it_stems_from() {
+fn held_records_keep_the_order_of_their_origins() {
     let held = |number, path: u64| Order::new(number, Task(4)).child(path).at_end(EPOCH, 0);
     assert!(held(101, 0) < held(102, 0));
     assert!(held(101, 0) < held(101, 1));
@@ -84,7 +84,7 @@ fn what_waited_comes_in_the_order_of_what_it_stems_from() {
 }
 
 #[test]
-fn what_came_out_in_an_earlier_part_waits_behind_what_did_not() {
+fn records_of_an_earlier_part_follow_direct_ones() {
     let first = |number| {
         Order::new(number, Task(0))
             .at_end(EPOCH, 0)

@@ -105,7 +105,7 @@ proptest! {
 }
 
 #[test]
-fn what_has_no_order_comes_last() {
+fn values_without_an_order_sort_last() {
     for datum in [
         Datum::Json(Bytes::from_static(b"{}")),
         Datum::Float(f64::NAN),

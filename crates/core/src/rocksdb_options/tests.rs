@@ -1,7 +1,7 @@
 use super::{BlockCompression, CompactionStyle, RocksDbConfig, RocksDbOptions};
 
 #[test]
-fn a_store_says_some_and_the_rest_is_as_before() {
+fn store_options_override_only_those_set() {
     let said = RocksDbConfig {
         compression: Some(BlockCompression::Zstd),
         bloom_bits: Some(0),

@@ -53,7 +53,7 @@ const BAD: &[&[u8]] = &[
 ];
 
 #[test]
-fn what_is_json_is_read_and_stays_text() {
+fn valid_json_stays_text() {
     for text in GOOD {
         let read = Serde::Json.read(Some(Bytes::from_static(text.as_bytes())));
         assert_eq!(
@@ -66,7 +66,7 @@ fn what_is_json_is_read_and_stays_text() {
 }
 
 #[test]
-fn what_is_not_is_refused_where_it_comes_from_outside() {
+fn invalid_json_is_refused_when_read_from_a_topic() {
     for text in BAD {
         let bytes = || Some(Bytes::from_static(text));
         let error = Serde::Json.read(bytes()).unwrap_err();

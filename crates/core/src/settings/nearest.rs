@@ -5,7 +5,7 @@ use super::streams::STREAMS_CONFIG;
 use super::table::KEYS;
 
 /// Names less similar than this are unrelated.
-const ALIKE: f64 = 0.9;
+const MIN_SIMILARITY: f64 = 0.9;
 
 /// The nearest name of a setting or of a client property, if one is similar enough.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
@@ -15,7 +15,7 @@ pub(super) fn nearest(name: &str) -> Option<&'static str> {
         .chain(streams)
         .chain(bare_names())
         .map(|known| (strsim::jaro_winkler(name, known), known))
-        .filter(|(alike, _)| *alike >= ALIKE)
+        .filter(|(alike, _)| *alike >= MIN_SIMILARITY)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, known)| known)
 }

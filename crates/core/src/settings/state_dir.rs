@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What the choice depends on.
-struct Machine<'a> {
+struct Environment<'a> {
     variable: &'a dyn Fn(&str) -> Option<String>,
     can_write: &'a dyn Fn(&Path) -> bool,
     temporary: PathBuf,
@@ -16,7 +16,7 @@ struct Machine<'a> {
 
 /// The first of these that is writable: the directory that systemd gives a unit with `StateDirectory=`,
 /// the XDG state home if it is set, `/var/lib`, the default XDG state home, the temporary directory.
-fn choose(machine: &Machine<'_>) -> PathBuf {
+fn choose(machine: &Environment<'_>) -> PathBuf {
     let named = |name: &str| {
         (machine.variable)(name)
             .filter(|value| value.starts_with('/'))
@@ -77,7 +77,7 @@ pub(super) fn default_state_dir(bootstrap_servers: &str) -> PathBuf {
     {
         return Path::new(topics).join("state");
     }
-    choose(&Machine {
+    choose(&Environment {
         variable: &variable,
         can_write: &can_write,
         temporary: std::env::temp_dir(),

@@ -153,7 +153,7 @@ fn the_page_names_each_once() {
 }
 
 #[test]
-fn settings_of_confluents_serdes_are_told_to_whom_they_belong() {
+fn settings_of_confluents_serdes_name_their_owner() {
     let registry = json!({
         "schema.registry.url": "http://ann:hunter2@registry:8081",
         "basic.auth.user.info": "ann:hunter2",

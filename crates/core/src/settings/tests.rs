@@ -242,7 +242,7 @@ fn all_problems_come_in_one_message() {
 }
 
 #[test]
-fn what_must_be_set_is_asked_for() {
+fn missing_required_settings_are_reported() {
     let error = Settings::from_pairs(&[]).unwrap_err();
     assert!(error.message().contains("application.id is not set"));
     assert!(error.message().contains("bootstrap.servers is not set"));

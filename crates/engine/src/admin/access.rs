@@ -21,9 +21,9 @@ use stoatflow_core::{Error, Result};
 use subtle::ConstantTimeEq;
 
 /// Timeout of an answer.
-const ANSWER: Duration = Duration::from_secs(90);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
 /// Largest request body accepted; no endpoint reads a body.
-const BODY: u64 = 64 << 10;
+const MAX_BODY_BYTES: u64 = 64 << 10;
 /// The challenge that makes a browser ask for the token.
 const CHALLENGE: &str = r#"Bearer realm="stoatflow", Basic realm="stoatflow", charset="UTF-8""#;
 
@@ -80,7 +80,7 @@ impl AccessRules {
         if address.ip().is_loopback() {
             return Ok(());
         }
-        if !self.asks() {
+        if !self.requires_credentials() {
             if self.open {
                 tracing::warn!(%address, "the admin port can be reached from other machines, and asks for no \
                     token (admin.open)");
@@ -103,12 +103,12 @@ impl AccessRules {
     }
 
     /// Whether clients need a token or a certificate.
-    const fn asks(&self) -> bool {
+    const fn requires_credentials(&self) -> bool {
         self.token.is_some() || self.by_certificate
     }
 
     fn admits(&self, headers: &HeaderMap, peer: Peer) -> bool {
-        !self.asks()
+        !self.requires_credentials()
             || (self.by_certificate && peer.certified)
             || headers
                 .get_all(header::AUTHORIZATION)
@@ -146,7 +146,7 @@ impl AccessRules {
                 .and_then(|value: &HeaderValue| value.to_str().ok())
         };
         let host = text(header::HOST);
-        if !self.asks() && !self.open && !host.is_none_or(is_of_this_machine) {
+        if !self.requires_credentials() && !self.open && !host.is_none_or(is_of_this_machine) {
             return Err(Problem::new(
                 StatusCode::FORBIDDEN,
                 "foreign_host",
@@ -226,22 +226,22 @@ pub(super) async fn check(
     }
     let length = request.headers().get(header::CONTENT_LENGTH);
     let length = length.and_then(|text| text.to_str().ok()?.parse::<u64>().ok());
-    if length.is_some_and(|length| length > BODY) {
+    if length.is_some_and(|length| length > MAX_BODY_BYTES) {
         return Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",
-            format!("no endpoint takes a body of more than {BODY} bytes"),
+            format!("no endpoint takes a body of more than {MAX_BODY_BYTES} bytes"),
             "send the request without a body",
         )
         .into_response();
     }
     request.extensions_mut().insert(Authorised(authorised));
-    match tokio::time::timeout(ANSWER, next.run(request)).await {
+    match tokio::time::timeout(ANSWER_TIMEOUT, next.run(request)).await {
         Ok(response) => response,
         Err(_) => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "too_slow",
-            format!("there is no answer within {} s", ANSWER.as_secs()),
+            format!("there is no answer within {} s", ANSWER_TIMEOUT.as_secs()),
             "ask for less (limit=), or later",
         )
         .retry_after(5)

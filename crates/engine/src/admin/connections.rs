@@ -22,20 +22,20 @@ use tokio::time::{Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 /// The head of a request must arrive within this time; also the limit between two requests.
-const HEAD: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of a request's head.
-const HEAD_BYTES: usize = 16 << 10;
+const MAX_HEAD_BYTES: usize = 16 << 10;
 /// Timeout of a TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A client must read some of its answer within this time.
-const STALLED: Duration = Duration::from_secs(30);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long answers in progress may take after the port closes.
-const LINGER: Duration = Duration::from_millis(500);
+const CLOSE_LINGER: Duration = Duration::from_millis(500);
 /// Pause after the system refused a connection (no file descriptors left).
-const REFUSED: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// The answer when all connections are in use.
-const FULL: &str = r#"{"type":"urn:stoatflow:too_many_connections","title":"Service Unavailable","status":503,
+const TOO_MANY_CONNECTIONS: &str = r#"{"type":"urn:stoatflow:too_many_connections","title":"Service Unavailable","status":503,
 "detail":"all connections to the admin port are in use",
 "next_step":"close some, or raise admin.max.connections"}"#;
 
@@ -58,7 +58,7 @@ pub(super) async fn accept(
             Ok((socket, _)) => socket,
             Err(error) => {
                 tracing::debug!(%error, "the admin port can't accept a connection");
-                sleep(REFUSED).await;
+                sleep(ACCEPT_RETRY_PAUSE).await;
                 continue;
             }
         };
@@ -79,8 +79,8 @@ fn refuse(socket: TcpStream, encrypted: bool) {
     if !encrypted {
         let text = format!(
             "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\nRetry-After: 1\r\n\
-                Connection: close\r\nContent-Length: {}\r\n\r\n{FULL}",
-            FULL.len()
+                Connection: close\r\nContent-Length: {}\r\n\r\n{TOO_MANY_CONNECTIONS}",
+            TOO_MANY_CONNECTIONS.len()
         );
         let _unsent = socket.try_write(text.as_bytes());
     }
@@ -98,7 +98,11 @@ async fn serve_socket(
         let peer = Peer { certified: false };
         return serve(WriteTimeoutStream::new(socket), peer, router, stop).await;
     };
-    let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(WriteTimeoutStream::new(socket))).await
+    let Ok(Ok(stream)) = timeout(
+        HANDSHAKE_TIMEOUT,
+        tls.accept(WriteTimeoutStream::new(socket)),
+    )
+    .await
     else {
         return;
     };
@@ -119,15 +123,15 @@ async fn serve(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .max_buf_size(HEAD_BYTES)
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         ended = connection.as_mut() => return said(ended),
         _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
     }
-    if let Ok(ended) = timeout(LINGER, connection).await {
+    if let Ok(ended) = timeout(CLOSE_LINGER, connection).await {
         said(ended);
     }
 }
@@ -138,7 +142,7 @@ fn said(ended: hyper::Result<()>) {
     }
 }
 
-/// A stream whose writes fail if the other end reads nothing for [`STALLED`].
+/// A stream whose writes fail if the other end reads nothing for [`WRITE_TIMEOUT`].
 struct WriteTimeoutStream<S> {
     stream: S,
     /// The deadline of a pending write.
@@ -162,7 +166,9 @@ impl<S> WriteTimeoutStream<S> {
             self.until = None;
             return polled;
         }
-        let until = self.until.get_or_insert_with(|| Box::pin(sleep(STALLED)));
+        let until = self
+            .until
+            .get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT)));
         match until.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,

@@ -11,9 +11,9 @@ use std::time::Duration;
 use stoatflow_protocol::Lifecycle;
 
 /// How long a request waits for the state that it has asked for.
-const WAIT: Duration = Duration::from_secs(10);
+const STATE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a waiting request checks the state.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const STATE_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// 200 once everything read is committed, 202 if that takes longer.
 pub(super) async fn pause(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
@@ -42,9 +42,9 @@ async fn set(shared: &Shared, paused: bool) -> Result<Response, Problem> {
     } else {
         Lifecycle::Running
     };
-    let until = shared.clock.monotonic().saturating_add(WAIT);
+    let until = shared.clock.monotonic().saturating_add(STATE_TIMEOUT);
     while shared.status.state() != wanted && shared.clock.monotonic() < until {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(STATE_CHECK_INTERVAL).await;
     }
     let state = shared.status.state();
     let code = if state == wanted {

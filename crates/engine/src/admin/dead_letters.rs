@@ -26,9 +26,9 @@ use stoatflow_core::{Epoch, Timestamp};
 use stoatflow_log::ProducerRecord;
 
 /// Maximum number of letters kept.
-const KEPT: usize = 100;
+const MAX_LETTERS: usize = 100;
 /// Default of `?limit=`.
-const PAGE: usize = 20;
+const DEFAULT_LIMIT: usize = 20;
 
 /// Letters sent in an epoch that is not committed yet.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ struct Sent {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptLetter {
     sent: BTreeMap<Epoch, Sent>,
     /// With their numbers, oldest first.
     committed: VecDeque<(u64, Letter)>,
@@ -49,19 +49,19 @@ struct Kept {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct DeadLetterLog(Mutex<Kept>);
+pub struct DeadLetterLog(Mutex<KeptLetter>);
 
 impl DeadLetterLog {
     /// Records the letters sent in this epoch.
     pub fn sent(&self, epoch: Epoch, records: &[ProducerRecord]) {
         // Only the last ones are kept, so only those are converted.
-        let last = &records[records.len().saturating_sub(KEPT)..];
+        let last = &records[records.len().saturating_sub(MAX_LETTERS)..];
         let letters: Vec<Letter> = last.iter().map(Letter::of).collect();
         let mut kept = self.0.lock();
         let sent = kept.sent.entry(epoch).or_default();
         sent.count += records.len() as u64;
         sent.letters.extend(letters);
-        let over = sent.letters.len().saturating_sub(KEPT);
+        let over = sent.letters.len().saturating_sub(MAX_LETTERS);
         sent.letters.drain(..over);
     }
 
@@ -78,7 +78,7 @@ impl DeadLetterLog {
             letter.at_ms = now.0;
             kept.committed.push_back((number, letter));
         }
-        let over = kept.committed.len().saturating_sub(KEPT);
+        let over = kept.committed.len().saturating_sub(MAX_LETTERS);
         kept.committed.drain(..over);
     }
 
@@ -117,10 +117,12 @@ pub(super) async fn dead_letters(
     State(shared): State<Arc<Shared>>,
     params: Result<Query<QueryParams>, QueryRejection>,
 ) -> Result<Response, Problem> {
-    let Query(params) = params.map_err(|why| wrong(why.body_text()))?;
-    let limit = params.limit.unwrap_or(PAGE);
-    if !(1..=KEPT).contains(&limit) {
-        return Err(wrong(format!("limit={limit} is not between 1 and {KEPT}")));
+    let Query(params) = params.map_err(|why| bad_parameter(why.body_text()))?;
+    let limit = params.limit.unwrap_or(DEFAULT_LIMIT);
+    if !(1..=MAX_LETTERS).contains(&limit) {
+        return Err(bad_parameter(format!(
+            "limit={limit} is not between 1 and {MAX_LETTERS}"
+        )));
     }
     let status = &shared.status;
     let (count, letters, next) = status.dead_letters.page(params.before, limit);
@@ -130,16 +132,16 @@ pub(super) async fn dead_letters(
         "since_ms": shared.opened_at_ms,
         "topics": status.plan.dead_letter_topics(),
         "count": count,
-        "kept": KEPT,
+        "kept": MAX_LETTERS,
         "letters": letters,
         "next": next,
     });
     Ok(answer(StatusCode::OK, &body))
 }
 
-fn wrong(detail: String) -> Problem {
+fn bad_parameter(detail: String) -> Problem {
     let next_step = format!(
-        "give ?limit= as a number from 1 to {KEPT}, and ?before= as `next` of the page before, or leave them out"
+        "give ?limit= as a number from 1 to {MAX_LETTERS}, and ?before= as `next` of the page before, or leave them out"
     );
     Problem::bad(detail, next_step)
 }

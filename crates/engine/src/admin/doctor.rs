@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Age of the sample that the current counters are compared with.
-const LOOK_BACK: Duration = Duration::from_secs(100);
+const COMPARED_SAMPLE_AGE: Duration = Duration::from_secs(100);
 
 /// What findings are based on: the counters now and some time ago.
 struct Facts<'s> {
@@ -69,7 +69,7 @@ pub(super) async fn doctor(State(shared): State<Arc<Shared>>) -> Response {
         monotonic_ms: millis(monotonic),
         now_ms: shared.clock.now().0,
         unready: health::unready(&shared),
-        before: shared.samples.before(monotonic, LOOK_BACK),
+        before: shared.samples.before(monotonic, COMPARED_SAMPLE_AGE),
         now: Sample::take(&shared.status, monotonic),
         disk: shared.metrics.state_disk().await,
         files: super::metrics::files(),

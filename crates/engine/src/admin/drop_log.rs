@@ -1,9 +1,9 @@
 //! Limits how often dropped records are logged.
 //!
 //! Counts dropped records by cause. Returns how many a log line should report, if one is due: the first
-//! of a cause at once, then at most one line in ten seconds, and at most `LINES` for all causes
-//! together. Records that no line has reported yet are reported later, by a line of their own. Counters
-//! of the metrics are kept elsewhere.
+//! of a cause at once, then at most one line in ten seconds, and at most `MAX_LINES_PER_INTERVAL` for all
+//! causes together. Records that no line has reported yet are reported later, by a line of their own.
+//! Counters of the metrics are kept elsewhere.
 
 #[cfg(test)]
 mod tests;
@@ -13,11 +13,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 /// Minimum time between two lines of one cause.
-const EVERY: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum number of lines of all causes in that time.
-const LINES: u32 = 20;
+const MAX_LINES_PER_INTERVAL: u32 = 20;
 /// Maximum number of causes that are tracked separately.
-const CAUSES: usize = 1_000;
+const MAX_CAUSES: usize = 1_000;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -55,10 +55,10 @@ pub struct UnloggedDrops {
 impl State {
     /// Counts a line, if the limit for all causes permits one.
     fn has_line_budget(&mut self, now: Duration) -> bool {
-        if now.saturating_sub(self.since) >= EVERY {
+        if now.saturating_sub(self.since) >= LOG_INTERVAL {
             (self.since, self.lines) = (now, 0);
         }
-        let has_budget = self.lines < LINES;
+        let has_budget = self.lines < MAX_LINES_PER_INTERVAL;
         self.lines += u32::from(has_budget);
         has_budget
     }
@@ -67,7 +67,7 @@ impl State {
 impl Cause {
     fn is_due(&self, now: Duration) -> bool {
         self.logged_at
-            .is_none_or(|logged| now.saturating_sub(logged) >= EVERY)
+            .is_none_or(|logged| now.saturating_sub(logged) >= LOG_INTERVAL)
     }
 }
 
@@ -82,13 +82,13 @@ impl DropLog {
     ) -> Option<u64> {
         let mut state = self.state.lock();
         if !state.causes.contains_key(cause) {
-            if state.causes.len() >= CAUSES {
+            if state.causes.len() >= MAX_CAUSES {
                 state
                     .causes
                     .retain(|_, cause| cause.unlogged > 0 || !cause.is_due(now));
             }
             // Too many causes to tell apart: the causes of a node and reason become one.
-            let name = match state.causes.len() >= CAUSES {
+            let name = match state.causes.len() >= MAX_CAUSES {
                 true => format!("{node}|{reason}"),
                 false => cause.to_owned(),
             };

@@ -23,9 +23,9 @@ use stoatflow_core::{Error, Timestamp};
 use stoatflow_operators::Runtime;
 
 /// Maximum number of causes; the one seen longest ago is dropped first.
-const CAUSES: usize = 100;
+const MAX_CAUSES: usize = 100;
 /// Characters kept of a text.
-const TEXT: usize = 4_000;
+const MAX_TEXT_CHARS: usize = 4_000;
 
 /// One cause.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -66,7 +66,7 @@ pub struct ErrorEntry {
 
 /// The result of [`ErrorLog::note`].
 #[derive(Debug)]
-pub struct Noted {
+pub struct NoteOutcome {
     /// Identifies the cause: the same for all records that fail in the same way.
     pub cause: String,
     /// The traceback, only for the first error of a cause.
@@ -101,7 +101,7 @@ impl ErrorLog {
         node: Option<&str>,
         outcome: &'static str,
         now: Timestamp,
-    ) -> Noted {
+    ) -> NoteOutcome {
         let at = error.coordinates();
         let node = node.or(at.node.as_deref());
         let cause = cause(error, node, outcome);
@@ -146,12 +146,12 @@ impl ErrorLog {
             entry.traceback = raised.traceback.as_deref().map(short);
             traceback.clone_from(&entry.traceback);
         }
-        if entries.len() >= CAUSES {
+        if entries.len() >= MAX_CAUSES {
             entries.remove(0);
         }
         entries.push(entry);
         self.is_changed.store(true, Relaxed);
-        Noted { cause, traceback }
+        NoteOutcome { cause, traceback }
     }
 
     /// All causes, the most recent first.
@@ -175,7 +175,7 @@ fn cause(error: &Error, node: Option<&str>, outcome: &str) -> String {
     let at = error.coordinates();
     let mut text = String::new();
     let (mut quoted, mut before) = (None, ' ');
-    for sign in said(error).chars().take(TEXT) {
+    for sign in said(error).chars().take(MAX_TEXT_CHARS) {
         match (quoted, sign) {
             (Some(quote), sign) if sign == quote => quoted = None,
             (Some(_), _) => {}
@@ -196,7 +196,7 @@ fn cause(error: &Error, node: Option<&str>, outcome: &str) -> String {
 }
 
 fn short(text: &str) -> String {
-    match text.char_indices().nth(TEXT) {
+    match text.char_indices().nth(MAX_TEXT_CHARS) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }

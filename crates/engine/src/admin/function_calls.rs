@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use stoatflow_operators::current_call::address;
 use stoatflow_operators::{
-    AsyncUdf, CallCounts, Cost, Foreign, OldestCall, ProcessorSupplier, Udf,
+    AsyncUdf, CallCounts, Cost, ForeignCode, OldestCall, ProcessorSupplier, Udf,
 };
 use stoatflow_plan::{Op, PhysicalPlan, callables};
 
 /// Maximum length of a key, in characters.
-const KEY_SHOWN: usize = 100;
+const MAX_KEY_CHARS: usize = 100;
 
 /// A function at its node.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl From<OldestCall> for LongCall {
     fn from(call: OldestCall) -> Self {
         let text = |key: Bytes| {
             let text = String::from_utf8_lossy(&key);
-            text.chars().take(KEY_SHOWN).collect()
+            text.chars().take(MAX_KEY_CHARS).collect()
         };
         Self {
             key: call.key.map(text),
@@ -106,7 +106,7 @@ pub struct FunctionCalls {
 impl FunctionCalls {
     /// The functions of a plan.
     #[must_use]
-    pub fn of(plan: &PhysicalPlan, foreign: &Foreign) -> Self {
+    pub fn of(plan: &PhysicalPlan, foreign: &ForeignCode) -> Self {
         let mut calls = Self::default();
         for serde in &foreign.serdes {
             calls.register(address(&**serde), serde.name(), None);

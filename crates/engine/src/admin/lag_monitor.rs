@@ -18,11 +18,11 @@ use stoatflow_core::{ErrorKind, Result, TopicPartition};
 use stoatflow_log::{Broker, Range};
 
 /// How often end offsets are requested.
-const OBSERVE_EVERY: Duration = Duration::from_millis(250);
+const END_OFFSET_INTERVAL: Duration = Duration::from_millis(250);
 /// How often it looks for open transactions.
-const WATCH_EVERY: Duration = Duration::from_secs(5);
+const TRANSACTION_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Timeout of a request.
-const ASK: Duration = Duration::from_secs(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The status of partitions before anything is read.
 pub(crate) fn first_report(slots: &SourcePartitions) -> Vec<PartitionStatus> {
@@ -58,10 +58,10 @@ pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePart
         if let Err(error) = shared.failpoints.reach(Failpoint::ObserveEnds) {
             shared.fail(error);
         }
-        match broker.ranges(&partitions, ASK) {
+        match broker.ranges(&partitions, REQUEST_TIMEOUT) {
             Ok(ranges) => {
                 shared.status.broker_answers();
-                if asked.saturating_sub(watched) >= WATCH_EVERY {
+                if asked.saturating_sub(watched) >= TRANSACTION_CHECK_INTERVAL {
                     watched = asked;
                     find_open_transactions(shared, broker, &mut watch, &partitions, &ranges);
                 }
@@ -103,7 +103,7 @@ pub(crate) fn monitor_lag(shared: &Shared, spec: &EngineSpec, slots: &SourcePart
         shared.status.log_unlogged_drops(asked, false);
         let home = &spec.settings.state_dir;
         shared.status.errors.save(home, asked, false);
-        shared.wait_for_drain(OBSERVE_EVERY);
+        shared.wait_for_drain(END_OFFSET_INTERVAL);
     }
 }
 
@@ -135,7 +135,7 @@ fn find_open_transactions(
     partitions: &[TopicPartition],
     ranges: &[Range],
 ) {
-    let ends = match broker.high_watermarks(partitions, ASK) {
+    let ends = match broker.high_watermarks(partitions, REQUEST_TIMEOUT) {
         Ok(ends) => ends,
         Err(error) => {
             tracing::debug!(%error, "can't read the high watermarks of partitions");
@@ -152,7 +152,9 @@ fn find_open_transactions(
         .collect();
     let whose: Vec<TopicPartition> = to_log.iter().map(|at| partitions[*at].clone()).collect();
     // Best effort: without an answer the producer id is missing.
-    let found = broker.open_transactions(&whose, ASK).unwrap_or_default();
+    let found = broker
+        .open_transactions(&whose, REQUEST_TIMEOUT)
+        .unwrap_or_default();
     shared.status.with_partitions(|known| {
         for (at, (known, held)) in known.iter_mut().zip(&mut held).enumerate() {
             if let Some(held) = held {

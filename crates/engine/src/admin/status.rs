@@ -31,7 +31,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stoatflow_core::{Error, Lane, RocksDbOptions, Timestamp};
-use stoatflow_operators::{Foreign, RunCoordinator, current_call::CurrentCall, offload::Occupancy};
+use stoatflow_operators::{
+    ForeignCode, RunCoordinator, current_call::CurrentCall, offload::Occupancy,
+};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::Lifecycle;
 
@@ -249,7 +251,7 @@ impl Status {
 
     /// Adds the user functions of the plan.
     #[must_use]
-    pub fn calling(mut self, foreign: &Foreign) -> Self {
+    pub fn calling(mut self, foreign: &ForeignCode) -> Self {
         self.calls = FunctionCalls::of(&self.plan, foreign);
         self.errors = ErrorLog::of(foreign.runtime.clone());
         self

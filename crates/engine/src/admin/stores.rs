@@ -19,7 +19,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-pub(super) use changes::{MOST as MOST_FOLLOWERS, follow};
+pub(super) use changes::{MAX_CLIENTS as MOST_FOLLOWERS, follow};
 pub(super) use cursors::Cursors;
 use formats::{StoreFormats, kind_name};
 use params::{StoreParams, decoded};
@@ -33,7 +33,7 @@ use stoatflow_plan::Store;
 use stoatflow_protocol::Lifecycle;
 
 /// How often a request with `at_least` checks the committed positions.
-const LOOK_EVERY: Duration = Duration::from_millis(3);
+const POSITION_CHECK_INTERVAL: Duration = Duration::from_millis(3);
 
 /// `/stores`: all stores.
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
@@ -155,7 +155,7 @@ async fn wait(shared: &Shared, params: &StoreParams) -> Result<(), Problem> {
             )
             .retry_after(1));
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POSITION_CHECK_INTERVAL).await;
     }
 }
 
@@ -235,7 +235,7 @@ impl Job {
             (Some(key), None) => reading.key(key),
         };
         let rows = rows.map_err(|problem| match held.is_some() && is_gone(&snapshot) {
-            true => cursors::gone("the application has restarted since"),
+            true => cursors::expired_cursor("the application has restarted since"),
             false => problem,
         })?;
         let cursor = match (&rows, held) {

@@ -4,7 +4,7 @@ use crate::query::{CommittedSnapshot, FollowSpec, Follower};
 use std::fmt::Debug;
 use std::sync::Arc;
 use stoatflow_core::{Offset, Result, TopicPartition};
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 use stoatflow_plan::Store;
 use stoatflow_state::{DatabaseFigures, StoreSize};
 
@@ -52,5 +52,5 @@ pub trait AdminTarget: Send + Sync + Debug {
     ///
     /// # Errors
     /// `Config` if the application is gone.
-    fn foreign(&self) -> Result<Arc<Foreign>>;
+    fn foreign(&self) -> Result<Arc<ForeignCode>>;
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{Datum, Error, NodeId, Offset, Origin, Partition, RocksDbOptions, SourceId};
 use stoatflow_operators::current_call::{note_record, watch_thread, within};
-use stoatflow_protocol::{Lifecycle, Step};
+use stoatflow_protocol::{CommitStep, Lifecycle};
 
 #[test]
 fn live_until_it_failed() {
@@ -175,7 +175,7 @@ fn watermarks_ignore_partitions_without_time() {
 }
 
 #[test]
-fn watermarks_say_who_holds_the_others_back() {
+fn the_partition_that_holds_back_the_watermark_is_reported() {
     let port = Port::running();
     let body = port.get("/watermarks").1;
     assert_eq!(
@@ -381,11 +381,11 @@ fn barriers_show_the_commit_under_way_and_those_before() {
             ..CommitStatus::default()
         };
         for (step, us) in [
-            (Step::Changelog, 300),
-            (Step::Flush, 500),
-            (Step::Offsets, 400),
-            (Step::Commit, 800),
-            (Step::Apply, 3000),
+            (CommitStep::Changelog, 300),
+            (CommitStep::Flush, 500),
+            (CommitStep::Offsets, 400),
+            (CommitStep::Commit, 800),
+            (CommitStep::Apply, 3000),
         ] {
             commit.took(step, us);
         }

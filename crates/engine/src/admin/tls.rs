@@ -24,7 +24,7 @@ pub(super) fn acceptor(access: &AdminAccess) -> Result<Option<TlsAcceptor>> {
     };
     let chain = certificates("admin.ssl.certificate", certificate)?;
     let own = PrivateKeyDer::from_pem_file(key).map_err(|e| {
-        wrong("admin.ssl.key", key, &e).hint(
+        invalid_setting("admin.ssl.key", key, &e).hint(
             "give a PEM file with the key (-----BEGIN PRIVATE KEY-----), not encrypted: openssl pkcs8 -in \
                 encrypted.key -out plain.key",
         )
@@ -32,23 +32,25 @@ pub(super) fn acceptor(access: &AdminAccess) -> Result<Option<TlsAcceptor>> {
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|e| wrong("admin.ssl.certificate", certificate, &e))?;
+        .map_err(|e| invalid_setting("admin.ssl.certificate", certificate, &e))?;
     let builder = match &access.client_ca {
         None => builder.with_no_client_auth(),
         Some(ca) => {
             let mut roots = RootCertStore::empty();
             for root in certificates("admin.ssl.ca", ca)? {
-                roots.add(root).map_err(|e| wrong("admin.ssl.ca", ca, &e))?;
+                roots
+                    .add(root)
+                    .map_err(|e| invalid_setting("admin.ssl.ca", ca, &e))?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
                 .allow_unauthenticated()
                 .build()
-                .map_err(|e| wrong("admin.ssl.ca", ca, &e))?;
+                .map_err(|e| invalid_setting("admin.ssl.ca", ca, &e))?;
             builder.with_client_cert_verifier(verifier)
         }
     };
     let mut config = builder.with_single_cert(chain, own).map_err(|e| {
-        wrong("admin.ssl.certificate", certificate, &e)
+        invalid_setting("admin.ssl.certificate", certificate, &e)
             .hint("give the certificate that belongs to admin.ssl.key")
     })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -59,13 +61,13 @@ fn certificates(setting: &str, file: &Path) -> Result<Vec<CertificateDer<'static
     let hint = "give a PEM file with certificates (-----BEGIN CERTIFICATE-----)";
     let found = CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
-        .map_err(|e| wrong(setting, file, &e).hint(hint))?;
+        .map_err(|e| invalid_setting(setting, file, &e).hint(hint))?;
     if found.is_empty() {
-        return Err(wrong(setting, file, &"there is no certificate in it").hint(hint));
+        return Err(invalid_setting(setting, file, &"there is no certificate in it").hint(hint));
     }
     Ok(found)
 }
 
-fn wrong(setting: &str, file: &Path, why: &dyn std::fmt::Display) -> Error {
+fn invalid_setting(setting: &str, file: &Path, why: &dyn std::fmt::Display) -> Error {
     Error::config(format!("{setting} = {}: {why}", file.display()))
 }

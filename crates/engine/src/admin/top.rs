@@ -14,7 +14,7 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use ranking::Ranking;
-pub(super) use samples::{PAUSE, Sample, Samples};
+pub(super) use samples::{SAMPLE_INTERVAL, Sample, Samples};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -38,12 +38,12 @@ pub(super) async fn top(
 ) -> Response {
     let params = match params {
         Ok(Query(params)) => params,
-        Err(why) => return wrong(why.body_text()),
+        Err(why) => return bad_parameter(why.body_text()),
     };
     let seconds = params.seconds.unwrap_or(SECONDS);
     let limit = params.limit.unwrap_or(ROWS);
     if seconds == 0 || limit == 0 {
-        return wrong("0 is too small".to_owned());
+        return bad_parameter("0 is too small".to_owned());
     }
     // Sizes are read from RocksDB, which may have to wait for its locks.
     let target = Arc::clone(&shared.target);
@@ -80,7 +80,7 @@ pub(super) async fn top(
     answer(StatusCode::OK, &body)
 }
 
-fn wrong(detail: String) -> Response {
+fn bad_parameter(detail: String) -> Response {
     let next_step = "give ?seconds= and ?limit= as numbers from 1 on, or leave them out";
     Problem::bad(detail, next_step).into_response()
 }

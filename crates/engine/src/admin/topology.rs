@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_plan::{Node, Op, PhysicalPlan, Store};
+use stoatflow_plan::{Op, PhysicalNode, PhysicalPlan, Store};
 
 /// The query parameters.
 #[derive(Debug, Deserialize)]
@@ -78,7 +78,7 @@ fn counts(status: &Status) -> Value {
     })
 }
 
-fn node(status: &Status, node: &Node) -> Value {
+fn node(status: &Status, node: &PhysicalNode) -> Value {
     let plan = &*status.plan;
     let mut body = json!({
         "id": node.id,

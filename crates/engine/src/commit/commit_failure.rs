@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Error, Timestamp};
 use stoatflow_log::CutEntry;
-use stoatflow_protocol::Step;
+use stoatflow_protocol::CommitStep;
 
 /// The end of the failed epoch in a partition, and of the epoch before it.
 #[derive(Clone, Debug, Serialize)]
@@ -63,7 +63,7 @@ pub struct FailedStep<'a> {
     /// The epoch.
     pub epoch: Epoch,
     /// The step.
-    pub step: Step,
+    pub step: CommitStep,
     /// True if the broker may have committed the epoch.
     pub unknown: bool,
     /// Why.

@@ -6,7 +6,7 @@ use std::time::Duration;
 mod tests;
 
 /// Maximum time reserved for ending the transaction.
-const END_MOST: Duration = Duration::from_secs(10);
+const MAX_END_RESERVE: Duration = Duration::from_secs(10);
 
 /// `commit.timeout.ms`, counted from the moment when all lanes have sealed the epoch.
 ///
@@ -25,7 +25,7 @@ impl Deadline {
     pub fn new(now: Duration, timeout: Duration) -> Self {
         Self {
             at: now.saturating_add(timeout),
-            kept_for_end: END_MOST.min(timeout / 2),
+            kept_for_end: MAX_END_RESERVE.min(timeout / 2),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::commit::deadline::Deadline;
 use crate::commit::guard::InstanceGuard;
 use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Guarantee};
-use stoatflow_protocol::{Decision, Step, Verdict};
+use stoatflow_protocol::{CommitStep, Decision, StopReason};
 
 /// Timeout for recording a clean end.
 const CLEAN_END_TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,7 +22,7 @@ impl Committer {
         error
     }
 
-    pub(super) fn commit_failed(&mut self, step: Step, error: Error, cut: &Cut) -> Error {
+    pub(super) fn commit_failed(&mut self, step: CommitStep, error: Error, cut: &Cut) -> Error {
         let epoch = self.open;
         let error = self.explain_timeout(error);
         let (error, lost) = self.lost_records(error);
@@ -31,7 +31,7 @@ impl Committer {
         let failed = FailedStep {
             epoch,
             step,
-            unknown: decision == Decision::Stop(Verdict::Unknown),
+            unknown: decision == Decision::Stop(StopReason::Unknown),
             error: &error,
             at: shared.clock.now(),
         };
@@ -46,7 +46,7 @@ impl Committer {
         }
         let error = error.at(|at| at.epoch = Some(epoch));
         match decision {
-            Decision::Stop(Verdict::Unknown) => error.hint(
+            Decision::Stop(StopReason::Unknown) => error.hint(
                 "start again: recovery asks the broker whether the epoch was committed; nothing is lost \
                     or doubled",
             ),

@@ -140,7 +140,7 @@ impl Outbox {
     }
 
     /// Wakes the commit thread without an item.
-    pub fn nudge(&self) {
+    pub fn wake_commit_thread(&self) {
         self.wake.notify_all();
     }
 }

@@ -14,11 +14,11 @@ use stoatflow_log::{Broker, Consumer, ProducerRecord};
 mod tests;
 
 /// Up to this many offsets ahead, reading on is faster than seeking.
-const NEAR: i64 = 4096;
+const MAX_OFFSETS_TO_SKIP: i64 = 4096;
 /// Timeout of one poll.
-const STEP: Duration = Duration::from_millis(100);
+const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 /// Maximum records per poll.
-const FETCH: usize = 1024;
+const MAX_POLL_RECORDS: usize = 1024;
 
 /// Adds the bodies that dead letters lack; the letters stay in order.
 ///
@@ -105,12 +105,13 @@ impl Reader<'_> {
                 wanted.next();
                 continue;
             }
-            if target.0.saturating_sub(NEAR) > position.0 {
+            if target.0.saturating_sub(MAX_OFFSETS_TO_SKIP) > position.0 {
                 self.consumer.assign(&[(from.clone(), target)])?;
                 position = target;
             }
             fetched.clear();
-            self.consumer.poll(FETCH, STEP, &mut fetched)?;
+            self.consumer
+                .poll(MAX_POLL_RECORDS, POLL_TIMEOUT, &mut fetched)?;
             for record in &fetched {
                 while let Some(one) = wanted.next_if(|one| one.offset <= record.offset) {
                     if one.offset == record.offset {

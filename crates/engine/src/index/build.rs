@@ -20,9 +20,9 @@ const CHUNK: usize = 500;
 /// Rows per chunk before it runs.
 const LARGE_CHUNK: usize = 50_000;
 /// Stores with fewer rows are not worth a thread.
-const SMALL: u64 = 10_000;
+const MIN_ROWS_FOR_THREAD: u64 = 10_000;
 /// Rows per scan.
-const SCAN: usize = 2_000;
+const SCAN_ROWS: usize = 2_000;
 
 /// The indexes of a store that must be built.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl Unbuilt {
     pub fn is_urgent(&self, backend: &dyn Backend) -> bool {
         self.is_unique()
             || self.store_indexes.emptied.load(Relaxed)
-            || backend.approximate_len(self.store_indexes.store) < SMALL
+            || backend.approximate_len(self.store_indexes.store) < MIN_ROWS_FOR_THREAD
     }
 
     fn indexes(&self) -> impl Iterator<Item = &Index> {
@@ -125,11 +125,11 @@ pub fn build_now(
         let mut rows = 0;
         let mut over = false;
         while rows < LARGE_CHUNK && !over {
-            let read = read(backend, unbuilt, SCAN, &mut |at, entry, time| {
+            let read = read(backend, unbuilt, SCAN_ROWS, &mut |at, entry, time| {
                 runs[at].push(&[entry], Some(&[&time.0.to_be_bytes()]));
             })?;
             rows += read;
-            over = read < SCAN;
+            over = read < SCAN_ROWS;
         }
         for (index, run) in unbuilt.indexes().zip(runs) {
             backend.bulk_load(index.id, run, &[])?;
@@ -273,7 +273,7 @@ fn complete(backend: &dyn Backend, index: &Index) -> Result<IndexState> {
     };
     let (mut rows, mut last) = (0, Vec::new());
     loop {
-        let page = backend.scan(index.id, &range, SCAN)?;
+        let page = backend.scan(index.id, &range, SCAN_ROWS)?;
         for (entry, _) in &page {
             let Some((value, _)) = split_entry(entry, index.fields.width()) else {
                 continue;
@@ -285,7 +285,7 @@ fn complete(backend: &dyn Backend, index: &Index) -> Result<IndexState> {
             last.extend_from_slice(value);
         }
         match page.last() {
-            Some((entry, _)) if page.len() == SCAN => range.from = Some(after(entry)),
+            Some((entry, _)) if page.len() == SCAN_ROWS => range.from = Some(after(entry)),
             _ if rows == 0 => return Ok(IndexState::Readable),
             _ => return Ok(IndexState::UniquePending(rows)),
         }

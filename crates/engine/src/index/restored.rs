@@ -10,7 +10,7 @@ use stoatflow_core::{Epoch, Offset, Partition, Result, Timestamp};
 use stoatflow_state::{Backend, EpochBatch, KeyValueStore, RestoreRun, Write};
 
 /// Beyond this number of records, an index is built again.
-const FEW: i64 = 50_000;
+const MAX_INCREMENTAL_RECORDS: i64 = 50_000;
 
 impl StoreIndexes {
     /// Prepares for a restore of this many records. True if each record must be loaded with its index
@@ -22,7 +22,10 @@ impl StoreIndexes {
         let mut kept = false;
         for index in &self.indexes {
             let state = IndexState::of(backend, index.id, index.fingerprint)?;
-            if state.is_some_and(|state| state.is_readable()) && !cold && records <= FEW {
+            if state.is_some_and(|state| state.is_readable())
+                && !cold
+                && records <= MAX_INCREMENTAL_RECORDS
+            {
                 kept = true;
             } else {
                 backend.wipe(index.id)?;

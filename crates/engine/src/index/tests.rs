@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Epoch, Offset, Partition, Result, Serde, StoreId, Timestamp};
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 use stoatflow_operators::indexing::{IndexFields, RowReader, fingerprint};
 use stoatflow_plan::{IndexSpec, SerdeSpec, Store, StoreKind};
 use stoatflow_state::memory::MemoryBackend;
@@ -42,7 +42,7 @@ fn indexes(specs: &[Value]) -> Arc<StoreIndexes> {
         store: ROWS,
         indexes: made.collect(),
         name: "docs".into(),
-        rows: RowReader::new(&store, &Foreign::default()).unwrap(),
+        rows: RowReader::new(&store, &ForeignCode::default()).unwrap(),
         emptied: false.into(),
     })
 }

@@ -101,8 +101,8 @@ impl UniqueGuard {
             "the index '{index}' of the store '{}' is unique, and the key {} has the value that the key {} is to \
              get",
             self.indexes.name,
-            shown(serde, owner),
-            shown(serde, key)
+            key_text(serde, owner),
+            key_text(serde, key)
         ))
         .hint(
             "delete or change the other row first, give this one another value, or let on_error= of the node say \
@@ -112,7 +112,7 @@ impl UniqueGuard {
 }
 
 /// A key as text, for an error.
-fn shown(serde: &Serde, key: &Bytes) -> String {
+fn key_text(serde: &Serde, key: &Bytes) -> String {
     match serde.decode(Some(key.clone())) {
         Ok(stoatflow_core::Datum::Str(text)) => format!("{:?}", text.as_str()),
         Ok(stoatflow_core::Datum::Int(number)) => number.to_string(),

@@ -45,7 +45,7 @@ const RECORD_OVERHEAD: i64 = 128;
 /// How long a barrier waits for lanes that have no room for async calls. If it were shorter, lanes would
 /// park calls that would have started soon; if longer, slow calls would make an epoch outlive its
 /// transaction.
-const LONGEST_WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
+const MAX_WAIT_FOR_CALL_ROOM: Duration = Duration::from_secs(1);
 
 /// Limits of admission.
 #[derive(Clone, Copy, Debug)]
@@ -342,7 +342,7 @@ impl Dispatch {
     pub fn check_barrier(&self) {
         let waits = (self.shared.clock.monotonic()).saturating_sub(self.last_barrier);
         let on_its_way = self.shared.sealed().0 + 1 < self.epoch.0;
-        let late = on_its_way && waits >= LONGEST_WAIT_FOR_ROOM;
+        let late = on_its_way && waits >= MAX_WAIT_FOR_CALL_ROOM;
         self.shared.run.set_barrier_late(late);
     }
 

@@ -136,7 +136,9 @@ impl TimestampAssigner {
         let latest = latest(slot.max_ahead, &self.shared);
         self.refused.clear();
         match &slot.time {
-            Extractor::Function(udf) => self.ask(udf.as_ref(), slot, run, (highest, latest))?,
+            Extractor::Function(udf) => {
+                self.call_extractor(udf.as_ref(), slot, run, (highest, latest))?
+            }
             Extractor::Expression(expression) => {
                 // The first source's serde decodes, and its coordinates go into errors.
                 if let Some(reader) = slot.bindings.first() {
@@ -177,7 +179,7 @@ impl TimestampAssigner {
         self.results = results;
         self.highest[at] = highest;
         if let Some(udf) = &slot.watermark.function {
-            self.ask_watermarks(udf.as_ref(), slot, run)?;
+            self.call_watermark_function(udf.as_ref(), slot, run)?;
         }
         if lost > 0 {
             let source = slot.bindings.first().map_or(0, |r| usize::from(r.source.0));
@@ -224,7 +226,7 @@ impl TimestampAssigner {
     }
 
     /// Asks a user function for the watermark from each record on.
-    fn ask_watermarks(
+    fn call_watermark_function(
         &mut self,
         udf: &dyn Udf,
         slot: &SourcePartition,
@@ -257,7 +259,7 @@ impl TimestampAssigner {
 
     /// Calls the extractor for a run. If it fails for a record, it is called again for the records after
     /// it.
-    fn ask(
+    fn call_extractor(
         &mut self,
         udf: &dyn Udf,
         slot: &SourcePartition,
@@ -339,7 +341,7 @@ fn refuse(
 ///
 /// # Errors
 /// If the record still has no valid timestamp.
-pub fn again(
+pub fn retry_record(
     slot: &SourcePartition,
     reader: &SourceBinding,
     fetched: &ConsumerRecord,

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::WatermarkDefault;
 use stoatflow_core::{Result, Timestamp};
-use stoatflow_operators::{Foreign, Udf};
+use stoatflow_operators::{ForeignCode, Udf};
 use stoatflow_plan::{Source, WatermarkStrategy};
-use stoatflow_protocol::{Aligned, Rule, Strategy};
+use stoatflow_protocol::{AlignmentGroup, Rule, Strategy};
 
 #[cfg(test)]
 mod tests;
@@ -37,7 +37,7 @@ impl WatermarkOf {
     pub fn source(
         source: &Source,
         default: WatermarkDefault,
-        foreign: &Foreign,
+        foreign: &ForeignCode,
         groups: &mut Vec<Arc<str>>,
     ) -> Result<Self> {
         if source.global {
@@ -71,7 +71,7 @@ impl WatermarkOf {
             rule: Rule {
                 strategy,
                 idle_after: idle.map(Duration::from_millis),
-                aligned: group.map(|at| Aligned {
+                aligned: group.map(|at| AlignmentGroup {
                     group: u32::try_from(at).unwrap_or(u32::MAX),
                     max_drift: said.max_drift_ms,
                 }),

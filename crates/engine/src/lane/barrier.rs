@@ -61,13 +61,13 @@ impl LaneWorker {
             if timing.punctuates {
                 self.run_at_end(stage, (barrier, 1), Chain::punctuate)?;
             }
-            self.give_at_the_end(stage, barrier, by_watermark)?;
+            self.emit_at_epoch_end(stage, barrier, by_watermark)?;
         }
         self.pass(epoch, stage)
     }
 
     /// Emits what is due at the end of an epoch, and then the updates that this put into update caches.
-    fn give_at_the_end(&mut self, stage: StageId, barrier: Barrier, advance: bool) -> Result<()> {
+    fn emit_at_epoch_end(&mut self, stage: StageId, barrier: Barrier, advance: bool) -> Result<()> {
         if advance {
             self.run_at_end(stage, (barrier, 2), Chain::advance)?;
         }
@@ -131,10 +131,10 @@ impl LaneWorker {
         self.views[own].see_watermark(self.watermark);
         self.set_wall(wall);
         if let Some((_, barrier)) = self.ending {
-            self.give_at_the_end(stage, barrier, true)?;
+            self.emit_at_epoch_end(stage, barrier, true)?;
         }
         if !self.timing.stages[usize::from(stage.0)].second_rendezvous
-            || self.fault == FaultInjection::EndsApart
+            || self.fault == FaultInjection::EpochEndsUnaligned
         {
             return self.pass(epoch, stage);
         }

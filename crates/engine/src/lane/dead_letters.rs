@@ -8,11 +8,11 @@
 
 use super::streams_headers::streams_headers;
 use super::{LaneWorker, OUTPUT_OVERHEAD, length};
-use crate::admin::error_log::Noted;
+use crate::admin::error_log::NoteOutcome;
 use crate::commit::outbox::{OutboxItem, PendingDeadLetter};
 use crate::intake::invalid_timestamps::InvalidTimestamp;
 use crate::intake::source_partitions::{SourceBinding, SourcePartition};
-use crate::intake::timestamps::again;
+use crate::intake::timestamps::retry_record;
 use std::cell::Cell;
 use std::sync::Arc;
 use stoatflow_core::{
@@ -55,10 +55,11 @@ impl LaneWorker {
         let ahead = Cell::new(refusal.ahead);
         let known = self.effects.handled.len();
         let found = self.ask_reader(error, (reader, slot), fetched, &mut || {
-            let found = again(slot, reader, fetched, before, &shared).map_err(|no_time| {
-                ahead.set(no_time.ahead);
-                no_time.error
-            })?;
+            let found =
+                retry_record(slot, reader, fetched, before, &shared).map_err(|no_time| {
+                    ahead.set(no_time.ahead);
+                    no_time.error
+                })?;
             if found.is_none() {
                 let now = shared.clock.monotonic();
                 let status = &shared.status;
@@ -136,7 +137,7 @@ impl LaneWorker {
             match error_policy.filter(|_| size(&output) > largest) {
                 None => self.effects.outputs.push(output),
                 Some(error_policy) => {
-                    let shown = shown(&output);
+                    let shown = as_record(&output);
                     for attempt in 1.. {
                         let error = self.too_large(&output, largest);
                         let handled = &mut self.effects.handled;
@@ -201,7 +202,7 @@ impl LaneWorker {
             }
             let Some(letter) = letter else { continue };
             let origin = letter.origin;
-            let bare = self.bare(letter);
+            let bare = self.without_payload(letter);
             let found = available.iter().find(|f| self.is(&origin, f)).cloned();
             let found = found.or_else(|| self.shared.kept_records.find(|f| self.is(&origin, f)));
             let missing = match &found {
@@ -213,7 +214,7 @@ impl LaneWorker {
                 Some(found) => with_body(bare, found),
                 None => bare,
             };
-            weight += weigh(&record);
+            weight += record_bytes(&record);
             letters.push(PendingDeadLetter { missing, record });
         }
         self.send_dead_letters(stage, letters, weight);
@@ -226,7 +227,7 @@ impl LaneWorker {
         &self,
         (node, reason, dead_letter): (&str, &'static str, Option<&str>),
         error: &Error,
-        noted: &Noted,
+        noted: &NoteOutcome,
     ) {
         let (status, now) = (&self.shared.status, self.shared.clock.monotonic());
         let error = error.brief();
@@ -264,7 +265,7 @@ impl LaneWorker {
     }
 
     /// A dead letter without key and value.
-    pub(super) fn bare(&self, letter: DeadLetter) -> ProducerRecord {
+    pub(super) fn without_payload(&self, letter: DeadLetter) -> ProducerRecord {
         let application = Header {
             name: "__stoatflow.errors.application".into(),
             value: Some(self.shared.status.application_id.clone().into()),
@@ -315,7 +316,7 @@ fn joined(own: &Headers, more: &[Header]) -> Headers {
     Some(own.iter().chain(more).cloned().collect())
 }
 
-pub(super) fn weigh(record: &ProducerRecord) -> i64 {
+pub(super) fn record_bytes(record: &ProducerRecord) -> i64 {
     let headers = record.headers.iter().flat_map(|headers| headers.iter());
     let headers: i64 = headers.map(|h| length(h.value.as_ref()) + 64).sum();
     OUTPUT_OVERHEAD + length(record.key.as_ref()) + length(record.value.as_ref()) + headers
@@ -330,7 +331,7 @@ fn size(output: &Output) -> usize {
 }
 
 /// An output as the record that a policy is called with.
-fn shown(output: &Output) -> Record {
+fn as_record(output: &Output) -> Record {
     let bytes = |part: &Option<bytes::Bytes>| part.clone().map_or(Datum::Null, Datum::Bytes);
     Record {
         key: bytes(&output.key),

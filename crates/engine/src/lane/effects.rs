@@ -29,7 +29,7 @@ pub(super) struct ChildNumbering {
 
 /// If a parent has more children than this, those made when it occurs again may collide with earlier
 /// ones.
-const MOST: u64 = 65_813;
+const MAX_CHILDREN: u64 = 65_813;
 
 impl ChildNumbering {
     pub const fn new(rank: u64) -> Self {
@@ -55,10 +55,10 @@ impl ChildNumbering {
         } else if parent > self.max_parent {
             self.count = 0;
         } else {
-            self.count = MOST + self.again;
+            self.count = MAX_CHILDREN + self.again;
         }
         self.max_parent = self.max_parent.max(parent);
-        self.again += u64::from(self.count >= MOST);
+        self.again += u64::from(self.count >= MAX_CHILDREN);
         parent.child(self.rank).child(self.count)
     }
 

@@ -13,14 +13,14 @@ use std::time::Duration;
 use stoatflow_core::{Datum, NodeId, Record};
 
 /// The mean distance between two sampled records.
-const ONE_IN: u32 = 32;
+const MEAN_SAMPLE_DISTANCE: u32 = 32;
 /// Keys that are counted per entry.
-const COUNTERS: usize = 64;
+const MAX_COUNTERS: usize = 64;
 /// Maximum characters kept of a key. Keys that differ only after them are counted as one.
-const KEPT: usize = 100;
+const MAX_KEY_CHARS: usize = 100;
 /// Counters are replaced this often. The previous ones are included in results until the next
 /// replacement.
-const GENERATION: Duration = Duration::from_secs(30);
+const GENERATION_AGE: Duration = Duration::from_secs(30);
 
 /// Chooses which records are sampled, at random distances: the input may have a pattern of its own.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Sampler {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;
         self.random ^= self.random << 5;
-        self.gap = at + 1 + self.random % (2 * ONE_IN - 1);
+        self.gap = at + 1 + self.random % (2 * MEAN_SAMPLE_DISTANCE - 1);
         Some(at as usize)
     }
 }
@@ -98,7 +98,7 @@ impl EntryKeys {
         let Some(key) = key else { return };
         if let Some(known) = self.keys.iter_mut().find(|k| k.key == key) {
             known.most += 1;
-        } else if self.keys.len() < COUNTERS {
+        } else if self.keys.len() < MAX_COUNTERS {
             let (most, taken_over) = (1, 0);
             self.keys.push(KeyCount {
                 key,
@@ -149,11 +149,11 @@ impl HotKeys {
 
     fn age(&mut self, now: Duration) {
         let passed = now.saturating_sub(self.since);
-        if passed < GENERATION {
+        if passed < GENERATION_AGE {
             return;
         }
         self.before = std::mem::take(&mut self.now);
-        if passed >= 2 * GENERATION {
+        if passed >= 2 * GENERATION_AGE {
             self.before.clear();
         }
         self.since = now;
@@ -194,12 +194,12 @@ fn text(key: &Datum) -> Option<String> {
         Datum::Json(text) => String::from_utf8_lossy(text).into_owned(),
         Datum::Bytes(bytes) => match std::str::from_utf8(bytes) {
             Ok(text) if !text.contains(char::is_control) => text.to_owned(),
-            _ => hex(&bytes[..bytes.len().min(KEPT / 2)]),
+            _ => hex(&bytes[..bytes.len().min(MAX_KEY_CHARS / 2)]),
         },
         Datum::Windowed(windowed) => return self::text(&windowed.key),
         Datum::Null | Datum::List(_) | Datum::Change(_) | Datum::Opaque(_) => return None,
     };
-    Some(match text.char_indices().nth(KEPT) {
+    Some(match text.char_indices().nth(MAX_KEY_CHARS) {
         Some((end, _)) => text[..end].to_owned(),
         None => text,
     })

@@ -6,7 +6,7 @@
 
 use super::LaneWorker;
 use super::dispatched::Dispatched;
-use super::kept_records::Keep;
+use super::kept_records::KeepLimits;
 use super::stream_time::groups::moves_time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl LaneWorker {
 
     /// Keeps records for dead letters.
     fn keep_for_dead_letters(&self, records: Vec<ConsumerRecord>) {
-        let keep = Keep {
+        let keep = KeepLimits {
             most: self.keep_most,
             committed: match self.keep_uncommitted {
                 true => self.shared.committed(),

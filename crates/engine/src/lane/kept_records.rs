@@ -69,7 +69,7 @@ pub struct KeptRecords {
 
 /// How much is kept.
 #[derive(Debug, Clone, Copy)]
-pub struct Keep {
+pub struct KeepLimits {
     /// Maximum bytes of all lanes.
     pub most: usize,
     /// Records of epochs after this one stay.
@@ -88,7 +88,7 @@ impl KeptRecords {
 
     /// Keeps a batch that the lane has processed. Drops the lane's oldest committed records while all
     /// lanes together have more than `most` bytes, and this lane more than its share.
-    pub fn keep(&self, lane: Lane, epoch: Epoch, batch: Vec<ConsumerRecord>, keep: Keep) {
+    pub fn keep(&self, lane: Lane, epoch: Epoch, batch: Vec<ConsumerRecord>, keep: KeepLimits) {
         let Some(ring) = self.lanes.get(lane.0 as usize) else {
             return;
         };

@@ -6,7 +6,7 @@
 //! Records are decoded only if a user function has to see them.
 
 use super::LaneWorker;
-use super::dead_letters::{weigh, with_body};
+use super::dead_letters::{record_bytes, with_body};
 use crate::commit::outbox::PendingDeadLetter;
 use crate::intake::invalid_timestamps::InvalidTimestamp;
 use crate::intake::source_partitions::{SourceBinding, SourcePartition};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use stoatflow_core::{Record, Result, StageId};
 use stoatflow_log::ConsumerRecord;
 use stoatflow_operators::dropped;
-use stoatflow_operators::late::{LatePolicy, LateRecord, Verdict};
+use stoatflow_operators::late::{LatePolicy, LateRecord, LateVerdict};
 
 /// A record of a batch and one of its sources, by index.
 pub(super) type RecordBinding = (usize, usize);
@@ -61,12 +61,12 @@ impl LaneWorker {
             for (which, reader) in slot.bindings.iter().enumerate() {
                 let Some(policy) = &reader.late else {
                     let count = places.len() as u64;
-                    self.count_late(slot, reader, &Verdict::Grace, count);
+                    self.count_late(slot, reader, &LateVerdict::Grace, count);
                     continue;
                 };
                 let said = verdicts(policy, reader, slot, (batch, &places, watermark))?;
                 self.settle_late((slot, reader, policy.as_ref()), &said, batch, watermark);
-                let left_out = said.iter().filter(|(_, v)| *v != Verdict::Grace);
+                let left_out = said.iter().filter(|(_, v)| *v != LateVerdict::Grace);
                 gone.extend(left_out.map(|(at, _)| (*at, which)));
             }
         }
@@ -78,21 +78,21 @@ impl LaneWorker {
     fn settle_late(
         &self,
         (slot, reader, policy): (&SourcePartition, &SourceBinding, &LatePolicy),
-        said: &[(usize, Verdict)],
+        said: &[(usize, LateVerdict)],
         batch: &[ConsumerRecord],
         watermark: i64,
     ) {
         let place = self.place(StageId(0));
         let (mut letters, mut weight) = (Vec::new(), 0);
-        let mut counts: [Option<(&Verdict, u64)>; 3] = [None; 3];
+        let mut counts: [Option<(&LateVerdict, u64)>; 3] = [None; 3];
         for (at, verdict) in said {
             let index = match verdict {
-                Verdict::Grace => 0,
-                Verdict::Drop => 1,
-                Verdict::DeadLetter(_) => 2,
+                LateVerdict::Grace => 0,
+                LateVerdict::Drop => 1,
+                LateVerdict::DeadLetter(_) => 2,
             };
             counts[index].get_or_insert((verdict, 0)).1 += 1;
-            let Verdict::DeadLetter(to) = verdict else {
+            let LateVerdict::DeadLetter(to) = verdict else {
                 continue;
             };
             let read = &batch[*at];
@@ -102,9 +102,9 @@ impl LaneWorker {
                 timestamp: read.timestamp,
                 watermark,
             };
-            let letter = self.bare(policy.letter(Arc::clone(to), late, place));
+            let letter = self.without_payload(policy.letter(Arc::clone(to), late, place));
             let record = with_body(letter, read);
-            weight += weigh(&record);
+            weight += record_bytes(&record);
             letters.push(PendingDeadLetter {
                 missing: None,
                 record,
@@ -120,16 +120,16 @@ impl LaneWorker {
         &self,
         slot: &SourcePartition,
         reader: &SourceBinding,
-        verdict: &Verdict,
+        verdict: &LateVerdict,
         count: u64,
     ) {
         let status = &self.shared.status;
         let (topic, policy) = (&slot.partition.topic, verdict.policy());
         status.late(topic, policy, count);
         let reason = match verdict {
-            Verdict::Grace => return,
-            Verdict::Drop => dropped::LATE,
-            Verdict::DeadLetter(_) => dropped::LATE_DEAD_LETTER,
+            LateVerdict::Grace => return,
+            LateVerdict::Drop => dropped::LATE,
+            LateVerdict::DeadLetter(_) => dropped::LATE_DEAD_LETTER,
         };
         let node = &self.plan.nodes[reader.entry.0 as usize].name;
         status.dropped(node, reason, count);
@@ -148,7 +148,7 @@ fn verdicts(
     reader: &SourceBinding,
     slot: &SourcePartition,
     (batch, places, watermark): (&[ConsumerRecord], &[usize], i64),
-) -> Result<Vec<(usize, Verdict)>> {
+) -> Result<Vec<(usize, LateVerdict)>> {
     if let Some(verdict) = policy.always() {
         return Ok(places.iter().map(|at| (*at, verdict.clone())).collect());
     }
@@ -166,7 +166,7 @@ fn verdicts(
     let mut said = Vec::with_capacity(asked.0.len());
     let topic = &slot.partition.topic;
     policy
-        .ask(&asked.1, topic, watermark, &mut said)
+        .decide(&asked.1, topic, watermark, &mut said)
         .map_err(|failed| match asked.1.get(failed.at) {
             Some(record) => failed.error.at(|at| {
                 at.topic = Some(topic.to_string());

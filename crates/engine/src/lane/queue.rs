@@ -184,7 +184,7 @@ impl LaneQueue {
     }
 
     /// Wakes the lane without an item (for a stop).
-    pub fn nudge(&self) {
+    pub fn wake_lane(&self) {
         self.wake.notify_one();
     }
 }

@@ -273,7 +273,7 @@ fn shares_stores(plan: &PhysicalPlan, op: &Op) -> bool {
 
 /// True if a node may emit records after all lanes have reported, when some have already continued.
 /// Operators that can't are listed, so that a new operator is on the safe side.
-fn may_emit_after_report(plan: &PhysicalPlan, node: &stoatflow_plan::Node) -> bool {
+fn may_emit_after_report(plan: &PhysicalPlan, node: &stoatflow_plan::PhysicalNode) -> bool {
     let quiet = match &node.op {
         Op::Process { stores, .. } => !stores.iter().any(|store| is_timers(plan, *store)),
         Op::Source { .. }

@@ -8,7 +8,7 @@ mod tests;
 
 use stoatflow_core::Header;
 
-const OURS: &str = "__stoatflow.errors.";
+const ERROR_HEADER_PREFIX: &str = "__stoatflow.errors.";
 
 /// Their header, and ours with the same meaning; the exception header is composed of several.
 const EQUIVALENT_HEADERS: [(&str, &str); 5] = [
@@ -24,7 +24,7 @@ pub(super) fn streams_headers(ours: &[Header]) -> Vec<Header> {
     let value = |name: &str| {
         let found = ours
             .iter()
-            .find(|h| h.name.strip_prefix(OURS) == Some(name));
+            .find(|h| h.name.strip_prefix(ERROR_HEADER_PREFIX) == Some(name));
         found.and_then(|header| header.value.clone())
     };
     let text = |name: &str| value(name).map(|v| String::from_utf8_lossy(&v).into_owned());

@@ -59,7 +59,7 @@ impl Arrivals {
 
 /// Effects are sent, and work is measured, after this many records, because batches are short where
 /// several exchanges meet.
-const ENOUGH: usize = 256;
+const RECORDS_PER_STEP: usize = 256;
 
 /// What a stage has processed since its effects were last sent.
 #[derive(Debug, Default)]
@@ -187,7 +187,7 @@ impl LaneWorker {
         let view = self.view(stage);
         let moved = steps.is_some();
         self.views[view].begin_tick(steps);
-        if self.fault == FaultInjection::TimeOfTick {
+        if self.fault == FaultInjection::StreamTimeOfTick {
             self.views[view].end_tick();
         }
         if !arrived.is_empty() {
@@ -215,7 +215,7 @@ impl LaneWorker {
     fn take_in_order(&mut self, stage: StageId, arrived: Vec<Arrived>) -> Result<()> {
         let mut taken = Taken::default();
         let fits = |one: &Arrived| one.batch.len() <= self.batch_max;
-        if self.fault == FaultInjection::TakenAsSent
+        if self.fault == FaultInjection::ExchangeInArrivalOrder
             || arrived.iter().all(fits) && in_order(&arrived)
         {
             for mut one in arrived {
@@ -283,7 +283,7 @@ impl LaneWorker {
         taken.records += batch.len();
         taken.bytes += bytes;
         self.routed(via, stage, batch)?;
-        if taken.records >= ENOUGH {
+        if taken.records >= RECORDS_PER_STEP {
             self.finish(stage, taken)?;
         }
         Ok(())

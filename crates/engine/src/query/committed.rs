@@ -11,7 +11,7 @@ use stoatflow_core::{Clock, Epoch, Error, Offset, Result, StoreId, TopicPartitio
 use stoatflow_operators::OpenSnapshot;
 
 /// How often a waiting reader checks whether the run has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const RUN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A committed epoch of a run, and the next offset to read of each partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -154,7 +154,8 @@ impl SnapshotLock {
                 return Ok(false);
             }
             let mut turn = self.turn.lock();
-            self.turned.wait_for(&mut turn, left.min(LOOK_EVERY));
+            self.turned
+                .wait_for(&mut turn, left.min(RUN_CHECK_INTERVAL));
         }
     }
 }

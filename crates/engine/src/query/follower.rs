@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 use stoatflow_core::{Bytes, Datum, Epoch, Error, Record, Result, Timestamp};
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 use stoatflow_operators::expr::Compiled;
 use stoatflow_plan::{Expression, Store, StoreKind};
 use stoatflow_state::{KeyRange, Page, Stored, after, split_session, split_window};
@@ -34,7 +34,7 @@ pub struct FollowSpec {
 
 impl FollowSpec {
     /// The key range in the store.
-    pub(super) fn keys_of(&self, store: &Store, foreign: &Foreign) -> Result<KeyRange> {
+    pub(super) fn keys_of(&self, store: &Store, foreign: &ForeignCode) -> Result<KeyRange> {
         let named = |error: Error| error.at(|at| at.store = Some(store.name.clone()));
         match readable(store)? {
             StoreKind::KeyValue | StoreKind::TimestampedKeyValue => {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use stoatflow_core::murmur2::partition_of;
 use stoatflow_core::{Bytes, Datum, Epoch, Error, Result, Serde, StoreId, Task, Timestamp};
 use stoatflow_operators::indexing::fingerprint;
-use stoatflow_operators::{Foreign, OpenSnapshot};
+use stoatflow_operators::{ForeignCode, OpenSnapshot};
 use stoatflow_plan::{IndexSpec, PhysicalPlan, Store, StoreKind};
 use stoatflow_state::{
     Backend, KeyRange, KeyValueStore, SessionView, Stored, VersionedRecord, VersionedView,
@@ -124,7 +124,7 @@ impl StoreReader {
     /// `Config` if only its operator can read its rows.
     pub fn new(
         (plan, spec): (&PhysicalPlan, &Store),
-        foreign: &Foreign,
+        foreign: &ForeignCode,
         open: Arc<OpenSnapshot>,
         observed: Vec<i64>,
     ) -> Result<Self> {
@@ -171,7 +171,7 @@ impl StoreReader {
     /// Errors of the state and the serdes, as in all methods below.
     pub fn get(&self, key: &Datum) -> Result<Option<Stored>> {
         let found = self.kept.get(NOW, &self.bytes(key)?)?;
-        found.map(|stored| self.given(stored)).transpose()
+        found.map(|stored| self.owned_copy(stored)).transpose()
     }
 
     /// A page of entries in the order of the keys' bytes, after the key `last`.
@@ -195,7 +195,7 @@ impl StoreReader {
         let last = found.last().filter(|_| found.len() == rows);
         let last = last.map(|(key, _)| key.clone());
         let entries = found.into_iter();
-        let entries = entries.map(|(key, stored)| Ok((self.datum(key)?, self.given(stored)?)));
+        let entries = entries.map(|(key, stored)| Ok((self.datum(key)?, self.owned_copy(stored)?)));
         Ok(EntryPage {
             entries: entries.collect::<Result<_>>()?,
             last,
@@ -230,7 +230,7 @@ impl StoreReader {
             return Ok(None);
         }
         let found = self.windows()?.fetch(&key, start)?;
-        found.map(|stored| self.given(stored)).transpose()
+        found.map(|stored| self.owned_copy(stored)).transpose()
     }
 
     /// Windows that start between both times, inclusive: key, start, value. `span`: the range of keys.
@@ -256,8 +256,8 @@ impl StoreReader {
         let shown = found
             .into_iter()
             .filter(|(key, start, _)| *start > self.expired_until(key));
-        let shown =
-            shown.map(|(key, start, stored)| Ok((self.datum(key)?, start, self.given(stored)?)));
+        let shown = shown
+            .map(|(key, start, stored)| Ok((self.datum(key)?, start, self.owned_copy(stored)?)));
         shown.collect()
     }
 
@@ -288,7 +288,14 @@ impl StoreReader {
         let shown = found
             .into_iter()
             .filter(|e| e.end > self.expired_until(&e.key));
-        let shown = shown.map(|e| Ok((self.datum(e.key)?, e.start, e.end, self.given(e.value)?)));
+        let shown = shown.map(|e| {
+            Ok((
+                self.datum(e.key)?,
+                e.start,
+                e.end,
+                self.owned_copy(e.value)?,
+            ))
+        });
         shown.collect()
     }
 
@@ -358,7 +365,7 @@ impl StoreReader {
     }
 
     /// A copy of the value for the reader: changing it never affects a later read.
-    fn given(&self, stored: Stored) -> Result<Stored> {
+    fn owned_copy(&self, stored: Stored) -> Result<Stored> {
         let Datum::Opaque(_) = &stored.value else {
             return Ok(stored);
         };
@@ -373,7 +380,7 @@ impl StoreReader {
     }
 
     fn own(&self, record: VersionedRecord) -> Result<VersionedRecord> {
-        let given = self.given(Stored {
+        let given = self.owned_copy(Stored {
             value: record.value,
             timestamp: Timestamp(record.timestamp),
         })?;

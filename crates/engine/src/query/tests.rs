@@ -116,7 +116,7 @@ fn a_store_in_memory_is_not_shared_since_the_next_epoch_would_copy_it() {
 }
 
 #[test]
-fn waiting_for_an_epoch_blocks_nobody() {
+fn waiting_for_an_epoch_blocks_no_other_reader() {
     let run = on_disk();
     run.apply(1, || ());
     drop(run.of_a_store());

@@ -9,20 +9,20 @@ use stoatflow_log::Committed;
 
 /// The end of the metadata.
 const MARK: &str = ";resetting";
-/// Precedes the previously committed offset (or [`NOWHERE`]), which precedes the mark.
-const WAS: &str = ";was=";
-const NOWHERE: &str = "none";
+/// Precedes the previously committed offset (or [`NO_PREVIOUS_OFFSET`]), which precedes the mark.
+const PREVIOUS_OFFSET_PREFIX: &str = ";was=";
+const NO_PREVIOUS_OFFSET: &str = "none";
 
 /// A committed offset as it was before any reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Before {
+pub(super) struct OffsetBeforeReset {
     pub offset: Option<Offset>,
     pub stream_time: Timestamp,
     /// Whether the mark is present.
     pub begun: bool,
 }
 
-impl Before {
+impl OffsetBeforeReset {
     pub fn of(committed: Option<&Committed>) -> Self {
         let Some(committed) = committed else {
             return Self {
@@ -35,7 +35,7 @@ impl Before {
         let offset = match begun {
             None => Some(committed.offset),
             Some(rest) => rest
-                .rsplit_once(WAS)
+                .rsplit_once(PREVIOUS_OFFSET_PREFIX)
                 .and_then(|(_, was)| was.parse().ok())
                 .map(Offset),
         };
@@ -48,9 +48,11 @@ impl Before {
 
     /// The metadata during the reset.
     pub fn marked(self) -> String {
-        let was = self.offset.map_or(NOWHERE.to_owned(), |o| o.to_string());
+        let was = self
+            .offset
+            .map_or(NO_PREVIOUS_OFFSET.to_owned(), |o| o.to_string());
         let time = encode_stream_time(self.stream_time);
-        format!("{time}{WAS}{was}{MARK}")
+        format!("{time}{PREVIOUS_OFFSET_PREFIX}{was}{MARK}")
     }
 }
 

@@ -14,12 +14,12 @@ use stoatflow_state::RestoreRun;
 /// Records per poll: few enough to stay in the CPU cache.
 const BATCH: usize = 2_048;
 /// The smallest memory limit of a run.
-const LEAST_RUN: usize = 64 << 10;
+const MIN_RUN_BYTES: usize = 64 << 10;
 /// The first and last runs are smaller than the others by this factor: nothing is loaded before the
 /// first was read, and nothing is read while the last is loaded.
-const FRACTION: usize = 8;
+const EDGE_RUN_DIVISOR: usize = 8;
 /// Timeout of one poll.
-const STEP: Duration = Duration::from_millis(100);
+const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How far a partition was read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,8 +71,8 @@ pub(super) fn read(restore: &Restore<'_>, tasks: &[Task], loaders: &Loaders) -> 
             .iter()
             .map(|_| RestoreRun::default())
             .collect(),
-        limit: (restore.memory / loaders.runs()).max(LEAST_RUN),
-        ramp: (restore.memory / loaders.runs() / FRACTION).max(LEAST_RUN),
+        limit: (restore.memory / loaders.runs()).max(MIN_RUN_BYTES),
+        ramp: (restore.memory / loaders.runs() / EDGE_RUN_DIVISOR).max(MIN_RUN_BYTES),
         given: 0,
         total: tasks.iter().map(|t| distance(t.from, t.end)).sum(),
     };
@@ -83,7 +83,7 @@ pub(super) fn read(restore: &Restore<'_>, tasks: &[Task], loaders: &Loaders) -> 
             return Ok(false);
         }
         let mut taken = Ok(());
-        consumer.poll_borrowed(BATCH, STEP, &mut |record| {
+        consumer.poll_borrowed(BATCH, POLL_TIMEOUT, &mut |record| {
             if taken.is_ok() {
                 taken = reader.take(record);
             }
@@ -92,7 +92,7 @@ pub(super) fn read(restore: &Restore<'_>, tasks: &[Task], loaders: &Loaders) -> 
         // A moved position also counts as progress: a long aborted transaction has no records to return.
         let positions = consumer.positions();
         silent = if positions == seen {
-            silent + STEP
+            silent + POLL_TIMEOUT
         } else {
             Duration::ZERO
         };
@@ -188,7 +188,7 @@ impl Reader<'_> {
         let bytes = (self.given + open) as u64;
         let to_come = bytes.saturating_mul(left) / read;
         let half = usize::try_from(to_come / 2).unwrap_or(usize::MAX);
-        half.max(self.limit / FRACTION).min(self.ramp)
+        half.max(self.limit / EDGE_RUN_DIVISOR).min(self.ramp)
     }
 
     fn submit(

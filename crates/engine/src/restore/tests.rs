@@ -284,7 +284,7 @@ fn stores_hold_what_their_changelogs_say_whoever_does_the_work() {
 }
 
 #[test]
-fn every_partition_is_told_of_from_start_to_end() {
+fn every_partition_is_reported_from_start_to_end() {
     for parallelism in [Parallelism::Sequential, MANY] {
         let bench = TestBench::new(|_, _| Ok(()));
         assert!(bench.run(parallelism, LITTLE).unwrap());

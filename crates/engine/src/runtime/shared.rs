@@ -391,9 +391,9 @@ impl Shared {
     fn wake_all(&self) {
         self.wake_intake();
         self.drained.wake();
-        self.outbox.nudge();
+        self.outbox.wake_commit_thread();
         for queue in &self.queues {
-            queue.nudge();
+            queue.wake_lane();
         }
     }
 }

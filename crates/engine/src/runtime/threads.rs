@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Error, Result, Settings};
 use stoatflow_log::Broker;
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::Lifecycle;
 use tokio::runtime::{Builder, Runtime};
@@ -78,7 +78,7 @@ impl Engine {
     #[must_use]
     pub fn new(
         plan: Arc<PhysicalPlan>,
-        foreign: Arc<Foreign>,
+        foreign: Arc<ForeignCode>,
         settings: Settings,
         broker: Arc<dyn Broker>,
         view: impl Into<AdminView>,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use stoatflow_core::Result;
 
 /// How soon a stop request is noticed.
-const STEP: Duration = Duration::from_millis(100);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl EngineSpec {
     /// Waits for the transactions; `fenced` is when the producer was opened. `false` if a stop was
@@ -41,7 +41,7 @@ impl EngineSpec {
             if shared.is_stopping() {
                 return Ok(false);
             }
-            shared.pause(left().min(STEP));
+            shared.pause(left().min(STOP_CHECK_INTERVAL));
         }
         Ok(true)
     }

@@ -15,11 +15,11 @@ use stoatflow_log::GroupInUse;
 mod tests;
 
 /// How often to check whether the members have left.
-const STEP: Duration = Duration::from_millis(250);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Timeout of a request while the application runs.
-const ASK: Duration = Duration::from_secs(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of members in an error message.
-const NAMED: usize = 5;
+const MAX_NAMED_MEMBERS: usize = 5;
 
 impl EngineSpec {
     /// Waits until the group has no members. `false` if a stop was requested meanwhile.
@@ -45,7 +45,7 @@ impl EngineSpec {
         let (settings, broker) = (&self.settings, self.components.broker.as_ref());
         let group = &settings.application_id;
         let look = || broker.group_in_use(group, settings.broker_wait);
-        match tell_if_refused(group, look())? {
+        match warn_if_refused(group, look())? {
             Some(found) => Err(not_reset(group, &found)),
             None => Ok(()),
         }
@@ -68,7 +68,7 @@ impl EngineSpec {
             .hint("start the application, or name the group of another one"));
         }
         let look = broker.group_in_use(group, settings.broker_wait);
-        if let Some(found) = tell_if_refused(group, look)? {
+        if let Some(found) = warn_if_refused(group, look)? {
             return Err(still_commits(group, &found));
         }
         let committed = broker.committed(group, partitions, settings.broker_wait)?;
@@ -84,7 +84,7 @@ impl EngineSpec {
     /// `Fenced` if there is one.
     pub(crate) fn refuse_joined_members(&self) -> Result<()> {
         let group = &self.settings.application_id;
-        match self.components.broker.group_in_use(group, ASK) {
+        match self.components.broker.group_in_use(group, REQUEST_TIMEOUT) {
             Ok(None) => Ok(()),
             Ok(Some(found)) => Err(joined(group, &found)),
             Err(error) => {
@@ -105,7 +105,7 @@ fn until_alone(
     let clock = &shared.clock;
     let mut since = None;
     loop {
-        let found = tell_if_refused(group, ask())?;
+        let found = warn_if_refused(group, ask())?;
         let Some(found) = found else {
             if since.is_some() {
                 tracing::info!(application = group, "the members of the group have left");
@@ -130,12 +130,12 @@ fn until_alone(
         if shared.is_stopping() {
             return Ok(false);
         }
-        shared.pause(STEP);
+        shared.pause(CHECK_INTERVAL);
     }
 }
 
 /// `None` with a warning if the broker refuses to answer.
-fn tell_if_refused(group: &str, asked: Result<Option<GroupInUse>>) -> Result<Option<GroupInUse>> {
+fn warn_if_refused(group: &str, asked: Result<Option<GroupInUse>>) -> Result<Option<GroupInUse>> {
     match asked {
         Err(error) if is_refused(&error) => {
             tracing::warn!(
@@ -166,8 +166,8 @@ fn named(group: &GroupInUse) -> String {
     if names.is_empty() {
         return format!("the broker doesn't name them, the group is {}", group.state);
     }
-    let more = names.len().saturating_sub(NAMED);
-    names.truncate(NAMED);
+    let more = names.len().saturating_sub(MAX_NAMED_MEMBERS);
+    names.truncate(MAX_NAMED_MEMBERS);
     let names = names.join(", ");
     match more {
         0 => names,

@@ -9,7 +9,7 @@ use crate::lane::OutputLimits;
 use crate::startup::partition_counts::BrokerPartitions;
 use std::sync::Arc;
 use stoatflow_core::settings::{BrokerAddress, ClientRole};
-use stoatflow_core::{Error, Failing, Result};
+use stoatflow_core::{Error, FailureKind, Result};
 use stoatflow_log::Broker;
 use stoatflow_operators::{ErrorPolicy, LatePolicy, PartitionCounts};
 use stoatflow_plan::{Op, Source};
@@ -29,7 +29,7 @@ impl EngineSpec {
         let place = (source.entry, source.name.as_str());
         let counts = self.partition_counts();
         ErrorPolicy::new(
-            Failing::Deserialization,
+            FailureKind::Deserialization,
             handler,
             place,
             &self.foreign,
@@ -54,7 +54,7 @@ impl EngineSpec {
                 let handler = handler.or(self.plan.handlers.production.as_ref());
                 let place = (node.id, node.name.as_str());
                 error_policies[usize::from(sink.0)] = ErrorPolicy::new(
-                    Failing::Production,
+                    FailureKind::Production,
                     handler,
                     place,
                     &self.foreign,

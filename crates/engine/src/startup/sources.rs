@@ -21,7 +21,7 @@ use stoatflow_plan::{Op, PhysicalPlan, Reset, Source, Store, TimestampExtractor,
 use stoatflow_state::Backend;
 
 /// Timeout of one request to the broker.
-const ASK: Duration = Duration::from_secs(3);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl EngineSpec {
     /// All topics of the cluster, if a source has a pattern. `None` if a stop was requested
@@ -30,7 +30,7 @@ impl EngineSpec {
         if self.plan.sources.iter().all(|s| s.pattern.is_none()) {
             return Ok(Some(Vec::new()));
         }
-        self.reach(shared, |broker| broker.topic_names(ASK))
+        self.reach(shared, |broker| broker.topic_names(REQUEST_TIMEOUT))
     }
 
     /// This spec, with patterns resolved to the topics that match now.
@@ -76,7 +76,7 @@ impl EngineSpec {
     pub(crate) fn source_topics(&self) -> Result<Vec<String>> {
         let patterns = self.plan.sources.iter().any(|s| s.pattern.is_some());
         let names = if patterns {
-            self.components.broker.topic_names(ASK)?
+            self.components.broker.topic_names(REQUEST_TIMEOUT)?
         } else {
             Vec::new()
         };
@@ -94,7 +94,7 @@ impl EngineSpec {
         let broker = &self.components.broker;
         let topics = self.source_topics()?;
         let names: Vec<&str> = topics.iter().map(String::as_str).collect();
-        let infos = broker.topics(&names, ASK)?;
+        let infos = broker.topics(&names, REQUEST_TIMEOUT)?;
         let read: BTreeSet<&TopicPartition> = slots.iter().map(|s| &s.partition).collect();
         Ok(infos.into_iter().flatten().any(|topic| {
             (0..topic.partitions)
@@ -112,7 +112,7 @@ impl EngineSpec {
         let logged = stores.iter().filter(own);
         let names: Vec<String> = logged.map(|store| self.changelog_of(store)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let found = self.components.broker.topics(&names, ASK)?;
+        let found = self.components.broker.topics(&names, REQUEST_TIMEOUT)?;
         let id = |topic: TopicInfo| Some((topic.name, topic.id?));
         Ok(found.into_iter().flatten().filter_map(id).collect())
     }
@@ -128,7 +128,8 @@ impl EngineSpec {
             .iter()
             .flat_map(|s| s.topics.iter().map(String::as_str))
             .collect();
-        let Some(infos) = self.reach(shared, |broker| broker.topics(&names, ASK))? else {
+        let Some(infos) = self.reach(shared, |broker| broker.topics(&names, REQUEST_TIMEOUT))?
+        else {
             return Ok(None);
         };
         found(&names, infos, &self.components.broker.address()).map(Some)

@@ -12,7 +12,7 @@ use crate::runtime::shared::Shared;
 use crate::startup::components::Components;
 use std::sync::Arc;
 use stoatflow_core::Settings;
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::Lifecycle;
 use stoatflow_state::Backend;
@@ -52,7 +52,7 @@ pub struct EngineSpec {
     /// The topology.
     pub plan: Arc<PhysicalPlan>,
     /// User functions and serdes.
-    pub foreign: Arc<Foreign>,
+    pub foreign: Arc<ForeignCode>,
     /// The settings.
     pub settings: Arc<Settings>,
     /// Broker, clock and whatever else differs between product and tests.

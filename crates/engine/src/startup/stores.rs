@@ -4,7 +4,7 @@
 
 use super::store_options::rocksdb_part;
 use super::store_spec::{layout, store_layout};
-use super::{EngineSpec, LOCK_PATIENCE};
+use super::{EngineSpec, LOCK_TIMEOUT};
 use crate::commit::offsets_topic;
 use crate::commit::{LoggedStore, SourceTopic};
 use crate::index::{StoreIndexes, UniqueGuard, index_stores};
@@ -78,7 +78,7 @@ fn is_native(serde: &Serde) -> bool {
 pub(super) fn warn_locked(error: &Error) {
     tracing::warn!(
         %error,
-        wait_ms = LOCK_PATIENCE.as_millis(),
+        wait_ms = LOCK_TIMEOUT.as_millis(),
         "waiting for the older instance to release the state directory"
     );
 }
@@ -256,7 +256,7 @@ impl EngineSpec {
                 }
                 Err(error)
                     if error.kind() == ErrorKind::StateLocked
-                        && clock.monotonic().saturating_sub(began) < LOCK_PATIENCE =>
+                        && clock.monotonic().saturating_sub(began) < LOCK_TIMEOUT =>
                 {
                     if shared.is_stopping() {
                         return Ok(None);

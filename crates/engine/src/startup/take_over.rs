@@ -18,7 +18,7 @@ use stoatflow_core::{Error, Guarantee, Result, Timestamp};
 use stoatflow_log::{ClusterExpiry, Producer, ProducerMode, TopicInfo};
 
 /// What this instance has after taking over from an older one.
-pub(super) struct TakenOver {
+pub(super) struct TakeOverResult {
     pub(super) producer: Box<dyn Producer>,
     pub(super) committed_offsets: CommittedOffsets,
     /// The offsets topic, if the broker expires committed offsets.
@@ -37,7 +37,7 @@ impl EngineSpec {
         topics: &BTreeMap<String, TopicInfo>,
         changelogs: &[Option<Arc<str>>],
         formats: BTreeMap<Arc<str>, String>,
-    ) -> Result<Option<TakenOver>> {
+    ) -> Result<Option<TakeOverResult>> {
         let (settings, broker) = (&self.settings, &self.components.broker);
         self.learn_leaders(topics, changelogs)?;
         if !self.refuse_members(shared)? {
@@ -73,7 +73,7 @@ impl EngineSpec {
             }
             None => None,
         };
-        Ok(Some(TakenOver {
+        Ok(Some(TakeOverResult {
             producer,
             committed_offsets,
             offsets,

@@ -4,7 +4,7 @@
 //! the broker, nor a state that a process has open.
 
 use super::stores::warn_locked;
-use super::{EngineSpec, LOCK_PATIENCE};
+use super::{EngineSpec, LOCK_TIMEOUT};
 use crate::runtime::shared::Shared;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use stoatflow_plan::Store;
 use stoatflow_state::rocksdb::RocksBackend;
 
 /// How often the lock is tried.
-const STEP: Duration = Duration::from_millis(200);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 impl EngineSpec {
     /// The directory of the local state.
@@ -74,13 +74,13 @@ impl EngineSpec {
             match act() {
                 Err(error)
                     if error.kind() == ErrorKind::StateLocked
-                        && clock.monotonic().saturating_sub(began) < LOCK_PATIENCE =>
+                        && clock.monotonic().saturating_sub(began) < LOCK_TIMEOUT =>
                 {
                     if !std::mem::replace(&mut reported, true) {
                         warn_locked(&error);
                     }
-                    clock.skip(STEP);
-                    shared.pause(STEP);
+                    clock.skip(LOCK_RETRY_INTERVAL);
+                    shared.pause(LOCK_RETRY_INTERVAL);
                 }
                 other => return other,
             }

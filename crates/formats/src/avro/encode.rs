@@ -11,7 +11,7 @@ use super::scan::Cursor;
 use super::schema::{self, Node, NodeId, Schema};
 use super::value::{AvroValue, ChangedRecord};
 use crate::json::{large, unlatin as bytes_of};
-use crate::misfit::{AS_INT, AS_TEXT, DEEPEST, Misfit, Put};
+use crate::misfit::{AS_INT, AS_TEXT, MAX_DEPTH, Misfit, Put};
 use crate::near::near;
 use crate::tree::tree;
 use bytes::Bytes;
@@ -89,7 +89,7 @@ impl Encoder<'_> {
 
     fn put(&mut self, node: NodeId, datum: &Datum) -> Put {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return Err(Misfit::new("it is nested too deeply").hint("does it contain itself?"));
         }
         let done = match datum {
@@ -321,7 +321,7 @@ impl Encoder<'_> {
     }
 
     /// Refuses fields that the schema doesn't have: nothing is dropped silently.
-    fn known(fields: &schema::Fields, members: &[(Text, Datum)]) -> Put {
+    fn known(fields: &schema::RecordFields, members: &[(Text, Datum)]) -> Put {
         for (name, _) in members {
             if fields.place(name.as_str()).is_none() {
                 let (name, near) = (name.as_str(), fields.meant(name.as_str()));

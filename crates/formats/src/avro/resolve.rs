@@ -7,7 +7,7 @@
 
 use super::encode::put_long;
 use super::scan::Cursor;
-use super::schema::{Fields, Node, NodeId, Schema};
+use super::schema::{Node, NodeId, RecordFields, Schema};
 use bytes::Bytes;
 use stoatflow_core::{Error, Result};
 
@@ -139,8 +139,8 @@ impl Resolver<'_> {
     fn record(
         &mut self,
         cursor: &mut Cursor<'_>,
-        writers: &Fields,
-        readers: &Fields,
+        writers: &RecordFields,
+        readers: &RecordFields,
         depth: usize,
     ) -> Result<()> {
         let mut places = Vec::with_capacity(writers.all().len());

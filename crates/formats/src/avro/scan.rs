@@ -8,10 +8,10 @@ use super::schema::{Node, NodeId, Schema};
 use stoatflow_core::{Error, Result};
 
 /// Maximum nesting of values: recursion must not overflow the stack of a lane.
-const DEEPEST: usize = 128;
+const MAX_DEPTH: usize = 128;
 
 /// Maximum length of a run whose elements take no bytes (an array of nulls); more are treated as damage.
-const WEIGHTLESS: i64 = 65_536;
+const MAX_EMPTY_ELEMENTS: i64 = 65_536;
 
 /// A position in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -168,7 +168,7 @@ impl<'a> Cursor<'a> {
     /// Called before the second element of a run that starts at `began`: refuses a long run of elements
     /// without bytes.
     pub fn weighs(&self, began: usize, count: i64, schema: &Schema) -> Result<()> {
-        if self.at == began && count > WEIGHTLESS {
+        if self.at == began && count > MAX_EMPTY_ELEMENTS {
             return Err(self.fault(schema, "a list has too many empty elements"));
         }
         Ok(())
@@ -257,8 +257,11 @@ impl<'a> Cursor<'a> {
     }
 
     pub fn deeper(&self, schema: &Schema, depth: usize) -> Result<()> {
-        if depth > DEEPEST {
-            return Err(self.fault(schema, &format!("values are nested deeper than {DEEPEST}")));
+        if depth > MAX_DEPTH {
+            return Err(self.fault(
+                schema,
+                &format!("values are nested deeper than {MAX_DEPTH}"),
+            ));
         }
         Ok(())
     }

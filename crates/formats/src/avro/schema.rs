@@ -56,7 +56,7 @@ pub enum Node {
     /// A value of one of these types.
     Union(Box<[NodeId]>),
     /// Fields in order.
-    Record(Fields),
+    Record(RecordFields),
 }
 
 /// A field of a record.
@@ -74,14 +74,14 @@ pub struct Field {
 
 /// The fields of a record.
 #[derive(Debug, Default)]
-pub struct Fields {
+pub struct RecordFields {
     /// The record's full name.
     pub name: String,
     fields: Vec<Field>,
     by_name: HashMap<String, usize>,
 }
 
-impl Fields {
+impl RecordFields {
     /// The fields in order.
     #[must_use]
     pub fn all(&self) -> &[Field] {
@@ -365,9 +365,9 @@ impl Compiler {
             Parsed::Record(record) => {
                 let id = self.reserve();
                 self.named.insert(record.name.fullname(None), id);
-                let mut fields = Fields {
+                let mut fields = RecordFields {
                     name: record.name.fullname(None),
-                    ..Fields::default()
+                    ..RecordFields::default()
                 };
                 for (at, field) in record.fields.iter().enumerate() {
                     let node = self.node(&field.schema)?;

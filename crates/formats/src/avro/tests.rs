@@ -5,7 +5,7 @@ mod parts;
 mod random;
 
 use super::*;
-use crate::Step;
+use crate::PathStep;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use stoatflow_core::{CustomSerde, Datum, ErrorKind, Fields, Opaque, Text};
@@ -33,7 +33,7 @@ fn encoded(format: &Format, text: &str) -> Bytes {
     format.encode(&json(text)).unwrap()
 }
 
-fn read(format: &Format, datum: &Datum, path: &[Step<'_>]) -> Datum {
+fn read(format: &Format, datum: &Datum, path: &[PathStep<'_>]) -> Datum {
     let value = format.decode(&format.encode(datum).unwrap()).unwrap();
     AvroValue::of(&value)
         .unwrap()
@@ -45,7 +45,7 @@ fn refused(format: &Format, text: &str) -> String {
     format.encode(&json(text)).unwrap_err().to_string()
 }
 
-use Step::{Element, Member};
+use PathStep::{Element, Member};
 
 #[test]
 fn fields_elements_and_entries_are_read() {
@@ -53,7 +53,7 @@ fn fields_elements_and_entries_are_read() {
     let user = json(
         r#"{"name": "ann", "id": 7, "tags": ["a", "b"], "scores": {"x": 1.5, "y": 2}, "boss": {"id": 1, "name": "bob"}}"#,
     );
-    let at = |path: &[Step<'_>]| read(&format, &user, path);
+    let at = |path: &[PathStep<'_>]| read(&format, &user, path);
     assert_eq!(at(&[Member("id")]), Datum::Int(7));
     assert_eq!(at(&[Member("name")]), Datum::text("ann"));
     assert_eq!(at(&[Member("mail")]), Datum::Null);
@@ -95,7 +95,7 @@ fn a_member_of_what_has_none_is_an_error() {
 }
 
 #[test]
-fn what_nobody_changed_is_the_same_bytes() {
+fn unchanged_values_keep_their_bytes() {
     let format = format(USER);
     let bytes = encoded(
         &format,
@@ -123,7 +123,7 @@ fn what_nobody_changed_is_the_same_bytes() {
 }
 
 #[test]
-fn what_is_kept_lets_go_of_the_buffer_it_came_in() {
+fn unshared_values_release_their_buffer() {
     let format = format(USER);
     let bytes = encoded(&format, r#"{"id": 7, "name": "ann"}"#);
     let mut value = format.decode(&bytes).unwrap();
@@ -191,7 +191,7 @@ fn decimals_are_exact_or_refused() {
 }
 
 #[test]
-fn what_does_not_fit_says_where_and_what_to_do() {
+fn misfits_name_their_position_and_a_remedy() {
     let format = format(USER);
     for (text, parts) in [
         (
@@ -400,7 +400,7 @@ mod framed {
     }
 
     #[test]
-    fn what_another_schema_wrote_is_resolved() {
+    fn values_of_another_writer_schema_are_resolved() {
         let framed = framed(&[(3, OLD), (4, USER)]);
         let old = encoded(&format(OLD), r#"{"name": "ann", "gone": 1, "id": 5}"#);
         let bytes: Bytes = [&[0, 0, 0, 0, 3], old.as_ref()].concat().into();

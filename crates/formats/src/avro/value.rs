@@ -14,7 +14,7 @@ use super::decimal;
 use super::json;
 use super::scan::Cursor;
 use super::schema::{self, Node, NodeId, Schema};
-use crate::value::Step;
+use crate::value::PathStep;
 use bytes::Bytes;
 use std::any::Any;
 use std::ops::Range;
@@ -96,7 +96,7 @@ impl AvroValue {
     ///
     /// # Errors
     /// `User` for a member of a value without members, `Serde` for damaged bytes.
-    pub fn walk<'p>(&self, path: impl IntoIterator<Item = Step<'p>>) -> Result<Datum> {
+    pub fn walk<'p>(&self, path: impl IntoIterator<Item = PathStep<'p>>) -> Result<Datum> {
         let schema = &*self.schema;
         let mut cursor = Cursor::new(&self.bytes);
         let mut node = self.node;
@@ -104,14 +104,14 @@ impl AvroValue {
             node = self.resolve(&mut cursor, node)?;
             let found = match (schema.node(node), step) {
                 (Node::Null, _) => return Ok(Datum::Null),
-                (Node::Record(fields), Step::Member(name)) => {
+                (Node::Record(fields), PathStep::Member(name)) => {
                     let field = self.find_field(&mut cursor, fields, name)?;
                     field.map(|(_, node)| node)
                 }
-                (Node::Map(of), Step::Member(name)) => {
+                (Node::Map(of), PathStep::Member(name)) => {
                     self.find_entry(&mut cursor, *of, name)?.then_some(*of)
                 }
-                (Node::Array(of), Step::Element(at)) => {
+                (Node::Array(of), PathStep::Element(at)) => {
                     self.find_element(&mut cursor, *of, at)?.then_some(*of)
                 }
                 (_, step) => return Err(self.no_such(node, step)),
@@ -129,7 +129,7 @@ impl AvroValue {
     fn find_field(
         &self,
         cursor: &mut Cursor<'_>,
-        fields: &schema::Fields,
+        fields: &schema::RecordFields,
         name: &str,
     ) -> Result<Option<(usize, NodeId)>> {
         let Some(at) = fields.place(name) else {
@@ -317,13 +317,13 @@ impl AvroValue {
     }
 
     #[cold]
-    fn no_such(&self, node: NodeId, step: Step<'_>) -> Error {
+    fn no_such(&self, node: NodeId, step: PathStep<'_>) -> Error {
         let (what, hint) = match step {
-            Step::Member(name) => (
+            PathStep::Member(name) => (
                 format!("member '{name}'"),
                 "take members of records and maps",
             ),
-            Step::Element(_) => ("elements".to_owned(), "take elements of arrays"),
+            PathStep::Element(_) => ("elements".to_owned(), "take elements of arrays"),
         };
         let word = self.schema.word(node);
         Error::user(format!("a value of the Avro type {word} has no {what}"))

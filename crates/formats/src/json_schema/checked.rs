@@ -16,7 +16,7 @@ use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{CustomSerde, Datum, Error, PlainJson, Result, SchemaPlace, SchemaRegistry};
 
 /// Limit of characters of the validator's message, which quotes values.
-const SAID: usize = 300;
+const MAX_MESSAGE_CHARS: usize = 300;
 
 /// The header before a text.
 #[derive(Clone, Debug)]
@@ -163,7 +163,7 @@ impl Checked {
 
 fn said(wrong: &ValidationError<'_>) -> String {
     let said = wrong.to_string();
-    match said.char_indices().nth(SAID) {
+    match said.char_indices().nth(MAX_MESSAGE_CHARS) {
         Some((end, _)) => format!("{}...", &said[..end]),
         None => said,
     }

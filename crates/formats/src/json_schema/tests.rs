@@ -21,7 +21,7 @@ fn read(serde: &Checked, bytes: &'static [u8]) -> stoatflow_core::Result<Datum> 
 }
 
 #[test]
-fn what_fits_is_read_and_written_as_it_is() {
+fn valid_values_are_read_and_written_unchanged() {
     let text = r#"{"amount": 5, "more": [1]}"#;
     assert_eq!(order().encode(&json(text)).unwrap(), text);
     match read(&order(), text.as_bytes()).unwrap() {
@@ -31,7 +31,7 @@ fn what_fits_is_read_and_written_as_it_is() {
 }
 
 #[test]
-fn what_does_not_fit_is_neither_read_nor_written() {
+fn invalid_values_are_neither_read_nor_written() {
     for (text, said) in [
         (
             r#"{"amount": -1}"#,
@@ -57,7 +57,7 @@ fn what_does_not_fit_is_neither_read_nor_written() {
 }
 
 #[test]
-fn what_is_too_deep_is_refused() {
+fn too_deep_values_are_refused() {
     let nested = |depth: usize| Bytes::from(format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
     let any = Checked::new("{}", &BTreeMap::new(), None).unwrap();
     assert!(any.encode(&Datum::Json(nested(127))).is_ok());
@@ -66,7 +66,7 @@ fn what_is_too_deep_is_refused() {
 }
 
 #[test]
-fn what_a_store_gives_back_is_not_checked_again() {
+fn stored_values_are_not_validated_again() {
     let kept = Bytes::from_static(br#"{"amount": -1}"#);
     assert!(order().decode(&kept).is_ok());
 }
@@ -109,7 +109,7 @@ fn references_are_given_and_never_fetched() {
 }
 
 #[test]
-fn what_is_no_schema_is_refused() {
+fn invalid_schemas_are_refused() {
     for text in ["{", r#"{"type": "strin"}"#] {
         let error = Checked::new(text, &BTreeMap::new(), None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Topology, "{error}");

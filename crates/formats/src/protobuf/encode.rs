@@ -9,7 +9,7 @@
 mod scalars;
 
 use super::scalar::Scalar;
-use super::scan::{self, Cursor, DEEPEST};
+use super::scan::{self, Cursor, MAX_DEPTH};
 use super::schema::{Field, List, Map, Message, Node, NodeId, Schema};
 use super::serialized::Serialized;
 use super::value::{ChangedMessage, ProtobufValue};
@@ -94,7 +94,7 @@ impl<'s> Encoder<'s> {
     /// A message or a wrapper, without its length.
     fn body(&mut self, node: NodeId, datum: &Datum) -> Put {
         self.depth += 1;
-        if self.depth > DEEPEST + 1 {
+        if self.depth > MAX_DEPTH + 1 {
             return Err(Misfit::new("it is nested too deeply").hint("does it contain itself?"));
         }
         let schema = self.schema;

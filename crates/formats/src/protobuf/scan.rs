@@ -11,7 +11,7 @@ use stoatflow_core::{Error, Result};
 
 /// Maximum nesting of values, as in Protobuf's own libraries: recursion must not overflow the stack of a
 /// lane.
-pub(super) const DEEPEST: usize = 100;
+pub(super) const MAX_DEPTH: usize = 100;
 
 /// A position in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -172,7 +172,7 @@ impl<'a> Cursor<'a> {
 
     /// Skips past the end tag of a group, returns the bytes before it.
     fn group(&mut self, number: u32, depth: usize) -> Scanned<&'a [u8]> {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return Err(self.fault("groups are nested too deeply"));
         }
         let began = self.at;
@@ -233,7 +233,7 @@ fn within(fault: Fault, whole: &[u8], part: &[u8]) -> Fault {
 
 fn message(schema: &Schema, message: &Message, bytes: &[u8], depth: usize) -> Scanned<()> {
     let mut cursor = Cursor::new(bytes);
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(cursor.fault("messages are nested too deeply"));
     }
     while let Some(piece) = cursor.piece()? {
@@ -285,7 +285,7 @@ fn value(
 
 fn wrapper(of: Scalar, bytes: &[u8], depth: usize) -> Scanned<()> {
     let mut cursor = Cursor::new(bytes);
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(cursor.fault("messages are nested too deeply"));
     }
     while let Some(piece) = cursor.piece()? {

@@ -7,7 +7,7 @@ mod registered;
 mod wire;
 
 use super::*;
-use crate::Step;
+use crate::PathStep;
 use bytes::Bytes;
 use prost_reflect::prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage};
@@ -77,7 +77,7 @@ fn bytes_of(format: &Format, text: &str) -> Bytes {
     format.encode(&json(text)).unwrap()
 }
 
-fn at(value: &Datum, path: &[Step<'_>]) -> Datum {
+fn at(value: &Datum, path: &[PathStep<'_>]) -> Datum {
     let value = ProtobufValue::of(value).unwrap();
     value.walk(path.iter().copied()).unwrap()
 }
@@ -89,7 +89,7 @@ fn dynamic(text: &str, message: &str, bytes: &[u8]) -> DynamicMessage {
     DynamicMessage::decode(of, bytes).unwrap()
 }
 
-use Step::{Element, Member};
+use PathStep::{Element, Member};
 
 const ANN: &str = r#"{"id": "a", "customer": {"name": "ann", "age": 30, "boss": {"name": "bob"}}, "amount": 2.5,
     "items": ["pen", "ink"], "coupon": "", "counts": {"x": 5, "y": 0}, "level": "HIGH", "photo": "\u00ff\u0000",
@@ -100,7 +100,7 @@ const ANN: &str = r#"{"id": "a", "customer": {"name": "ann", "age": 30, "boss": 
 fn fields_elements_and_entries_are_read() {
     let format = order();
     let value = format.decode(&bytes_of(&format, ANN)).unwrap();
-    let at = |path: &[Step<'_>]| at(&value, path);
+    let at = |path: &[PathStep<'_>]| at(&value, path);
     assert_eq!(at(&[Member("id")]), Datum::text("a"));
     assert_eq!(at(&[Member("customer"), Member("age")]), Datum::Int(30));
     let boss = [Member("customer"), Member("boss"), Member("name")];
@@ -138,7 +138,7 @@ fn fields_elements_and_entries_are_read() {
 }
 
 #[test]
-fn what_is_not_written_is_its_default_or_null() {
+fn unset_fields_are_their_default_or_null() {
     let format = order();
     let value = format.decode(&Bytes::new()).unwrap();
     let at = |name: &str| at(&value, &[Member(name)]);
@@ -177,7 +177,7 @@ fn what_is_not_written_is_its_default_or_null() {
 fn a_member_of_what_has_none_is_an_error() {
     let format = order();
     let value = format.decode(&bytes_of(&format, ANN)).unwrap();
-    let walk = |path: &[Step<'_>]| {
+    let walk = |path: &[PathStep<'_>]| {
         let value = ProtobufValue::of(&value).unwrap();
         value.walk(path.iter().copied())
     };
@@ -205,7 +205,7 @@ fn a_member_of_what_has_none_is_an_error() {
 }
 
 #[test]
-fn what_nobody_changed_is_the_same_bytes() {
+fn unchanged_values_keep_their_bytes() {
     let format = order();
     let mut bytes = bytes_of(&format, ANN).to_vec();
     bytes.extend_from_slice(&[0xf8, 0x3f, 0x07]); // the field 1023, which the type doesn't know
@@ -263,7 +263,7 @@ fn parts_that_are_placed_elsewhere_keep_their_bytes() {
 }
 
 #[test]
-fn what_is_written_is_in_the_order_of_numbers_and_without_defaults() {
+fn fields_are_written_by_number_without_defaults() {
     let format = order();
     let written = bytes_of(
         &format,
@@ -339,7 +339,7 @@ fn parts_are_told_one_by_one() {
 }
 
 #[test]
-fn what_is_kept_lets_go_of_the_buffer_it_came_in() {
+fn unshared_values_release_their_buffer() {
     let format = order();
     let bytes = bytes_of(&format, ANN);
     let mut value = format.decode(&bytes).unwrap();
@@ -369,7 +369,7 @@ fn a_name_tells_state_of_another_type_apart() {
 }
 
 #[test]
-fn a_changed_message_keeps_what_nobody_changed() {
+fn a_changed_message_keeps_unchanged_fields() {
     let format = order();
     // An unknown field, fields out of order, elements in two pieces, an inner message with an unknown
     // field.

@@ -16,7 +16,7 @@ use super::json;
 use super::scalar::Scalar;
 use super::schema::{Node, NodeId, Schema};
 use crate::make::Leaf;
-use crate::value::Step;
+use crate::value::PathStep;
 use bytes::Bytes;
 use std::any::Any;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ impl ProtobufValue {
     ///
     /// # Errors
     /// `User` for a member of a value without members, `Serde` for damaged bytes.
-    pub fn walk<'p>(&self, path: impl IntoIterator<Item = Step<'p>>) -> Result<Datum> {
+    pub fn walk<'p>(&self, path: impl IntoIterator<Item = PathStep<'p>>) -> Result<Datum> {
         let mut path = path.into_iter();
         self.follow(self.node, &self.bytes, &mut path)
     }
@@ -130,7 +130,7 @@ impl ProtobufValue {
         &self,
         node: NodeId,
         body: &[u8],
-        path: &mut impl Iterator<Item = Step<'p>>,
+        path: &mut impl Iterator<Item = PathStep<'p>>,
     ) -> Result<Datum> {
         let Some(step) = path.next() else {
             return Ok(self.part(node, body));
@@ -153,18 +153,18 @@ impl ProtobufValue {
         &'a self,
         node: NodeId,
         body: &'a [u8],
-        step: Step<'_>,
+        step: PathStep<'_>,
     ) -> Result<Option<Seen<'a>>> {
         let schema = &*self.schema;
         match (schema.node(node), step) {
-            (Node::Message(message), Step::Member(name)) => message
+            (Node::Message(message), PathStep::Member(name)) => message
                 .place(name)
                 .map(|at| fields::one(schema, message, at, body))
                 .transpose(),
-            (Node::Map(map), Step::Member(name)) => {
+            (Node::Map(map), PathStep::Member(name)) => {
                 Ok(fields::entries(schema, map, body)?.swap_remove(name))
             }
-            (Node::List(list), Step::Element(at)) => {
+            (Node::List(list), PathStep::Element(at)) => {
                 let (mut left, mut found) = (at, None);
                 fields::elements(schema, list, body, |seen| {
                     if left == 0 {
@@ -317,13 +317,13 @@ fn word_of(leaf: Leaf<'_>) -> &'static str {
 }
 
 #[cold]
-fn no_such(word: &str, step: Step<'_>) -> Error {
+fn no_such(word: &str, step: PathStep<'_>) -> Error {
     let (what, hint) = match step {
-        Step::Member(name) => (
+        PathStep::Member(name) => (
             format!("member '{name}'"),
             "take members of messages and maps",
         ),
-        Step::Element(_) => ("elements".to_owned(), "take elements of repeated fields"),
+        PathStep::Element(_) => ("elements".to_owned(), "take elements of repeated fields"),
     };
     Error::user(format!("a value of the Protobuf type {word} has no {what}"))
         .hint(format!("{hint} only"))

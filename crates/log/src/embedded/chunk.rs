@@ -12,7 +12,7 @@ use std::sync::Arc;
 use stoatflow_core::{Header, Headers, Result, Timestamp};
 
 /// A chunk of this size is closed.
-pub(super) const FULL: usize = 64 * 1024;
+pub(super) const MAX_CHUNK_BYTES: usize = 64 * 1024;
 
 const KEY: u8 = 1;
 const VALUE: u8 = 2;
@@ -42,7 +42,7 @@ impl ChunkWriter {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.bytes.len() >= FULL
+        self.bytes.len() >= MAX_CHUNK_BYTES
     }
 
     /// Adds a record that is no larger than [`MAX_RECORD`].

@@ -18,9 +18,9 @@ pub(super) struct TopicRow {
 }
 
 /// Reads numbers and strings from the front of a slice.
-struct Front<'a>(&'a [u8]);
+struct SliceReader<'a>(&'a [u8]);
 
-impl<'a> Front<'a> {
+impl<'a> SliceReader<'a> {
     fn take(&mut self, n: usize) -> Result<&'a [u8]> {
         let (head, rest) = self
             .0
@@ -63,7 +63,7 @@ impl TopicRow {
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut front = Front(bytes);
+        let mut front = SliceReader(bytes);
         let (id, partitions, settings) = (front.u32()?, front.u32()?, front.u32()?);
         let mut config = Vec::new();
         for _ in 0..settings {
@@ -87,7 +87,7 @@ pub(super) fn encode_committed(offset: Offset, metadata: &str) -> Vec<u8> {
 
 /// Decodes a committed position.
 pub(super) fn decode_committed(bytes: &[u8]) -> Result<Committed> {
-    let mut front = Front(bytes);
+    let mut front = SliceReader(bytes);
     let offset = i64::from_le_bytes(
         front
             .take(8)?

@@ -14,7 +14,7 @@ use std::time::Duration;
 use stoatflow_core::{Error, Offset, Partition, Result, TopicPartition};
 
 /// So many records without a key in a row go to one partition, so that they share a chunk.
-const STICKY: u32 = 128;
+const RECORDS_PER_PARTITION: u32 = 128;
 
 #[derive(Debug)]
 struct Target {
@@ -138,8 +138,9 @@ impl EmbeddedProducer {
             (None, Some(key)) => partition_of(key, partitions),
             (None, None) => {
                 target.keyless = target.keyless.wrapping_add(1);
-                ((target.keyless.wrapping_sub(1) / STICKY) % partitions.cast_unsigned())
-                    .cast_signed()
+                ((target.keyless.wrapping_sub(1) / RECORDS_PER_PARTITION)
+                    % partitions.cast_unsigned())
+                .cast_signed()
             }
         };
         let chunks = &mut target.open[partition.unsigned_abs() as usize];

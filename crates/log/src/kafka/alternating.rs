@@ -22,7 +22,7 @@ use stoatflow_core::settings::ClientRole;
 use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemClock, Timestamp};
 
 /// Suffix of `application.id`; its character is illegal in the id of another application.
-const SECOND: &str = "~2";
+const SECOND_ID_SUFFIX: &str = "~2";
 
 /// A producer with two transactional clients.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub(super) fn open(
     let (id, silence, transactional) = (mode.id(), mode.timeout(), mode.is_transactional());
     let clock = SystemClock::new();
     let left = || timeout.saturating_sub(clock.monotonic());
-    let second = format!("{id}{SECOND}");
+    let second = format!("{id}{SECOND_ID_SUFFIX}");
     // The native client has no thread of its own.
     let background = matches!(mode, ProducerMode::Background { .. });
     if let Some(native) = properties.native(ClientRole::Producer)

@@ -9,9 +9,9 @@
 use std::time::Duration;
 
 /// The broker may need so long to write them. Waiting 4 ms was too short for a tenth of the commits.
-const MARKERS: Duration = Duration::from_millis(8);
+const MARKER_WRITE_TIME: Duration = Duration::from_millis(8);
 /// Shorter waits are skipped.
-const SHORTEST: Duration = Duration::from_millis(1);
+const MIN_WAIT: Duration = Duration::from_millis(1);
 
 /// The markers of the last commit of one transactional id.
 #[derive(Debug, Default)]
@@ -27,13 +27,17 @@ impl Markers {
     }
 
     /// Waits until the markers are written; `wait` may return early.
-    pub(super) fn settle(&mut self, now: impl Fn() -> Duration, wait: impl Fn(Duration)) {
+    pub(super) fn wait_until_written(
+        &mut self,
+        now: impl Fn() -> Duration,
+        wait: impl Fn(Duration),
+    ) {
         let Some(committed) = self.committed.take() else {
             return;
         };
         loop {
-            let left = (committed + MARKERS).saturating_sub(now());
-            if left < SHORTEST {
+            let left = (committed + MARKER_WRITE_TIME).saturating_sub(now());
+            if left < MIN_WAIT {
                 return;
             }
             wait(left);

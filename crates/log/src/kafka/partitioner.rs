@@ -2,9 +2,9 @@
 //!
 //! Takes keys, and for records without one the number of a stick; returns partitions. A key gets the
 //! partition that Java's default partitioner chooses. Records without a key stay with one partition for
-//! `STICK` bytes and then move on: by bytes, as in Java. librdkafka's own partitioner moves on by time,
-//! so that a busy application writes to one partition at a time. Shares no state between threads: the
-//! stick travels with its record.
+//! `STICKY_BATCH_BYTES` bytes and then move on: by bytes, as in Java. librdkafka's own partitioner moves
+//! on by time, so that a busy application writes to one partition at a time. Shares no state between
+//! threads: the stick travels with its record.
 
 use crate::kafka::librdkafka::client::Client;
 use rdkafka_sys as sys;
@@ -16,7 +16,7 @@ use std::ptr;
 mod tests;
 
 /// Small enough to spread the records of one commit, large enough to fill a batch.
-const STICK: usize = 128 << 10;
+const STICKY_BATCH_BYTES: usize = 128 << 10;
 
 /// Travels with a record through the client, packed into a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl StickyPartitioner {
 
     /// Returns the stick for a record of this size.
     pub(super) fn take(&mut self, weight: usize) -> u32 {
-        if self.bytes >= STICK {
+        if self.bytes >= STICKY_BATCH_BYTES {
             self.current = self.current.wrapping_add(1);
             self.bytes = 0;
         }

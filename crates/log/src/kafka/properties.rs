@@ -191,7 +191,7 @@ const ROLES: [ClientRole; 3] = [
 
 /// The client in use.
 #[derive(Clone, Debug)]
-enum Chosen {
+enum ChosenClient {
     /// The native client, with its configuration by role.
     Native(Box<[NativeProperties; 3]>),
     Librdkafka,
@@ -202,7 +202,7 @@ enum Chosen {
 pub(super) struct Properties {
     bootstrap: String,
     user: Vec<(ClientRole, String, String)>,
-    chosen: Chosen,
+    chosen: ChosenClient,
     client: ClientInUse,
 }
 
@@ -274,7 +274,7 @@ impl Properties {
         }
         let has_tokens = tokens.is_some();
         let (chosen, why) = Self::choose((choice, bootstrap), &user, tokens, &mut problems);
-        if has_tokens && problems.is_empty() && matches!(chosen, Chosen::Librdkafka) {
+        if has_tokens && problems.is_empty() && matches!(chosen, ChosenClient::Librdkafka) {
             problems.push(
                 "oauth_cb needs the native client: leave out kafka.client=librdkafka, or what only \
                     librdkafka knows"
@@ -292,11 +292,11 @@ impl Properties {
         }
         if problems.is_empty() {
             let name = match chosen {
-                Chosen::Native(_) => "native",
-                Chosen::Librdkafka => "librdkafka",
+                ChosenClient::Native(_) => "native",
+                ChosenClient::Librdkafka => "librdkafka",
             };
             tracing::info!(target: "stoatflow::kafka", "the client of this application is {name}: {why}");
-            if matches!(chosen, Chosen::Native(_)) {
+            if matches!(chosen, ChosenClient::Native(_)) {
                 // librdkafka may still be used for old brokers and offload workers; it doesn't know
                 // every Java property.
                 user.retain(|(_, name, value)| is_librdkafkas(name, value).is_ok());
@@ -324,7 +324,7 @@ impl Properties {
         user: &[(ClientRole, String, String)],
         tokens: Option<Arc<dyn TokenProvider>>,
         problems: &mut Vec<String>,
-    ) -> (Chosen, String) {
+    ) -> (ChosenClient, String) {
         let is_owned = |name: &str| OWNED.iter().any(|(owned, _)| *owned == name);
         let foreign: Vec<_> = (user.iter())
             .filter(|(_, name, _)| !is_owned(name) && knowledge(name) == Knowledge::Unknown)
@@ -342,7 +342,7 @@ impl Properties {
         }
         if choice == "librdkafka" {
             Self::check_librdkafka(user.iter(), is_owned, problems);
-            return (Chosen::Librdkafka, format!("{CLIENT} = {choice}"));
+            return (ChosenClient::Librdkafka, format!("{CLIENT} = {choice}"));
         }
         if !foreign.is_empty() {
             Self::check_librdkafka(foreign.iter().copied(), is_owned, problems);
@@ -355,7 +355,7 @@ impl Properties {
                 ));
             } else if problems.is_empty() {
                 Self::check_librdkafka(user.iter(), is_owned, problems);
-                return (Chosen::Librdkafka, format!("only it knows {names}"));
+                return (ChosenClient::Librdkafka, format!("only it knows {names}"));
             }
         }
         let mut security = Security::new(tokens);
@@ -369,11 +369,12 @@ impl Properties {
             _ => "it knows all properties that are set".to_owned(),
         };
         match ROLES.map(&mut read) {
-            [Some(consumer), Some(producer), Some(admin)] => {
-                (Chosen::Native(Box::new([consumer, producer, admin])), why)
-            }
+            [Some(consumer), Some(producer), Some(admin)] => (
+                ChosenClient::Native(Box::new([consumer, producer, admin])),
+                why,
+            ),
             // There are problems in this case, and the value isn't used.
-            _ => (Chosen::Librdkafka, why),
+            _ => (ChosenClient::Librdkafka, why),
         }
     }
 
@@ -459,7 +460,7 @@ impl Properties {
 
     /// The configuration of the native client; `None` if librdkafka is used.
     pub(super) fn native(&self, role: ClientRole) -> Option<&NativeProperties> {
-        let Chosen::Native(properties) = &self.chosen else {
+        let ChosenClient::Native(properties) = &self.chosen else {
             return None;
         };
         let at = ROLES.iter().position(|known| *known == role)?;

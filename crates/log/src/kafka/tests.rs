@@ -334,7 +334,7 @@ fn leaders_and_coordinators_that_move_are_found(way: Way) {
 }
 
 #[test]
-fn nobody_at_the_address() {
+fn no_broker_at_the_address() {
     let broker = connect("127.0.0.1:1", &[]).unwrap();
     assert_eq!(broker.address(), "127.0.0.1:1");
     let clock = SystemClock::new();

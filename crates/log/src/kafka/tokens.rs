@@ -8,7 +8,7 @@ use stoatflow_core::{Error, Result};
 mod tests;
 
 /// No token lives longer: such an expiry is milliseconds taken for seconds.
-const LONGEST_LIFE: f64 = 50.0 * 365.0 * 86_400.0;
+const MAX_TOKEN_LIFETIME: f64 = 50.0 * 365.0 * 86_400.0;
 
 /// A token with its attributes.
 #[derive(Clone, PartialEq)]
@@ -58,7 +58,7 @@ impl OauthToken {
                 "return a new token at each call, with its expiry in seconds since 1970; or a clock is wrong",
             );
         }
-        if expires_in_s > LONGEST_LIFE {
+        if expires_in_s > MAX_TOKEN_LIFETIME {
             return wrong(
                 "the token would be valid for more than fifty years",
                 "give the expiry in seconds since 1970: this looks like milliseconds, divide by 1000",

@@ -88,7 +88,7 @@ impl Schedule {
 
 /// A call of `schedule`.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ScheduleRequest {
     pub node: NodeId,
     /// `n` for the n-th call in `init`.
     pub place: Option<u32>,
@@ -102,7 +102,7 @@ pub(crate) struct Asked {
 
 /// The clocks when a schedule is made.
 #[derive(Clone, Debug)]
-pub(crate) struct Now {
+pub(crate) struct ClockReadings {
     pub wall: i64,
     /// By task: the stream time up to which punctuations have run, in earlier runs too; -1: never.
     pub punctuated: Vec<i64>,
@@ -316,7 +316,7 @@ impl RunCoordinator {
         self.schedules.lock()
     }
 
-    pub(crate) fn add(&self, asked: Asked, now: Now) -> Result<ScheduleId> {
+    pub(crate) fn add(&self, asked: ScheduleRequest, now: ClockReadings) -> Result<ScheduleId> {
         if asked.interval_ms <= 0 {
             return Err(Error::user(format!(
                 "the interval of a schedule must be at least 1 ms, not {} ms",
@@ -403,7 +403,7 @@ fn after(point: i64, interval_ms: i64, now: i64) -> i64 {
     point.saturating_add((passed + 1).saturating_mul(interval_ms))
 }
 
-fn first(asked: &Asked, now: &Now) -> Vec<i64> {
+fn first(asked: &ScheduleRequest, now: &ClockReadings) -> Vec<i64> {
     match (asked.kind, asked.start_ms) {
         (Punctuation::WallClock, None) => vec![now.wall.saturating_add(asked.interval_ms)],
         (Punctuation::WallClock, Some(start)) if start > now.wall => vec![start],

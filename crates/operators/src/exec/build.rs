@@ -18,17 +18,17 @@ use crate::ops::aggregates::fold::Fold;
 use crate::ops::windows::idle::{ClosesWhenIdle, TooLate};
 use crate::support::function::Function;
 use crate::support::node_context::NodeContext;
-use crate::support::table_writer::{Sending, TableWriter};
+use crate::support::table_writer::{ForwardMode, TableWriter};
 use crate::support::update_cache::SharedUpdateCache;
-use crate::{Args, ErrorPolicy, Foreign, Operator};
+use crate::{Args, ErrorPolicy, ForeignCode, Operator};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use stoatflow_core::{ClockId, Error, Failing, Result, StageId, StoreId};
+use stoatflow_core::{ClockId, Error, FailureKind, Result, StageId, StoreId};
 use stoatflow_plan::{
-    Delivery, Fold as FoldSpec, Function as Spec, Node, Op, PhysicalPlan, SerdeSpec, Stage, Store,
-    StoreKind, View, side_by_side,
+    Delivery, Fold as FoldSpec, Function as Spec, Op, PhysicalNode, PhysicalPlan, SerdeSpec, Stage,
+    Store, StoreKind, View, side_by_side,
 };
 
 impl Chain {
@@ -40,7 +40,7 @@ impl Chain {
     pub fn build(
         plan: &PhysicalPlan,
         stage: StageId,
-        foreign: &Foreign,
+        foreign: &ForeignCode,
         options: ChainOptions,
     ) -> Result<Self> {
         let stage = plan
@@ -72,7 +72,7 @@ impl Chain {
                     },
                 )
                 .collect::<Result<SmallVec<_>>>()?;
-            let policy = error_policy(Failing::Processing, plan, node, foreign, &options)?;
+            let policy = error_policy(FailureKind::Processing, plan, node, foreign, &options)?;
             let node_context =
                 NodeContext::new(*id, &node.name, topics.clone()).with_policy(policy);
             let operator = Builder {
@@ -93,7 +93,7 @@ impl Chain {
             let forks = node.fork == Delivery::Record && !children.is_empty();
             let below = below(plan, node);
             let single = below.iter().any(|other| touches(other, &node.op.stores()));
-            let with_own: Vec<&Node> = below.iter().copied().chain([node]).collect();
+            let with_own: Vec<&PhysicalNode> = below.iter().copied().chain([node]).collect();
             let scope = match (single, forks) {
                 (true, _) => scope(&with_own, foreign)?,
                 (_, true) => scope(&below, foreign)?,
@@ -125,7 +125,7 @@ impl Chain {
 }
 
 /// A node's entry in a list by node; the list may be empty.
-fn of_node(all: &[Option<u16>], node: &Node) -> Option<u16> {
+fn of_node(all: &[Option<u16>], node: &PhysicalNode) -> Option<u16> {
     all.get(node.id.0 as usize).copied().flatten()
 }
 
@@ -147,14 +147,14 @@ fn last_users(plan: &PhysicalPlan, stage: &Stage) -> BTreeMap<ClockId, usize> {
 
 /// The error policy for records that fail at a node; the nearest handler wins.
 fn error_policy(
-    failing: Failing,
+    failing: FailureKind,
     plan: &PhysicalPlan,
-    node: &Node,
-    foreign: &Foreign,
+    node: &PhysicalNode,
+    foreign: &ForeignCode,
     options: &ChainOptions,
 ) -> Result<Option<Arc<ErrorPolicy>>> {
     let far = match failing {
-        Failing::Production => &plan.handlers.production,
+        FailureKind::Production => &plan.handlers.production,
         _ => &plan.handlers.processing,
     };
     let handler = node.on_error.as_ref().or(far.as_ref());
@@ -169,8 +169,8 @@ fn error_policy(
 }
 
 /// All nodes of the stage that get records from `node`, directly or not.
-fn below<'a>(plan: &'a PhysicalPlan, node: &Node) -> Vec<&'a Node> {
-    let mut found: Vec<&Node> = Vec::new();
+fn below<'a>(plan: &'a PhysicalPlan, node: &PhysicalNode) -> Vec<&'a PhysicalNode> {
+    let mut found: Vec<&PhysicalNode> = Vec::new();
     let mut open = node.children.clone();
     while let Some(id) = open.pop() {
         let Some(next) = plan
@@ -187,7 +187,7 @@ fn below<'a>(plan: &'a PhysicalPlan, node: &Node) -> Vec<&'a Node> {
 }
 
 /// Whether a node reads or writes one of these stores.
-fn touches(node: &Node, stores: &[StoreId]) -> bool {
+fn touches(node: &PhysicalNode, stores: &[StoreId]) -> bool {
     let views: &[&View] = match &node.op {
         // Views of foreign-key joins are not included: they read the row that is current when an answer
         // arrives.
@@ -207,7 +207,7 @@ fn touches(node: &Node, stores: &[StoreId]) -> bool {
 /// What attaches the interpreter that some of these nodes use. `None` if one of them waits for async
 /// calls, which need the interpreter to finish. Offload answers are joined by functions of another node,
 /// which may be async too.
-fn scope(nodes: &[&Node], foreign: &Foreign) -> Result<Option<Scope>> {
+fn scope(nodes: &[&PhysicalNode], foreign: &ForeignCode) -> Result<Option<Scope>> {
     let waits = |op: &Op| match op {
         Op::OffloadAnswers { .. } => true,
         op => !side_by_side(op).is_empty(),
@@ -274,7 +274,7 @@ fn function(op: &Op) -> Option<&Spec> {
 /// a node of another family.
 struct Builder<'a> {
     plan: &'a PhysicalPlan,
-    foreign: &'a Foreign,
+    foreign: &'a ForeignCode,
     options: ChainOptions,
     node_context: NodeContext,
     shared: &'a joins::Shared,
@@ -285,7 +285,7 @@ struct Builder<'a> {
 type Built = Result<Option<Box<dyn Operator>>>;
 
 impl Builder<'_> {
-    fn operator(&self, node: &Node) -> Result<Box<dyn Operator>> {
+    fn operator(&self, node: &PhysicalNode) -> Result<Box<dyn Operator>> {
         let families = [
             Self::stateless,
             Self::tables,
@@ -314,9 +314,15 @@ impl Builder<'_> {
 
     /// The context of a node that writes: records that it can't encode are production errors, not
     /// processing errors.
-    fn writing(&self, node: &Node) -> Result<NodeContext> {
+    fn writing(&self, node: &PhysicalNode) -> Result<NodeContext> {
         let options = &self.options;
-        let policy = error_policy(Failing::Production, self.plan, node, self.foreign, options)?;
+        let policy = error_policy(
+            FailureKind::Production,
+            self.plan,
+            node,
+            self.foreign,
+            options,
+        )?;
         Ok(self.node_context.clone().with_policy(policy))
     }
 
@@ -328,7 +334,7 @@ impl Builder<'_> {
     fn writer(&self, store: StoreId, key: &SerdeSpec, old: bool) -> Result<TableWriter> {
         let kept = self.kept(store)?;
         let versioned = matches!(kept.kind, StoreKind::Versioned { .. });
-        let sending = Sending {
+        let sending = ForwardMode {
             old,
             cache: self.cache(kept, true),
             versions: versioned.then(|| lookups::clock(kept)).transpose()?,
@@ -350,7 +356,13 @@ impl Builder<'_> {
             .then(|| Arc::clone(self.cache.borrow_mut().entry(store.id).or_default()))
     }
 
-    fn fold(&self, node: &Node, store: StoreId, key: &SerdeSpec, old: bool) -> Result<Fold> {
+    fn fold(
+        &self,
+        node: &PhysicalNode,
+        store: StoreId,
+        key: &SerdeSpec,
+        old: bool,
+    ) -> Result<Fold> {
         let leaves_lane = below(self.plan, node)
             .iter()
             .any(|node| matches!(node.op, Op::Exchange { .. }));

@@ -9,7 +9,7 @@
 mod tests;
 
 use crate::ops::joins::foreign_key::epoch_rows::LeftRows;
-use crate::support::function::whole_or_singly;
+use crate::support::function::batch_or_single_records;
 use crate::{Context, FaultInjection, Operator, PartitionCounts, ProcessorSupplier, Udf};
 use smallvec::SmallVec;
 use std::fmt;
@@ -298,7 +298,7 @@ impl Chain {
         input: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        whole_or_singly(true, input, |one| self.run_batch(at, one, context))
+        batch_or_single_records(true, input, |one| self.run_batch(at, one, context))
     }
 
     fn run_batch(

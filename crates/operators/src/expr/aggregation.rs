@@ -17,15 +17,15 @@ mod tests;
 pub(crate) use state::State;
 
 use super::{Compiled, json};
-use cell::{Cell, Given};
+use cell::{Cell, MeasureInput};
 use smallvec::SmallVec;
-use state::{Cells, Measuring, Shape};
+use state::{Cells, MeasureKind, Shape};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_plan::{Aggregation as Spec, AggregationKind, Expression, Measure};
 
 /// A record's input for each measure.
-pub(crate) type Inputs = SmallVec<[Given; 2]>;
+pub(crate) type Inputs = SmallVec<[MeasureInput; 2]>;
 
 /// How a measure reads records.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Aggregation {
         let start = if shape.is_plain() {
             shape.measures[0].start().datum()?
         } else {
-            let cells = shape.measures.iter().map(Measuring::start).collect();
+            let cells = shape.measures.iter().map(MeasureKind::start).collect();
             State::datum(Arc::clone(&shape), cells)
         };
         Ok(Self {
@@ -83,7 +83,7 @@ impl Aggregation {
                     json::plain(by.eval(record)?)?,
                 ),
             };
-            Ok(Given { of, by })
+            Ok(MeasureInput { of, by })
         });
         each.collect::<Result<_>>().map_err(|e| self.name(e))
     }
@@ -97,7 +97,7 @@ impl Aggregation {
     }
 
     /// The most common case: no state is built around the datum.
-    fn add_plain(&self, so_far: &Datum, given: &Given) -> Result<Datum> {
+    fn add_plain(&self, so_far: &Datum, given: &MeasureInput) -> Result<Datum> {
         let held = self.plain(so_far)?;
         if given.of.is_null() {
             return Ok(held);
@@ -144,7 +144,7 @@ impl Aggregation {
         &self,
         so_far: &Datum,
         inputs: &Inputs,
-        how: impl Fn(&mut Cell, &Given, &Measuring) -> Result<()>,
+        how: impl Fn(&mut Cell, &MeasureInput, &MeasureKind) -> Result<()>,
     ) -> Result<Datum> {
         let changed = || {
             let mut cells = self.cells(so_far)?;

@@ -14,12 +14,12 @@ use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use stoatflow_core::{Datum, Error, Record, Result, Text};
-use stoatflow_plan::{Expression, Literal, Scalar};
+use stoatflow_plan::{Expression, Literal, ScalarFunction};
 
 /// A call.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
-    how: How,
+    how: CallKind,
     /// The arguments that are evaluated for each record.
     args: Vec<Node>,
     /// If one of the first `strict` arguments is null, the result is null.
@@ -28,8 +28,8 @@ pub(super) struct Call {
 
 /// What the call does, with its constants.
 #[derive(Clone, Debug)]
-enum How {
-    Plain(Scalar),
+enum CallKind {
+    Plain(ScalarFunction),
     Round(Option<usize>),
     Clip {
         low: bool,
@@ -53,7 +53,7 @@ enum How {
         strict: bool,
     },
     Truncate(i64, TimeZone),
-    Part(Scalar, TimeZone),
+    Part(ScalarFunction, TimeZone),
     Strftime(String, TimeZone),
     Number(Form),
     Sort(bool),
@@ -93,7 +93,7 @@ fn is_open(args: &[Expression], at: usize) -> bool {
 }
 
 impl Call {
-    pub fn new(function: Scalar, given: &[Expression]) -> Result<Self> {
+    pub fn new(function: ScalarFunction, given: &[Expression]) -> Result<Self> {
         let row = function.signature();
         if given.len() < row.needed || (!row.more && given.len() > row.params.len()) {
             return Err(Error::topology(format!(
@@ -107,8 +107,8 @@ impl Call {
             Error::topology(format!("{what} must be a constant"))
                 .hint("it is prepared once, not for each record")
         };
-        let (how, run, strict): (How, Vec<&Expression>, usize) = match function {
-            Scalar::Round => {
+        let (how, run, strict): (CallKind, Vec<&Expression>, usize) = match function {
+            ScalarFunction::Round => {
                 let digits = if is_open(given, 1) {
                     None
                 } else {
@@ -116,17 +116,17 @@ impl Call {
                     let digits = digits.filter(|digits| *digits <= 300);
                     Some(digits.ok_or_else(|| wrong("the number of digits, from 0 to 300,"))?)
                 };
-                (How::Round(digits), vec![&given[0]], ALL)
+                (CallKind::Round(digits), vec![&given[0]], ALL)
             }
-            Scalar::Clip | Scalar::Slice => {
+            ScalarFunction::Clip | ScalarFunction::Slice => {
                 let (one, two) = (!is_open(given, 1), !is_open(given, 2));
-                let how = if function == Scalar::Clip {
-                    How::Clip {
+                let how = if function == ScalarFunction::Clip {
+                    CallKind::Clip {
                         low: one,
                         high: two,
                     }
                 } else {
-                    How::Slice {
+                    CallKind::Slice {
                         start: one,
                         stop: two,
                     }
@@ -136,7 +136,7 @@ impl Call {
                 run.extend(two.then(|| &given[2]));
                 (how, run, ALL)
             }
-            Scalar::IsIn => {
+            ScalarFunction::IsIn => {
                 let mut forms = HashSet::new();
                 let mut null = false;
                 let mut run = vec![&given[0]];
@@ -149,15 +149,15 @@ impl Call {
                         None => run.push(option),
                     }
                 }
-                (How::Among(forms, null), run, 0)
+                (CallKind::Among(forms, null), run, 0)
             }
-            Scalar::StrLjust | Scalar::StrRjust => {
+            ScalarFunction::StrLjust | ScalarFunction::StrRjust => {
                 let fill = text(given, 2).and_then(|fill| fill.chars().next());
                 let fill = fill.ok_or_else(|| wrong("the character to fill with"))?;
-                let how = How::Fill(fill, function == Scalar::StrRjust);
+                let how = CallKind::Fill(fill, function == ScalarFunction::StrRjust);
                 (how, vec![&given[0], &given[1]], ALL)
             }
-            Scalar::StrSplitN => {
+            ScalarFunction::StrSplitN => {
                 let by = text(given, 1).map(str::to_owned);
                 if by.as_deref() == Some("") {
                     return Err(
@@ -166,76 +166,80 @@ impl Call {
                     );
                 }
                 let cuts = whole(given, 2).ok_or_else(|| wrong("the number of cuts"))?;
-                (How::Split(by, cuts), vec![&given[0]], ALL)
+                (CallKind::Split(by, cuts), vec![&given[0]], ALL)
             }
-            Scalar::StrToInt => {
+            ScalarFunction::StrToInt => {
                 let base = whole(given, 1).and_then(|base| u32::try_from(base).ok());
                 let base = base.filter(|base| (2..=36).contains(base));
                 let base = base.ok_or_else(|| wrong("the base, from 2 to 36,"))?;
                 let strict = truth(given, 2).unwrap_or(true);
-                (How::Whole { base, strict }, vec![&given[0]], ALL)
+                (CallKind::Whole { base, strict }, vec![&given[0]], ALL)
             }
-            Scalar::StrMatches => {
+            ScalarFunction::StrMatches => {
                 let pattern = text(given, 1).ok_or_else(|| wrong("the pattern"))?;
-                (How::Search(Search::matches(pattern)?), vec![&given[0]], ALL)
+                (
+                    CallKind::Search(Search::matches(pattern)?),
+                    vec![&given[0]],
+                    ALL,
+                )
             }
-            Scalar::StrExtract | Scalar::StrExtractAll => {
+            ScalarFunction::StrExtract | ScalarFunction::StrExtractAll => {
                 let pattern = text(given, 1).ok_or_else(|| wrong("the pattern"))?;
                 let number = whole(given, 2).map(|number| number.to_string());
                 let group = number.as_deref().or_else(|| text(given, 2));
                 let group = group.ok_or_else(|| wrong("the group"))?;
-                let all = function == Scalar::StrExtractAll;
+                let all = function == ScalarFunction::StrExtractAll;
                 let search = Search::extract(pattern, group, all)?;
-                (How::Search(search), vec![&given[0]], ALL)
+                (CallKind::Search(search), vec![&given[0]], ALL)
             }
-            Scalar::StrReplaceRegex => {
+            ScalarFunction::StrReplaceRegex => {
                 let pattern = text(given, 1).ok_or_else(|| wrong("the pattern"))?;
                 let by = text(given, 2).ok_or_else(|| wrong("the replacement"))?;
                 let search = Search::replace(pattern, by)?;
-                (How::Search(search), vec![&given[0]], ALL)
+                (CallKind::Search(search), vec![&given[0]], ALL)
             }
-            Scalar::StrToTimestamp => {
+            ScalarFunction::StrToTimestamp => {
                 let zone = time::zone(text(given, 1))?;
                 let strict = truth(given, 2).unwrap_or(true);
-                (How::Time { zone, strict }, vec![&given[0]], ALL)
+                (CallKind::Time { zone, strict }, vec![&given[0]], ALL)
             }
-            Scalar::DtTruncate => {
+            ScalarFunction::DtTruncate => {
                 let span = whole(given, 1).filter(|span| *span > 0);
                 let span = span.ok_or_else(|| wrong("the span to truncate to"))?;
                 let zone = time::zone(text(given, 2))?;
-                (How::Truncate(span, zone), vec![&given[0]], ALL)
+                (CallKind::Truncate(span, zone), vec![&given[0]], ALL)
             }
-            Scalar::DtStrftime => {
+            ScalarFunction::DtStrftime => {
                 let form = text(given, 1).ok_or_else(|| wrong("the form of a time"))?;
-                let how = How::Strftime(form.to_owned(), time::zone(text(given, 2))?);
+                let how = CallKind::Strftime(form.to_owned(), time::zone(text(given, 2))?);
                 (how, vec![&given[0]], ALL)
             }
-            Scalar::DtYear
-            | Scalar::DtMonth
-            | Scalar::DtDay
-            | Scalar::DtHour
-            | Scalar::DtMinute
-            | Scalar::DtSecond
-            | Scalar::DtMillisecond
-            | Scalar::DtWeekday
-            | Scalar::DtDate
-            | Scalar::DtIso => {
-                let how = How::Part(function, time::zone(text(given, 1))?);
+            ScalarFunction::DtYear
+            | ScalarFunction::DtMonth
+            | ScalarFunction::DtDay
+            | ScalarFunction::DtHour
+            | ScalarFunction::DtMinute
+            | ScalarFunction::DtSecond
+            | ScalarFunction::DtMillisecond
+            | ScalarFunction::DtWeekday
+            | ScalarFunction::DtDate
+            | ScalarFunction::DtIso => {
+                let how = CallKind::Part(function, time::zone(text(given, 1))?);
                 (how, vec![&given[0]], ALL)
             }
-            Scalar::FormatNumber => {
+            ScalarFunction::FormatNumber => {
                 let form = text(given, 1).and_then(Form::new).ok_or_else(|| {
                     Error::topology("a number has forms such as .2f, 08.2f, 5d, 05d")
                         .hint("write one of these behind the colon of the template")
                 })?;
-                (How::Number(form), vec![&given[0]], ALL)
+                (CallKind::Number(form), vec![&given[0]], ALL)
             }
-            Scalar::ListSort => (
-                How::Sort(truth(given, 1).unwrap_or(false)),
+            ScalarFunction::ListSort => (
+                CallKind::Sort(truth(given, 1).unwrap_or(false)),
                 vec![&given[0]],
                 ALL,
             ),
-            Scalar::WithFields => {
+            ScalarFunction::WithFields => {
                 let mut names = Vec::new();
                 let mut run = vec![&given[0]];
                 for at in (1..given.len()).step_by(2) {
@@ -243,28 +247,28 @@ impl Call {
                     names.push((name.to_owned(), serde_json::Value::from(name).to_string()));
                     run.push(given.get(at + 1).ok_or_else(|| wrong("a member"))?);
                 }
-                (How::With(names), run, 1)
+                (CallKind::With(names), run, 1)
             }
-            Scalar::Drop => {
+            ScalarFunction::Drop => {
                 let names = (1..given.len())
                     .map(|at| text(given, at).map(str::to_owned))
                     .collect::<Option<_>>()
                     .ok_or_else(|| wrong("a member's name"))?;
-                (How::Without(names), vec![&given[0]], ALL)
+                (CallKind::Without(names), vec![&given[0]], ALL)
             }
-            Scalar::Hash => {
+            ScalarFunction::Hash => {
                 let method = match text(given, 1) {
                     Some("xxh3") => Method::Xxh3,
                     Some("murmur2") => Method::Murmur2,
                     _ => return Err(wrong("the hash (\"xxh3\" or \"murmur2\")")),
                 };
-                (How::Hash(method), vec![&given[0]], ALL)
+                (CallKind::Hash(method), vec![&given[0]], ALL)
             }
-            Scalar::Least | Scalar::Greatest | Scalar::Merge => {
-                (How::Plain(function), given.iter().collect(), 0)
+            ScalarFunction::Least | ScalarFunction::Greatest | ScalarFunction::Merge => {
+                (CallKind::Plain(function), given.iter().collect(), 0)
             }
-            Scalar::ListContains => (How::Plain(function), given.iter().collect(), 1),
-            other => (How::Plain(other), given.iter().collect(), ALL),
+            ScalarFunction::ListContains => (CallKind::Plain(function), given.iter().collect(), 1),
+            other => (CallKind::Plain(other), given.iter().collect(), ALL),
         };
         Ok(Self {
             how,
@@ -280,7 +284,7 @@ impl Call {
     pub fn run(&self, record: &Record) -> Result<Datum> {
         let mut given = SmallVec::<[Datum; 3]>::new();
         // A member of a value with a schema is read in place.
-        let whole = matches!(self.how, How::Plain(Scalar::Item));
+        let whole = matches!(self.how, CallKind::Plain(ScalarFunction::Item));
         for arg in &self.args {
             let value = arg.eval(record)?;
             given.push(if whole {
@@ -293,9 +297,9 @@ impl Call {
             return Ok(Datum::Null);
         }
         match &self.how {
-            How::Plain(function) => plain(*function, given),
-            How::Round(digits) => math::round(&given[0], *digits),
-            How::Clip { low, high } => {
+            CallKind::Plain(function) => plain(*function, given),
+            CallKind::Round(digits) => math::round(&given[0], *digits),
+            CallKind::Clip { low, high } => {
                 let low_at = low.then_some(1);
                 let high_at = high.then_some(1 + usize::from(*low));
                 let of = given[0].clone();
@@ -305,7 +309,7 @@ impl Call {
                     high_at.map(|at| &given[at]),
                 )
             }
-            How::Slice { start, stop } => {
+            CallKind::Slice { start, stop } => {
                 let bound = |at: Option<usize>| at.map(|at| args::whole(&given[at])).transpose();
                 let (from, to) = (
                     bound(start.then_some(1))?,
@@ -316,7 +320,7 @@ impl Call {
                     other => list::slice(other, from, to),
                 }
             }
-            How::Among(forms, null) => {
+            CallKind::Among(forms, null) => {
                 let (of, others) = given.split_first().expect("a subject");
                 if of.is_null() && *null {
                     return Ok(Datum::Bool(true));
@@ -331,14 +335,14 @@ impl Call {
                 }
                 Ok(Datum::Bool(false))
             }
-            How::Fill(fill, at_start) => {
+            CallKind::Fill(fill, at_start) => {
                 let (of, width) = (args::text(&given[0])?.clone(), args::whole(&given[1])?);
                 strings::justify(of, width, *fill, *at_start).map(Datum::Str)
             }
-            How::Split(by, cuts) => {
+            CallKind::Split(by, cuts) => {
                 Ok(strings::split(args::text(&given[0])?, by.as_deref(), *cuts))
             }
-            How::Whole { base, strict } => {
+            CallKind::Whole { base, strict } => {
                 let text = args::text(&given[0])?.as_str();
                 match strings::to_int(text, *base) {
                     Some(number) => Ok(Datum::Int(number)),
@@ -346,8 +350,8 @@ impl Call {
                     None => Err(no("whole number", text)),
                 }
             }
-            How::Search(search) => Ok(search.run(args::text(&given[0])?)),
-            How::Time { zone, strict } => {
+            CallKind::Search(search) => Ok(search.run(args::text(&given[0])?)),
+            CallKind::Time { zone, strict } => {
                 let text = args::text(&given[0])?.as_str();
                 match time::parse(text, zone) {
                     Some(ms) => Ok(Datum::Int(ms)),
@@ -355,12 +359,12 @@ impl Call {
                     None => Err(no("time in ISO 8601", text)),
                 }
             }
-            How::Truncate(span, zone) => time::truncate(args::whole(&given[0])?, *span, zone),
-            How::Part(which, zone) => time::part(*which, args::whole(&given[0])?, zone),
-            How::Strftime(form, zone) => time::strftime(args::whole(&given[0])?, form, zone),
-            How::Number(form) => form.write(&given[0]).map(Datum::Str),
-            How::Sort(down) => list::sort(&given[0], *down),
-            How::With(names) => {
+            CallKind::Truncate(span, zone) => time::truncate(args::whole(&given[0])?, *span, zone),
+            CallKind::Part(which, zone) => time::part(*which, args::whole(&given[0])?, zone),
+            CallKind::Strftime(form, zone) => time::strftime(args::whole(&given[0])?, form, zone),
+            CallKind::Number(form) => form.write(&given[0]).map(Datum::Str),
+            CallKind::Sort(down) => list::sort(&given[0], *down),
+            CallKind::With(names) => {
                 let (of, values) = given.split_first().expect("a subject");
                 let named = names.iter().zip(values);
                 let changes: SmallVec<[(&str, &str, &Datum); 4]> = named
@@ -368,8 +372,8 @@ impl Call {
                     .collect();
                 object::with_fields(of, &changes)
             }
-            How::Without(names) => object::without(&given[0], names),
-            How::Hash(method) => hash::hash(*method, &given[0]),
+            CallKind::Without(names) => object::without(&given[0], names),
+            CallKind::Hash(method) => hash::hash(*method, &given[0]),
         }
     }
 }
@@ -381,79 +385,79 @@ fn no(what: &str, text: &str) -> Error {
 }
 
 /// Evaluates a function without constants.
-fn plain(function: Scalar, given: SmallVec<[Datum; 3]>) -> Result<Datum> {
+fn plain(function: ScalarFunction, given: SmallVec<[Datum; 3]>) -> Result<Datum> {
     let text_at = |at: usize| args::text(&given[at]);
     let share = |text: Text| Ok(Datum::Str(text));
     let ends = match function {
-        Scalar::StrLstrip => Ends::Left,
-        Scalar::StrRstrip => Ends::Right,
+        ScalarFunction::StrLstrip => Ends::Left,
+        ScalarFunction::StrRstrip => Ends::Right,
         _ => Ends::Both,
     };
     match function {
-        Scalar::Neg => math::negative(&given[0]),
-        Scalar::Abs => math::absolute(&given[0]),
-        Scalar::Floor => math::floor(&given[0]),
-        Scalar::Ceil => math::ceil(&given[0]),
-        Scalar::Sqrt => math::sqrt(&given[0]),
-        Scalar::Pow => math::power(&given[0], &given[1]),
-        Scalar::Least => math::extreme(given, Ordering::Less),
-        Scalar::Greatest => math::extreme(given, Ordering::Greater),
-        Scalar::Between => {
+        ScalarFunction::Neg => math::negative(&given[0]),
+        ScalarFunction::Abs => math::absolute(&given[0]),
+        ScalarFunction::Floor => math::floor(&given[0]),
+        ScalarFunction::Ceil => math::ceil(&given[0]),
+        ScalarFunction::Sqrt => math::sqrt(&given[0]),
+        ScalarFunction::Pow => math::power(&given[0], &given[1]),
+        ScalarFunction::Least => math::extreme(given, Ordering::Less),
+        ScalarFunction::Greatest => math::extreme(given, Ordering::Greater),
+        ScalarFunction::Between => {
             let low = math::order(&given[0], &given[1])?;
             let high = math::order(&given[0], &given[2])?;
             let inside = low.is_some_and(Ordering::is_ge) && high.is_some_and(Ordering::is_le);
             Ok(Datum::Bool(inside))
         }
-        Scalar::Item => list::item(&given[0], &given[1]),
-        Scalar::StrStripChars | Scalar::StrLstrip | Scalar::StrRstrip => {
+        ScalarFunction::Item => list::item(&given[0], &given[1]),
+        ScalarFunction::StrStripChars | ScalarFunction::StrLstrip | ScalarFunction::StrRstrip => {
             let chars = given.get(1).map(args::text).transpose()?;
             share(strings::strip(text_at(0)?, chars.map(Text::as_str), ends))
         }
-        Scalar::StrReplace => {
+        ScalarFunction::StrReplace => {
             let count = given.get(3).map_or(Ok(-1), args::whole)?;
             let (of, old, new) = (text_at(0)?.clone(), text_at(1)?, text_at(2)?);
             share(strings::replace(of, old.as_str(), new.as_str(), count))
         }
-        Scalar::StrRemoveprefix => {
+        ScalarFunction::StrRemoveprefix => {
             let (of, what) = (text_at(0)?, text_at(1)?.as_str());
             share(of.cut(of.as_str().strip_prefix(what).unwrap_or(of.as_str())))
         }
-        Scalar::StrRemovesuffix => {
+        ScalarFunction::StrRemovesuffix => {
             let (of, what) = (text_at(0)?, text_at(1)?.as_str());
             share(of.cut(of.as_str().strip_suffix(what).unwrap_or(of.as_str())))
         }
-        Scalar::StrZfill => {
+        ScalarFunction::StrZfill => {
             let (of, width) = (text_at(0)?.clone(), args::whole(&given[1])?);
             strings::zfill(of, width).map(Datum::Str)
         }
-        Scalar::StrFind => Ok(Datum::Int(strings::find(
+        ScalarFunction::StrFind => Ok(Datum::Int(strings::find(
             text_at(0)?.as_str(),
             text_at(1)?.as_str(),
         ))),
-        Scalar::StrCount => {
+        ScalarFunction::StrCount => {
             let count = text_at(0)?.as_str().matches(text_at(1)?.as_str()).count();
             Ok(Datum::Int(i64::try_from(count).unwrap_or(i64::MAX)))
         }
-        Scalar::Format => {
+        ScalarFunction::Format => {
             let mut text = String::new();
             for part in given {
                 text.push_str(cast::text(part)?.as_str());
             }
             share(Text::from(text))
         }
-        Scalar::ListContains => list::contains(&given[0], &given[1]),
-        Scalar::ListSum => list::sum(&given[0]),
-        Scalar::ListMin => list::extreme(&given[0], Ordering::Less),
-        Scalar::ListMax => list::extreme(&given[0], Ordering::Greater),
-        Scalar::ListMean => list::mean(&given[0]),
-        Scalar::ListJoin => list::join(&given[0], text_at(1)?.as_str()),
-        Scalar::ListUnique => list::unique(&given[0]),
-        Scalar::ListReverse => list::reverse(&given[0]),
-        Scalar::Merge => object::merge(&given[0], &given[1]),
-        Scalar::Keys => object::keys(&given[0]),
-        Scalar::Values => object::values(&given[0]),
-        Scalar::Has => object::has(&given[0], text_at(1)?.as_str()),
-        // Functions with constants have their own variants of `How`.
+        ScalarFunction::ListContains => list::contains(&given[0], &given[1]),
+        ScalarFunction::ListSum => list::sum(&given[0]),
+        ScalarFunction::ListMin => list::extreme(&given[0], Ordering::Less),
+        ScalarFunction::ListMax => list::extreme(&given[0], Ordering::Greater),
+        ScalarFunction::ListMean => list::mean(&given[0]),
+        ScalarFunction::ListJoin => list::join(&given[0], text_at(1)?.as_str()),
+        ScalarFunction::ListUnique => list::unique(&given[0]),
+        ScalarFunction::ListReverse => list::reverse(&given[0]),
+        ScalarFunction::Merge => object::merge(&given[0], &given[1]),
+        ScalarFunction::Keys => object::keys(&given[0]),
+        ScalarFunction::Values => object::values(&given[0]),
+        ScalarFunction::Has => object::has(&given[0], text_at(1)?.as_str()),
+        // Functions with constants have their own variants of `CallKind`.
         other => Err(Error::internal(format!("{other:?} has no evaluation"))),
     }
 }

@@ -6,7 +6,7 @@
 use super::json;
 use stoatflow_core::{Datum, Error, Result};
 
-const DEEPEST: usize = 128;
+const MAX_DEPTH: usize = 128;
 
 /// The canonical form.
 pub(super) fn form(datum: &Datum) -> Result<Vec<u8>> {
@@ -23,9 +23,9 @@ fn sized(tag: u8, bytes: &[u8], out: &mut Vec<u8>) {
 
 #[allow(clippy::cast_possible_truncation)] // checked to be whole and in range
 fn write(datum: &Datum, depth: usize, out: &mut Vec<u8>) -> Result<()> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(Error::user(format!(
-            "values nested deeper than {DEEPEST} can't be compared"
+            "values nested deeper than {MAX_DEPTH} can't be compared"
         ))
         .hint("compare a member of them"));
     }

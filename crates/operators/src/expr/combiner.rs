@@ -11,7 +11,7 @@ use stoatflow_core::{Datum, Error, Origin, Record, Result};
 
 /// The meaning of the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takes {
+pub(crate) enum ArgumentRoles {
     /// `(left, right)` of a join.
     Sides,
     /// `(key, left, right)` of a join, `(key, one, two)` of a merger.
@@ -26,11 +26,11 @@ pub(crate) enum Takes {
 #[derive(Debug)]
 pub(crate) struct Combiner {
     expr: Compiled,
-    takes: Takes,
+    takes: ArgumentRoles,
 }
 
 impl Combiner {
-    pub fn new(expr: Compiled, takes: Takes) -> Self {
+    pub fn new(expr: Compiled, takes: ArgumentRoles) -> Self {
         Self { expr, takes }
     }
 
@@ -45,9 +45,9 @@ impl Combiner {
             argument.ok_or_else(|| Error::internal("an expression was called with too little"))
         };
         let (key, old, new) = match self.takes {
-            Takes::Sides | Takes::Reduction => (Datum::Null, next()?, next()?),
-            Takes::KeyAndSides => (next()?, next()?, next()?),
-            Takes::Step => {
+            ArgumentRoles::Sides | ArgumentRoles::Reduction => (Datum::Null, next()?, next()?),
+            ArgumentRoles::KeyAndSides => (next()?, next()?, next()?),
+            ArgumentRoles::Step => {
                 let (key, new) = (next()?, next()?);
                 (key, next()?, new)
             }

@@ -14,10 +14,10 @@ use std::collections::HashMap;
 use stoatflow_core::json::MemberPlace;
 use stoatflow_core::serde::{needs_no_escape, write_json};
 use stoatflow_core::{Datum, Error, Fields, Result, Text};
-use stoatflow_formats::{Step, Value};
+use stoatflow_formats::{PathStep, Value};
 
 // Deeper nesting is refused when values are compared: recursion must not eat the stack of a lane.
-const DEEPEST: usize = 128;
+const MAX_DEPTH: usize = 128;
 
 /// JSON scalars become datums; everything else stays.
 pub(super) fn settled(datum: Datum) -> Result<Datum> {
@@ -170,8 +170,8 @@ fn find(bytes: &[u8], path: &[PointerNode]) -> MemberPlace {
 fn walk_open(from: &Datum, path: &[PointerNode]) -> Result<Datum> {
     if let Some(value) = Value::of(from) {
         return value.walk(path.iter().map(|step| match step {
-            PointerNode::Key(name) => Step::Member(name),
-            PointerNode::Index(at) => Step::Element(*at),
+            PointerNode::Key(name) => PathStep::Member(name),
+            PointerNode::Index(at) => PathStep::Element(*at),
         }));
     }
     match (Fields::of(from), path) {
@@ -236,7 +236,7 @@ pub(super) fn from_end(list: Datum, back: usize) -> Result<Datum> {
         Datum::Json(bytes) if bytes.trim_ascii() == b"null" => Ok(Datum::Null),
         Datum::Opaque(_) => match Value::of(&list) {
             Some(value) if !value.is_object()? => match value.length()?.checked_sub(back) {
-                Some(at) => value.walk([Step::Element(at)]),
+                Some(at) => value.walk([PathStep::Element(at)]),
                 None => Ok(Datum::Null),
             },
             _ => Err(no_such(&kind_of(&list), &PointerNode::Index(back))),
@@ -302,9 +302,9 @@ pub(super) fn length(bytes: &Bytes) -> Result<usize> {
 
 /// Equality of lists and objects, by content.
 pub(super) fn same(left: &Datum, right: &Datum, depth: usize) -> Result<bool> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(Error::user(format!(
-            "values nested deeper than {DEEPEST} can't be compared"
+            "values nested deeper than {MAX_DEPTH} can't be compared"
         ))
         .hint("compare a member of them"));
     }

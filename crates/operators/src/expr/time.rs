@@ -8,7 +8,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use stoatflow_core::{Datum, Error, Result, Text};
-use stoatflow_plan::Scalar;
+use stoatflow_plan::ScalarFunction;
 
 /// The zone of this name; UTC without one.
 pub(super) fn zone(name: Option<&str>) -> Result<TimeZone> {
@@ -34,18 +34,18 @@ fn outside(what: &str) -> Error {
 }
 
 /// A part of the calendar.
-pub(super) fn part(which: Scalar, ms: i64, zone: &TimeZone) -> Result<Datum> {
+pub(super) fn part(which: ScalarFunction, ms: i64, zone: &TimeZone) -> Result<Datum> {
     let time = at(ms, zone)?;
     Ok(match which {
-        Scalar::DtYear => Datum::Int(time.year().into()),
-        Scalar::DtMonth => Datum::Int(time.month().into()),
-        Scalar::DtDay => Datum::Int(time.day().into()),
-        Scalar::DtHour => Datum::Int(time.hour().into()),
-        Scalar::DtMinute => Datum::Int(time.minute().into()),
-        Scalar::DtSecond => Datum::Int(time.second().into()),
-        Scalar::DtMillisecond => Datum::Int(time.millisecond().into()),
-        Scalar::DtWeekday => Datum::Int(time.weekday().to_monday_zero_offset().into()),
-        Scalar::DtDate => Datum::Str(Text::from(time.date().to_string())),
+        ScalarFunction::DtYear => Datum::Int(time.year().into()),
+        ScalarFunction::DtMonth => Datum::Int(time.month().into()),
+        ScalarFunction::DtDay => Datum::Int(time.day().into()),
+        ScalarFunction::DtHour => Datum::Int(time.hour().into()),
+        ScalarFunction::DtMinute => Datum::Int(time.minute().into()),
+        ScalarFunction::DtSecond => Datum::Int(time.second().into()),
+        ScalarFunction::DtMillisecond => Datum::Int(time.millisecond().into()),
+        ScalarFunction::DtWeekday => Datum::Int(time.weekday().to_monday_zero_offset().into()),
+        ScalarFunction::DtDate => Datum::Str(Text::from(time.date().to_string())),
         _ => {
             let base = time.strftime("%Y-%m-%dT%H:%M:%S");
             let ms = time.millisecond();

@@ -46,20 +46,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Epoch, Error, Record, Result, Serde, StoreId};
-use stoatflow_plan::{Awaiting, Form};
+use stoatflow_plan::{AsyncSpec, Form};
 use tally::Row;
 
 /// How long a wait lasts before checking whether the run has ended.
-const SLICE: Duration = Duration::from_millis(50);
+const WAIT_SLICE: Duration = Duration::from_millis(50);
 /// The last call has a weight of one in this many in the moving average of the duration of calls.
-const MEMORY: u32 = 8;
+const AVERAGE_WINDOW: u32 = 8;
 
 /// Settings of the operator.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub form: Form,
     pub args: Args,
-    pub awaiting: Awaiting,
+    pub awaiting: AsyncSpec,
     pub store: StoreId,
     pub key: Serde,
     pub value: Serde,
@@ -144,7 +144,7 @@ impl AsyncCalls {
 
     /// Registers with the run.
     fn attend(&self, run: &Arc<RunCoordinator>) {
-        if self.queue.hear(run) {
+        if self.queue.set_listener(run) {
             run.overload.join(self.udf.in_flight(), self.bound());
         }
     }
@@ -226,7 +226,7 @@ impl AsyncCalls {
         self.queue.take(&mut self.answers);
         let mut ready = Ready::new();
         while let Some(answered) = self.answers.pop_front() {
-            self.give(answered, &mut ready, out, context)?;
+            self.emit(answered, &mut ready, out, context)?;
         }
         for (pause, calls) in ready {
             if pause.is_zero() {
@@ -239,7 +239,7 @@ impl AsyncCalls {
         Ok(())
     }
 
-    fn give(
+    fn emit(
         &mut self,
         answered: Answered,
         ready: &mut Ready,
@@ -252,7 +252,7 @@ impl AsyncCalls {
                 "an async call was answered that nobody made",
             ));
         };
-        self.usual = (self.usual * (MEMORY - 1) + answered.took) / MEMORY;
+        self.usual = (self.usual * (AVERAGE_WINDOW - 1) + answered.took) / AVERAGE_WINDOW;
         match answered.result {
             Ok(answer) => {
                 self.unpark(&entry, context)?;
@@ -279,7 +279,7 @@ impl AsyncCalls {
                             arguments: arguments(self.settings.args, &entry.record),
                         });
                         self.entries.insert(ticket, entry);
-                        self.queue.again(ticket);
+                        self.queue.retry(ticket);
                     }
                     (Outcome::Gone, _) => {
                         self.unpark(&entry, context)?;
@@ -331,7 +331,7 @@ impl AsyncCalls {
         let run = Arc::clone(context.run);
         if self.settings.patient {
             while !self.entries.is_empty() && !run.has_ended() {
-                self.udf.wait(Wait::Answer, &self.queue, SLICE);
+                self.udf.wait(Wait::Answer, &self.queue, WAIT_SLICE);
                 self.collect(out, context)?;
             }
             return Ok(());
@@ -344,7 +344,7 @@ impl AsyncCalls {
             return Ok(());
         }
         while !left.is_zero() && self.queue.fresh() > 0 && !run.has_ended() {
-            let slice = left.min(SLICE);
+            let slice = left.min(WAIT_SLICE);
             self.udf.wait(Wait::Fresh, &self.queue, slice);
             left -= slice;
         }
@@ -353,7 +353,7 @@ impl AsyncCalls {
 }
 
 /// Maximum calls in flight over all lanes: the running ones, and as many that are queued.
-const fn bound(awaiting: &Awaiting) -> usize {
+const fn bound(awaiting: &AsyncSpec) -> usize {
     2 * awaiting.concurrency as usize
 }
 
@@ -385,7 +385,7 @@ impl Operator for AsyncCalls {
             if room == 0 {
                 // At the end of a run no one takes the results.
                 if !run.has_ended() && !run.is_barrier_late() {
-                    self.udf.wait(Wait::Room(bound), &self.queue, SLICE);
+                    self.udf.wait(Wait::Room(bound), &self.queue, WAIT_SLICE);
                     self.collect(out, context)?;
                     continue;
                 }

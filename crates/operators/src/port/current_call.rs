@@ -49,14 +49,14 @@ const STOP: u8 = 1;
 const ABORT: u8 = 2;
 
 #[derive(Debug)]
-struct Mine {
+struct OwnCall {
     at: Arc<CurrentCall>,
     clock: Arc<dyn Clock>,
 }
 
 thread_local! {
     // Read for every call: a reference, which needs no destructor, costs next to nothing.
-    static MINE: Cell<Option<&'static Mine>> = const { Cell::new(None) };
+    static MINE: Cell<Option<&'static OwnCall>> = const { Cell::new(None) };
 }
 
 /// Identifies a callee.
@@ -67,7 +67,7 @@ pub fn address<T: ?Sized>(callee: &T) -> usize {
 /// From now on this thread stores there what it is calling; times are of this clock. Never freed: it is
 /// set once per thread.
 pub fn watch_thread(at: Arc<CurrentCall>, clock: Arc<dyn Clock>) {
-    MINE.set(Some(Box::leak(Box::new(Mine { at, clock }))));
+    MINE.set(Some(Box::leak(Box::new(OwnCall { at, clock }))));
 }
 
 /// Sets the foreign runtime's id of this thread.
@@ -81,7 +81,7 @@ pub fn note_thread(id: u64) {
 /// is being aborted.
 #[inline]
 pub fn note_record(origin: &Origin) -> bool {
-    let Some(Mine { at, .. }) = MINE.get() else {
+    let Some(OwnCall { at, .. }) = MINE.get() else {
         return true;
     };
     at.place.store(packed(origin), Relaxed);
@@ -123,7 +123,7 @@ pub fn within<T>(callee: usize, timed: bool, call: impl FnOnce() -> T) -> T {
     }
     let before = at.callee.load(Relaxed);
     at.callee.store(callee, Relaxed);
-    let _left = Left { at, before };
+    let _left = RestoreOuterCall { at, before };
     call()
 }
 
@@ -136,12 +136,12 @@ pub fn pause(time: Duration) -> bool {
 }
 
 /// Restores the outer function when an inner one has returned, because a function may call another one.
-struct Left {
+struct RestoreOuterCall {
     at: &'static CurrentCall,
     before: usize,
 }
 
-impl Drop for Left {
+impl Drop for RestoreOuterCall {
     fn drop(&mut self) {
         self.at.callee.store(self.before, Relaxed);
     }

@@ -1,13 +1,13 @@
 //! What an error handler learns about a record that failed.
 
 use bytes::Bytes;
-use stoatflow_core::{Epoch, Error, Failing, Lane, Record};
+use stoatflow_core::{Epoch, Error, FailureKind, Lane, Record};
 
 /// What an error handler learns about a failure.
 #[derive(Debug)]
 pub struct Failure<'a> {
     /// What kind of work failed.
-    pub failing: Failing,
+    pub failing: FailureKind,
     /// The error, with its coordinates.
     pub error: &'a Error,
     /// The node's name.

@@ -11,7 +11,7 @@ use stoatflow_plan::SerdeSpec;
 
 /// Callables and custom serdes by number.
 #[derive(Clone, Debug, Default)]
-pub struct Foreign {
+pub struct ForeignCode {
     /// Callables, as the plan numbers them.
     pub udfs: Vec<Arc<dyn Udf>>,
     /// Custom serdes, as the plan numbers them.
@@ -27,7 +27,7 @@ pub struct Foreign {
     pub application: Option<Arc<str>>,
 }
 
-impl Foreign {
+impl ForeignCode {
     /// A callable by its number.
     ///
     /// # Errors

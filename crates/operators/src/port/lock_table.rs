@@ -18,7 +18,7 @@ use stoatflow_core::{Clock, Origin, StoreId};
 /// The number of shards, each with its own mutex.
 const SHARDS: usize = 64;
 /// How often a waiting lane checks whether the run has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const RUN_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What can be locked. The order is that in which locks are taken.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -83,7 +83,7 @@ impl LockTable {
     ///
     /// # Errors
     /// The first key that isn't.
-    pub fn try_hold(
+    pub fn try_acquire(
         self: &Arc<Self>,
         keys: Vec<LockKey>,
         holder: &LockHolder,
@@ -95,7 +95,7 @@ impl LockTable {
     ///
     /// # Errors
     /// The key that was not free in time, or that the run has ended.
-    pub fn hold(
+    pub fn acquire(
         self: &Arc<Self>,
         keys: Vec<LockKey>,
         holder: &LockHolder,
@@ -108,7 +108,7 @@ impl LockTable {
             if left.is_zero() || self.ended.load(Relaxed) {
                 return false;
             }
-            shard.freed.wait_for(held, left.min(LOOK_EVERY));
+            shard.freed.wait_for(held, left.min(RUN_CHECK_INTERVAL));
             true
         })
     }

@@ -9,16 +9,16 @@
 mod tests;
 
 pub use crate::port::failure::{Failure, Raw};
-use crate::{Foreign, PartitionCounts, Runtime, Udf};
+use crate::{ForeignCode, PartitionCounts, Runtime, Udf};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{
-    Epoch, Error, ErrorKind, Failing, Handler, Header, Lane, NodeId, Origin, Record, Result,
+    Epoch, Error, ErrorKind, FailureKind, Handler, Header, Lane, NodeId, Origin, Record, Result,
 };
 
 /// A callable may return another handler, this many times in a row.
-const DEEPEST: u32 = 8;
+const MAX_HANDLER_DEPTH: u32 = 8;
 
 /// Where an error happened.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +80,7 @@ enum Decision {
 /// See the module. A node that must fail on errors has no policy, which costs nothing.
 #[derive(Debug)]
 pub struct ErrorPolicy {
-    failing: Failing,
+    failing: FailureKind,
     decision: Decision,
     node: NodeId,
     name: Arc<str>,
@@ -94,10 +94,10 @@ impl ErrorPolicy {
     /// # Errors
     /// `Internal` if the plan and the table of callables don't belong together.
     pub fn new(
-        failing: Failing,
+        failing: FailureKind,
         handler: Option<&Handler>,
         (node, name): (NodeId, &str),
-        foreign: &Foreign,
+        foreign: &ForeignCode,
         counts: Option<&Arc<dyn PartitionCounts>>,
     ) -> Result<Option<Arc<Self>>> {
         let decision = match handler {
@@ -157,7 +157,7 @@ impl ErrorPolicy {
         }
         let mut decision = self.decision.clone();
         let mut attempts_left = attempt;
-        for _ in 0..DEEPEST {
+        for _ in 0..MAX_HANDLER_DEPTH {
             decision = match decision {
                 Decision::Fail => return Err(error),
                 Decision::Continue => {
@@ -187,7 +187,7 @@ impl ErrorPolicy {
                         epoch: place.epoch,
                         attempt,
                     });
-                    self.said(said, &declared, &error)?
+                    self.callable_decision(said, &declared, &error)?
                 }
             };
         }
@@ -195,7 +195,12 @@ impl ErrorPolicy {
     }
 
     /// The decision of a callable. A topic that it has not declared must exist.
-    fn said(&self, said: Result<Handler>, declared: &[String], error: &Error) -> Result<Decision> {
+    fn callable_decision(
+        &self,
+        said: Result<Handler>,
+        declared: &[String],
+        error: &Error,
+    ) -> Result<Decision> {
         let told = |e: Error| {
             e.at(|at| {
                 let known = error.coordinates();
@@ -219,7 +224,7 @@ impl ErrorPolicy {
                 _ => e,
             })?;
         }
-        Decision::of(&handler, &Foreign::default())
+        Decision::of(&handler, &ForeignCode::default())
     }
 
     fn handled(&self, error: Error, letter: Option<DeadLetter>) -> Handled {
@@ -296,7 +301,7 @@ fn full(error: &Error) -> String {
 }
 
 impl Decision {
-    fn of(handler: &Handler, foreign: &Foreign) -> Result<Self> {
+    fn of(handler: &Handler, foreign: &ForeignCode) -> Result<Self> {
         Ok(match handler {
             Handler::Fail => Self::Fail,
             Handler::Continue => Self::Continue,

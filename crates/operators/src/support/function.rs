@@ -11,16 +11,16 @@ mod routes;
 mod tests;
 
 use crate::expr::Compiled;
-use crate::expr::combiner::{Combiner, Takes};
+use crate::expr::combiner::{ArgumentRoles, Combiner};
 use crate::support::error_policy::Outcome;
 use crate::support::node_context::NodeContext;
-use crate::{Args, Context, Failed, Foreign, Udf};
+use crate::{Args, Context, Failed, ForeignCode, Udf};
 pub(crate) use results::Many;
 use results::{Nothing, Results};
 pub use routes::{check_partitions, check_topic};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
-use stoatflow_plan::{Awaiting, Function as Spec};
+use stoatflow_plan::{AsyncSpec, Function as Spec};
 
 #[derive(Debug)]
 pub(crate) enum Callee {
@@ -29,7 +29,7 @@ pub(crate) enum Callee {
 }
 
 /// Passes a batch on: whole, or record by record.
-pub(crate) fn whole_or_singly(
+pub(crate) fn batch_or_single_records(
     singly: bool,
     input: &mut Vec<Record>,
     mut take: impl FnMut(&mut Vec<Record>) -> Result<()>,
@@ -59,10 +59,10 @@ impl Function {
         spec: &Spec,
         args: Args,
         node_context: NodeContext,
-        foreign: &Foreign,
+        foreign: &ForeignCode,
     ) -> Result<Self> {
         let callee = match spec {
-            Spec::Udf(index) | Spec::Async(Awaiting { udf: index, .. }) => {
+            Spec::Udf(index) | Spec::Async(AsyncSpec { udf: index, .. }) => {
                 Callee::Foreign(foreign.udf(*index)?)
             }
             Spec::Expr(expression) => Callee::Native(Compiled::new(expression)?),
@@ -170,7 +170,7 @@ impl Function {
                     let Some(failed) = failed else {
                         return Ok(());
                     };
-                    self.settle(failed, batch, &mut progress, context, &mut gone)?;
+                    self.handle_failure(failed, batch, &mut progress, context, &mut gone)?;
                 }
             }
         }
@@ -264,7 +264,7 @@ impl Function {
     ) -> Result<()> {
         let mut progress = BatchProgress::default();
         while let Err(failed) = call(&batch[progress.from..], progress.from, out) {
-            self.settle(failed, batch, &mut progress, context, &mut gone)?;
+            self.handle_failure(failed, batch, &mut progress, context, &mut gone)?;
             out.cut(progress.from);
             self.complete(out, progress.from, batch)?;
             if progress.from == batch.len() {
@@ -275,7 +275,7 @@ impl Function {
     }
 
     /// Decides about the record that a call failed for; the batch then continues from there.
-    fn settle(
+    fn handle_failure(
         &self,
         failed: Failed,
         batch: &mut Vec<Record>,
@@ -312,7 +312,7 @@ impl Function {
     }
 
     /// The callable of an aggregation or a join, foreign or native.
-    pub fn caller(&self, takes: Takes) -> Arc<dyn Udf> {
+    pub fn caller(&self, takes: ArgumentRoles) -> Arc<dyn Udf> {
         match &self.callee {
             Callee::Foreign(udf) => Arc::clone(udf),
             Callee::Native(expr) => Arc::new(Combiner::new(expr.clone(), takes)),

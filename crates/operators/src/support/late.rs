@@ -8,13 +8,13 @@
 mod tests;
 
 use crate::support::error_policy::{DeadLetter, ErrorOrigin, header};
-use crate::{Failed, Foreign, PartitionCounts, Udf};
+use crate::{Failed, ForeignCode, PartitionCounts, Udf};
 use std::sync::Arc;
 use stoatflow_core::{Error, ErrorKind, Late, Origin, Record, Result, Timestamp};
 
 /// What to do with one record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LateVerdict {
     /// It is accepted; each window decides by its grace.
     Grace,
     /// It is dropped.
@@ -23,7 +23,7 @@ pub enum Verdict {
     DeadLetter(Arc<str>),
 }
 
-impl Verdict {
+impl LateVerdict {
     /// The value of the metric's label `policy`.
     #[must_use]
     pub const fn policy(&self) -> &'static str {
@@ -51,7 +51,7 @@ pub struct LateRecord<'a> {
 #[derive(Clone, Debug)]
 enum LateDecision {
     /// The same verdict for all records.
-    Always(Verdict),
+    Always(LateVerdict),
     /// The verdict of a callable, and the topics that it has declared.
     Ask(Arc<dyn Udf>, Arc<[String]>),
 }
@@ -72,7 +72,7 @@ impl LatePolicy {
     pub fn new(
         late: &Late,
         node: &str,
-        foreign: &Foreign,
+        foreign: &ForeignCode,
         counts: Option<&Arc<dyn PartitionCounts>>,
     ) -> Result<Option<Arc<Self>>> {
         let decision = match late {
@@ -91,7 +91,7 @@ impl LatePolicy {
 
     /// The verdict, if it is the same for every record: then records need not be decoded.
     #[must_use]
-    pub const fn always(&self) -> Option<&Verdict> {
+    pub const fn always(&self) -> Option<&LateVerdict> {
         match &self.decision {
             LateDecision::Always(verdict) => Some(verdict),
             LateDecision::Ask(..) => None,
@@ -102,12 +102,12 @@ impl LatePolicy {
     ///
     /// # Errors
     /// [`Failed`] if the callable raises, returns something else, or a topic that doesn't exist.
-    pub fn ask(
+    pub fn decide(
         &self,
         batch: &[Record],
         topic: &str,
         watermark: i64,
-        out: &mut Vec<Verdict>,
+        out: &mut Vec<LateVerdict>,
     ) -> Result<(), Failed> {
         let (udf, declared) = match &self.decision {
             LateDecision::Ask(udf, declared) => (udf, declared),
@@ -198,11 +198,11 @@ impl LatePolicy {
     }
 }
 
-fn verdict(late: &Late) -> Result<Verdict> {
+fn verdict(late: &Late) -> Result<LateVerdict> {
     match late {
-        Late::Grace => Ok(Verdict::Grace),
-        Late::Drop => Ok(Verdict::Drop),
-        Late::Dlq(topic) => Ok(Verdict::DeadLetter(topic.as_str().into())),
+        Late::Grace => Ok(LateVerdict::Grace),
+        Late::Drop => Ok(LateVerdict::Drop),
+        Late::Dlq(topic) => Ok(LateVerdict::DeadLetter(topic.as_str().into())),
         Late::Call(_) => Err(Error::internal("a late policy gave another callable")),
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct TableWriter {
 
 /// How updates are forwarded.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sending {
+pub(crate) struct ForwardMode {
     /// Whether the old value is sent too.
     pub old: bool,
     /// Holds them until the barrier, if one per key and epoch is forwarded.
@@ -65,7 +65,7 @@ impl TableWriter {
         store: StoreId,
         key: Serde,
         value: Serde,
-        sending: Sending,
+        sending: ForwardMode,
     ) -> Self {
         Self {
             node_context,

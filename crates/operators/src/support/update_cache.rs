@@ -12,7 +12,7 @@ use bytes::Bytes;
 use hashbrown::HashTable;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use stoatflow_core::{Datum, Record, Short};
+use stoatflow_core::{Datum, InlineBytes, Record};
 
 #[cfg(test)]
 mod tests;
@@ -37,7 +37,7 @@ impl Entry {
 /// The key's bytes; short ones are stored inline.
 #[derive(Debug, PartialEq, Eq)]
 enum Key {
-    Short(Short),
+    Inline(InlineBytes),
     Long(Bytes),
 }
 
@@ -60,7 +60,7 @@ impl UpdateCache {
     pub fn hold(&mut self, key: &Bytes, existed: bool, mut record: Record) {
         let hash = key_hash(key);
         self.updates += 1;
-        let key = Short::of(0, key).map_or_else(|| Key::Long(key.clone()), Key::Short);
+        let key = InlineBytes::of(0, key).map_or_else(|| Key::Long(key.clone()), Key::Inline);
         let same = |&at: &usize| self.entries[at].hash == hash && self.entries[at].key == key;
         if let Some(&at) = self.index.find(hash, same) {
             self.entries[at].touched = self.updates;

@@ -187,7 +187,7 @@ impl Udf for Closure {
         let attempt = Datum::Int(i64::from(failure.attempt));
         let said = (self.body)(&[&text(failure.error.message()), &attempt])?;
         Ok(match word(&said).as_str() {
-            "again" => stoatflow_core::Handler::Retry(Box::new(stoatflow_core::Retrying {
+            "again" => stoatflow_core::Handler::Retry(Box::new(stoatflow_core::RetryHandler {
                 times: u32::MAX,
                 backoff_ms: 0,
                 then: stoatflow_core::Handler::Fail,

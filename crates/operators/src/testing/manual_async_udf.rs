@@ -1,12 +1,12 @@
 //! An async function whose calls end when the test says so.
 
 use crate::testing::{Rig, into_sink, plan, raised, serde, word};
-use crate::{Answer, AsyncUdf, Call, CallQueue, CallsInFlight, Foreign, Udf, Wait};
+use crate::{Answer, AsyncUdf, Call, CallQueue, CallsInFlight, ForeignCode, Udf, Wait};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Datum, Handler, Result, StoreId};
-use stoatflow_plan::{Awaiting, Form, Op, PhysicalPlan, Store};
+use stoatflow_plan::{AsyncSpec, Form, Op, PhysicalPlan, Store};
 
 #[derive(Debug, Default)]
 pub struct ManualAsyncUdf {
@@ -189,7 +189,7 @@ pub fn calls_op(form: Form, concurrency: u32, park_after_ms: u64) -> Op {
     Op::Calls {
         form,
         with_key: true,
-        awaiting: Awaiting {
+        awaiting: AsyncSpec {
             udf: 0,
             concurrency,
             park_after_ms,
@@ -200,12 +200,12 @@ pub fn calls_op(form: Form, concurrency: u32, park_after_ms: u64) -> Op {
     }
 }
 
-pub fn foreign(manual: &Arc<ManualAsyncUdf>) -> Foreign {
+pub fn foreign(manual: &Arc<ManualAsyncUdf>) -> ForeignCode {
     let never: Arc<dyn Udf> = crate::testing::closure(|_| panic!("is not called by itself"));
-    Foreign {
+    ForeignCode {
         udfs: vec![never],
         calls: [(0, Arc::clone(manual) as Arc<dyn AsyncUdf>)].into(),
-        ..Foreign::default()
+        ..ForeignCode::default()
     }
 }
 

@@ -405,7 +405,7 @@ impl Case {
             .expect("steps")
             .last()
             .expect("steps");
-        let foreign = crate::Foreign::default();
+        let foreign = crate::ForeignCode::default();
         let key = foreign.serde(&windowed(&to["key_serde"])).unwrap();
         let value = foreign.serde(&windowed(&to["value_serde"])).unwrap();
         let outputs = std::mem::take(&mut rig.effects.outputs).into_iter();

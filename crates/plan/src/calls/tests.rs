@@ -2,12 +2,12 @@ use super::side_by_side;
 use crate::function::Function;
 use crate::offloading::RetryPolicy;
 use crate::op::Op;
-use crate::spec::{Awaiting, SerdeSpec};
+use crate::spec::{AsyncSpec, SerdeSpec};
 use crate::view::{Kind as JoinKind, View};
 use stoatflow_core::StoreId;
 
 const fn awaited(udf: u32) -> Function {
-    Function::Async(Awaiting {
+    Function::Async(AsyncSpec {
         udf,
         concurrency: 2,
         park_after_ms: 0,

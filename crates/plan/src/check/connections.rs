@@ -5,7 +5,7 @@
 use super::{Kind, Shape};
 use crate::aggregation::members;
 use crate::function::Function;
-use crate::logical::{Call, Joining, LogicalPlan};
+use crate::logical::{DslCall, JoinArguments, LogicalPlan};
 use crate::native_aggregation::Aggregation;
 use crate::problems::{Problems, place};
 use crate::spec::SerdeSpec;
@@ -17,12 +17,12 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
     let call = &plan.nodes[i].call;
     let mut found: Vec<String> = Vec::new();
     match call {
-        Call::Reduce {
+        DslCall::Reduce {
             from, subtractor, ..
         } => {
             found.extend(table_grouping(shape.kind(*from), subtractor.is_some()));
         }
-        Call::Aggregate {
+        DslCall::Aggregate {
             from,
             function,
             subtractor,
@@ -91,9 +91,9 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
                 );
             }
         }
-        Call::Branch { from, .. } => {
+        DslCall::Branch { from, .. } => {
             let after = (0..i).find(|&b| {
-                matches!(&plan.nodes[b].call, Call::Branch { from: f, function: None } if f == from)
+                matches!(&plan.nodes[b].call, DslCall::Branch { from: f, function: None } if f == from)
             });
             if let Some(default) = after {
                 found.push(format!(
@@ -102,27 +102,27 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
                 ));
             }
         }
-        Call::Filter {
+        DslCall::Filter {
             from, materialized, ..
         }
-        | Call::FilterNot {
+        | DslCall::FilterNot {
             from, materialized, ..
         }
-        | Call::MapValues {
+        | DslCall::MapValues {
             from, materialized, ..
         } if shape.kind(*from) == Kind::Stream && materialized.is_some() => {
             found.push("is called on a stream, and only tables are kept: leave store= out, or call .to_table(store=...) on the result".into());
         }
-        Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
+        DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => {
             found.extend(join(plan, shape, call, j));
         }
-        Call::Suppress { from, .. } if is_versioned(plan, *from) => {
+        DslCall::Suppress { from, .. } if is_versioned(plan, *from) => {
             found.push("can't hold back a versioned table, whose late updates must go on: keep the table without a history, or leave suppress out".into());
         }
-        Call::Process { processor, .. }
-        | Call::ProcessValues { processor, .. }
-        | Call::TransformValues { processor, .. }
-        | Call::GlobalStore { processor, .. }
+        DslCall::Process { processor, .. }
+        | DslCall::ProcessValues { processor, .. }
+        | DslCall::TransformValues { processor, .. }
+        | DslCall::GlobalStore { processor, .. }
             if *processor as usize >= plan.processors.len() =>
         {
             found.push(format!(
@@ -130,7 +130,7 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
                 plan.processors.len()
             ));
         }
-        Call::To {
+        DslCall::To {
             topic,
             topic_function,
             ..
@@ -139,12 +139,12 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
         }
         _ => {}
     }
-    if let Call::Process { from, .. } = call
+    if let DslCall::Process { from, .. } = call
         && from.is_empty()
     {
         found.push("has no parent, so no record can reach it: name a source or a processor".into());
     }
-    if let Call::To { from, .. } = call
+    if let DslCall::To { from, .. } = call
         && from.all().is_empty()
     {
         found.push("has no parent, so no record can reach it: name a source or a processor".into());
@@ -184,7 +184,7 @@ fn table_grouping(kind: Kind, subtractor: bool) -> Option<String> {
     }
 }
 
-fn join(plan: &LogicalPlan, shape: &Shape, call: &Call, j: &Joining) -> Vec<String> {
+fn join(plan: &LogicalPlan, shape: &Shape, call: &DslCall, j: &JoinArguments) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let sides = (shape.kind(j.from), shape.kind(j.other));
     let what = match sides {
@@ -226,7 +226,7 @@ fn join(plan: &LogicalPlan, shape: &Shape, call: &Call, j: &Joining) -> Vec<Stri
         found.push(format!("a join {what} gives a stream, which is not kept: leave store= out, or call .to_table(store=...) on the result"));
     }
     let by_key = tables && j.foreign_key.is_none();
-    if matches!(call, Call::OuterJoin(_)) && !streams && !by_key {
+    if matches!(call, DslCall::OuterJoin(_)) && !streams && !by_key {
         found.push(if tables {
             "a join by foreign key can be inner or left: the rows of the right side without a partner have no key to go by".into()
         } else {
@@ -264,10 +264,10 @@ pub(crate) fn is_versioned(plan: &LogicalPlan, i: usize) -> bool {
     match (call, call.materialized()) {
         (_, Some(m)) => m.history_ms.is_some(),
         (
-            Call::Filter { from, .. }
-            | Call::FilterNot { from, .. }
-            | Call::MapValues { from, .. }
-            | Call::TransformValues { from, .. },
+            DslCall::Filter { from, .. }
+            | DslCall::FilterNot { from, .. }
+            | DslCall::MapValues { from, .. }
+            | DslCall::TransformValues { from, .. },
             None,
         ) => is_versioned(plan, *from),
         _ => false,
@@ -278,19 +278,21 @@ pub(crate) fn is_versioned(plan: &LogicalPlan, i: usize) -> bool {
 fn history(plan: &LogicalPlan, i: usize) -> Option<i64> {
     let call = &plan.nodes[i].call;
     match call {
-        Call::Filter {
+        DslCall::Filter {
             from, materialized, ..
         }
-        | Call::FilterNot {
+        | DslCall::FilterNot {
             from, materialized, ..
         }
-        | Call::MapValues {
+        | DslCall::MapValues {
             from, materialized, ..
         }
-        | Call::TransformValues {
+        | DslCall::TransformValues {
             from, materialized, ..
         } if materialized.as_ref().is_none_or(|m| m.store.is_none()) => history(plan, *from),
-        Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) if j.materialized.is_none() => {
+        DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j)
+            if j.materialized.is_none() =>
+        {
             Some(history(plan, j.from)?.min(history(plan, j.other)?))
         }
         call => call.materialized().and_then(|m| m.history_ms),
@@ -304,12 +306,12 @@ fn suppressed(plan: &LogicalPlan, shape: &Shape, i: usize) -> Option<usize> {
         return None;
     }
     match call {
-        Call::Suppress { .. } => Some(i),
-        Call::Filter { from, .. }
-        | Call::FilterNot { from, .. }
-        | Call::MapValues { from, .. }
-        | Call::TransformValues { from, .. } => suppressed(plan, shape, *from),
-        Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j)
+        DslCall::Suppress { .. } => Some(i),
+        DslCall::Filter { from, .. }
+        | DslCall::FilterNot { from, .. }
+        | DslCall::MapValues { from, .. }
+        | DslCall::TransformValues { from, .. } => suppressed(plan, shape, *from),
+        DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j)
             if j.materialized.is_none() && j.foreign_key.is_none() =>
         {
             suppressed(plan, shape, j.from).or_else(|| suppressed(plan, shape, j.other))
@@ -323,15 +325,17 @@ pub(super) fn stores(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems)
     let mut known: Vec<&str> = Vec::new();
     for node in &plan.nodes {
         match &node.call {
-            Call::StateStore { store, .. } | Call::GlobalStore { store, .. } => known.push(store),
+            DslCall::StateStore { store, .. } | DslCall::GlobalStore { store, .. } => {
+                known.push(store)
+            }
             call => known.extend(named_store(call)),
         }
     }
-    let used = |call: &Call| -> Vec<String> {
+    let used = |call: &DslCall| -> Vec<String> {
         match call {
-            Call::Process { stores, .. }
-            | Call::ProcessValues { stores, .. }
-            | Call::TransformValues { stores, .. } => stores.clone(),
+            DslCall::Process { stores, .. }
+            | DslCall::ProcessValues { stores, .. }
+            | DslCall::TransformValues { stores, .. } => stores.clone(),
             _ => vec![],
         }
     };
@@ -374,7 +378,7 @@ pub(super) fn stores(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems)
         }
     }
     for (i, node) in plan.nodes.iter().enumerate() {
-        if let Call::StateStore { store, .. } = &node.call
+        if let DslCall::StateStore { store, .. } = &node.call
             && shape.kind(i) == Kind::Store
             && !taken.contains(store)
         {

@@ -6,11 +6,11 @@ use super::expression_scope;
 use super::store_options::rocksdb_problem;
 use crate::columns::{ORIGIN, ROW, columns_problem, is_added, rows_problem};
 use crate::function::Function;
-use crate::logical::{Call, LogicalPlan};
-use crate::offloading::Offloading;
+use crate::logical::{DslCall, LogicalPlan};
+use crate::offloading::OffloadSpec;
 use crate::pattern::topic_pattern;
 use crate::problems::Problems;
-use crate::spec::{Awaiting, SerdeSpec};
+use crate::spec::{AsyncSpec, SerdeSpec};
 use crate::suggestion::suggestion;
 use crate::timetable::Timetable;
 use crate::window::{TimestampExtractor, Watermark};
@@ -22,9 +22,9 @@ const SERDES: &[&str] = &["bytes", "string", "int32", "int64", "double", "json"]
 const CASTS: &[&str] = &["int", "float", "str", "bool", "json"];
 
 /// Problems with the batches that a call asks for.
-fn batch_problem(call: &Call) -> Option<String> {
+fn batch_problem(call: &DslCall) -> Option<String> {
     let (function, schema, max_rows, max_wait_ms, others) = match call {
-        Call::MapBatches {
+        DslCall::MapBatches {
             function,
             schema,
             max_rows,
@@ -45,7 +45,7 @@ fn batch_problem(call: &Call) -> Option<String> {
                 vec![by_row.as_str()],
             )
         }
-        Call::ForeachBatch {
+        DslCall::ForeachBatch {
             function,
             schema,
             max_rows,
@@ -82,7 +82,7 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
     }
     for function in node.call.functions() {
         match function {
-            Function::Udf(u) | Function::Async(Awaiting { udf: u, .. })
+            Function::Udf(u) | Function::Async(AsyncSpec { udf: u, .. })
                 if *u as usize >= plan.functions.len() =>
             {
                 problems.at(
@@ -120,7 +120,7 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
             problems.at(plan, i, what);
         }
     }
-    if let Call::Scheduled(times) = &node.call {
+    if let DslCall::Scheduled(times) = &node.call {
         if node.name.is_none() {
             problems.at(
                 plan,
@@ -150,11 +150,11 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
         Some(TimestampExtractor::Expr(e)) => expression(plan, i, e, problems),
         _ => {}
     }
-    if let Call::Stream {
+    if let DslCall::Stream {
         watermark: Some(watermark),
         ..
     }
-    | Call::Table {
+    | DslCall::Table {
         watermark: Some(watermark),
         ..
     } = &node.call
@@ -166,7 +166,7 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
         problems.at(plan, i, what);
     }
     let topics: Vec<&String> = match &node.call {
-        Call::Stream {
+        DslCall::Stream {
             topics,
             pattern: None,
             ..
@@ -174,7 +174,7 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
             problems.at(plan, i, "reads nothing: name at least one topic");
             vec![]
         }
-        Call::Stream {
+        DslCall::Stream {
             topics,
             pattern: Some(pattern),
             ..
@@ -193,17 +193,17 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
             }
             vec![]
         }
-        Call::Stream { topics, .. } => topics.iter().collect(),
-        Call::Table { topic, .. }
-        | Call::GlobalTable { topic, .. }
-        | Call::GlobalStore { topic, .. }
-        | Call::To {
+        DslCall::Stream { topics, .. } => topics.iter().collect(),
+        DslCall::Table { topic, .. }
+        | DslCall::GlobalTable { topic, .. }
+        | DslCall::GlobalStore { topic, .. }
+        | DslCall::To {
             topic: Some(topic), ..
         } => vec![topic],
-        Call::Offload(o) => vec![&o.requests, &o.responses],
+        DslCall::Offload(o) => vec![&o.requests, &o.responses],
         _ => vec![],
     };
-    if let Call::Offload(o) = &node.call {
+    if let DslCall::Offload(o) = &node.call {
         for what in offload_problems(o) {
             problems.at(plan, i, what);
         }
@@ -263,12 +263,12 @@ fn late_problem(plan: &LogicalPlan, i: usize, late: &Late) -> Option<String> {
         ));
     }
     let reads = |topic: &str| match &plan.nodes[i].call {
-        Call::Stream {
+        DslCall::Stream {
             pattern: Some(pattern),
             ..
         } => topic_pattern(pattern).is_ok_and(|whole| whole.is_match(topic)),
-        Call::Stream { topics, .. } => topics.iter().any(|own| own == topic),
-        Call::Table { topic: own, .. } => own == topic,
+        DslCall::Stream { topics, .. } => topics.iter().any(|own| own == topic),
+        DslCall::Table { topic: own, .. } => own == topic,
         _ => false,
     };
     late.topics().into_iter().find_map(|topic| {
@@ -281,7 +281,7 @@ fn late_problem(plan: &LogicalPlan, i: usize, late: &Late) -> Option<String> {
 }
 
 /// Problems with the limits of an offload.
-fn offload_problems(o: &Offloading) -> Vec<String> {
+fn offload_problems(o: &OffloadSpec) -> Vec<String> {
     let mut found = Vec::new();
     let patience = &o.patience;
     if patience.timeout_ms.is_some_and(|ms| ms < 1) {
@@ -309,15 +309,17 @@ fn offload_problems(o: &Offloading) -> Vec<String> {
 }
 
 /// The store names that a call sets.
-fn stores(call: &Call) -> Vec<&str> {
+fn stores(call: &DslCall) -> Vec<&str> {
     let mut all: Vec<&str> = call
         .materialized()
         .and_then(|m| m.store.as_deref())
         .into_iter()
         .collect();
     match call {
-        Call::StateStore { store, .. } | Call::GlobalStore { store, .. } => all.push(store),
-        Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => all.extend(j.store.as_deref()),
+        DslCall::StateStore { store, .. } | DslCall::GlobalStore { store, .. } => all.push(store),
+        DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => {
+            all.extend(j.store.as_deref())
+        }
         _ => {}
     }
     all

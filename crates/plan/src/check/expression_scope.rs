@@ -4,7 +4,7 @@
 //! everything else one record. Never looks at types.
 
 use crate::function::Function;
-use crate::logical::Call;
+use crate::logical::DslCall;
 use crate::{Expression, TimestampExtractor};
 
 /// What an expression can read in its position.
@@ -46,9 +46,9 @@ impl ExpressionScope {
 }
 
 /// The functions of a call, with what each can read.
-fn places(call: &Call) -> Vec<(&Function, ExpressionScope)> {
+fn places(call: &DslCall) -> Vec<(&Function, ExpressionScope)> {
     match call {
-        Call::Reduce {
+        DslCall::Reduce {
             function,
             subtractor,
             ..
@@ -57,7 +57,7 @@ fn places(call: &Call) -> Vec<(&Function, ExpressionScope)> {
             .flatten()
             .map(|function| (function, ExpressionScope::Reduction))
             .collect(),
-        Call::Aggregate {
+        DslCall::Aggregate {
             function,
             subtractor,
             merger,
@@ -70,15 +70,15 @@ fn places(call: &Call) -> Vec<(&Function, ExpressionScope)> {
         .into_iter()
         .filter_map(|(function, scope)| Some((function.as_ref()?, scope)))
         .collect(),
-        Call::Cogroup { function, .. } => vec![(function, ExpressionScope::Step)],
-        Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
+        DslCall::Cogroup { function, .. } => vec![(function, ExpressionScope::Step)],
+        DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => {
             let records = j.key_function.iter().chain(&j.foreign_key);
             let mut all: Vec<(&Function, ExpressionScope)> =
                 records.map(|f| (f, ExpressionScope::Record)).collect();
             all.push((&j.function, ExpressionScope::Sides));
             all
         }
-        Call::Offload(o) => {
+        DslCall::Offload(o) => {
             let instead = o.instead_of_timeout.iter().chain(&o.instead_of_error);
             let sides = instead
                 .chain([&o.function])
@@ -97,7 +97,7 @@ fn places(call: &Call) -> Vec<(&Function, ExpressionScope)> {
 }
 
 /// Problems: what its expressions read that is not available.
-pub(super) fn problems(call: &Call) -> Vec<String> {
+pub(super) fn problems(call: &DslCall) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(TimestampExtractor::Expr(e)) = call.timestamp() {
         found.extend(unseen(e, ExpressionScope::Record));
@@ -107,7 +107,7 @@ pub(super) fn problems(call: &Call) -> Vec<String> {
             Function::Udf(_) | Function::Async(_) => {}
             Function::Expr(e) => found.extend(unseen(e, scope)),
             Function::Aggregation(aggregation) => {
-                if !matches!(call, Call::Aggregate { .. } | Call::Cogroup { .. }) {
+                if !matches!(call, DslCall::Aggregate { .. } | DslCall::Cogroup { .. }) {
                     found.push(format!(
                         "can't use the aggregation {aggregation}: pass it to aggregate() or cogroup()"
                     ));

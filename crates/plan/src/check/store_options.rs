@@ -2,18 +2,18 @@
 //!
 //! Takes a call, returns a finding. Whether all caches fit into memory is only known at the start.
 
-use crate::logical::Call;
+use crate::logical::DslCall;
 
 /// Problems with the call's `RocksDBConfig`.
-pub(super) fn rocksdb_problem(call: &Call) -> Option<String> {
+pub(super) fn rocksdb_problem(call: &DslCall) -> Option<String> {
     let (store, config, in_memory) = match call {
-        Call::StateStore {
+        DslCall::StateStore {
             store,
             rocksdb,
             in_memory,
             ..
         } => (Some(store), *rocksdb, *in_memory),
-        Call::GlobalStore { store, rocksdb, .. } => (Some(store), *rocksdb, false),
+        DslCall::GlobalStore { store, rocksdb, .. } => (Some(store), *rocksdb, false),
         call => {
             let m = call.materialized()?;
             (m.store.as_ref(), m.rocksdb, m.in_memory)

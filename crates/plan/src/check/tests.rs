@@ -51,7 +51,7 @@ fn kinds_are_held_and_the_message_says_what_to_call() {
 }
 
 #[test]
-fn what_follows_from_a_broken_node_is_not_reported() {
+fn consequences_of_a_broken_node_are_not_reported() {
     let message = refused(&json!([
         stream(),
         {"op": "count", "from": 0},

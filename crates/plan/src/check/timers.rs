@@ -4,7 +4,7 @@
 //! it, and the store doesn't record which one that was. The `serdes` pass decides whether its keys are
 //! those of the records.
 
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::{DslCall, LogicalPlan};
 use crate::problems::{Problems, place};
 use crate::spec::SerdeSpec;
 use crate::window::StoreKind;
@@ -12,7 +12,7 @@ use crate::window::StoreKind;
 /// The serde of a store's keys, if it is a timer store.
 pub(crate) fn key_of_timers<'p>(plan: &'p LogicalPlan, name: &str) -> Option<&'p SerdeSpec> {
     plan.nodes.iter().find_map(|node| match &node.call {
-        Call::StateStore {
+        DslCall::StateStore {
             store,
             kind: StoreKind::Timers,
             key,
@@ -27,8 +27,10 @@ pub(super) fn timers(plan: &LogicalPlan, problems: &mut Problems) {
     let mut owners: Vec<(&str, usize)> = Vec::new();
     for (i, node) in plan.nodes.iter().enumerate() {
         let (stores, calls) = match &node.call {
-            Call::Process { stores, .. } | Call::ProcessValues { stores, .. } => (stores, true),
-            Call::TransformValues { stores, .. } => (stores, false),
+            DslCall::Process { stores, .. } | DslCall::ProcessValues { stores, .. } => {
+                (stores, true)
+            }
+            DslCall::TransformValues { stores, .. } => (stores, false),
             _ => continue,
         };
         for store in stores {

@@ -4,7 +4,7 @@
 //! two readers. Never contacts a broker: the topics of a pattern are only known when the engine starts.
 
 use super::{Kind, Shape};
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::{DslCall, LogicalPlan};
 use crate::problems::{Problems, place};
 use indexmap::IndexMap;
 
@@ -15,15 +15,15 @@ pub(super) fn topics(plan: &LogicalPlan, shape: &mut Shape, problems: &mut Probl
     for (i, node) in plan.nodes.iter().enumerate() {
         let own: Vec<&str> = match &node.call {
             // A pattern can't be mistaken for a topic: topic names have no such characters.
-            Call::Stream {
+            DslCall::Stream {
                 pattern: Some(pattern),
                 ..
             } => vec![pattern],
-            Call::Stream { topics, .. } => topics.iter().map(String::as_str).collect(),
-            Call::Table { topic, .. }
-            | Call::GlobalTable { topic, .. }
-            | Call::GlobalStore { topic, .. } => vec![topic],
-            Call::Offload(o) => vec![&o.responses],
+            DslCall::Stream { topics, .. } => topics.iter().map(String::as_str).collect(),
+            DslCall::Table { topic, .. }
+            | DslCall::GlobalTable { topic, .. }
+            | DslCall::GlobalStore { topic, .. } => vec![topic],
+            DslCall::Offload(o) => vec![&o.responses],
             _ => continue,
         };
         let mut collisions: Vec<usize> = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn topics(plan: &LogicalPlan, shape: &mut Shape, problems: &mut Probl
         }
         for first in collisions {
             let handled = plan.nodes[first].on_error == node.on_error;
-            match twice(&plan.nodes[first].call, &node.call) {
+            match check_duplicate(&plan.nodes[first].call, &node.call) {
                 Ok(()) if !handled => problems.at(
                     plan,
                     i,
@@ -57,7 +57,7 @@ pub(super) fn topics(plan: &LogicalPlan, shape: &mut Shape, problems: &mut Probl
         }
     }
     for (i, node) in plan.nodes.iter().enumerate() {
-        if let Call::Merge { from, other } = node.call
+        if let DslCall::Merge { from, other } = node.call
             && shape.kinds[i] != Kind::Broken
             && shape.same[from] == shape.same[other]
         {
@@ -70,14 +70,14 @@ pub(super) fn topics(plan: &LogicalPlan, shape: &mut Shape, problems: &mut Probl
     }
 }
 
-fn twice(first: &Call, second: &Call) -> Result<(), &'static str> {
-    if matches!(first, Call::Offload(_)) || matches!(second, Call::Offload(_)) {
+fn check_duplicate(first: &DslCall, second: &DslCall) -> Result<(), &'static str> {
+    if matches!(first, DslCall::Offload(_)) || matches!(second, DslCall::Offload(_)) {
         return Err(
             "the answers to an offload are its own: give it a topic for them that nobody else reads",
         );
     }
     let (
-        Call::Stream {
+        DslCall::Stream {
             topics: a,
             key: ka,
             value: va,
@@ -87,7 +87,7 @@ fn twice(first: &Call, second: &Call) -> Result<(), &'static str> {
             late: la,
             pattern: pa,
         },
-        Call::Stream {
+        DslCall::Stream {
             topics: b,
             key: kb,
             value: vb,

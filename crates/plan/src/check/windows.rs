@@ -5,7 +5,7 @@
 
 use super::{Kind, Shape};
 use crate::aggregation::window_of;
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::{DslCall, LogicalPlan};
 use crate::materialized::{Expiry, Materialized, Ttl};
 use crate::problems::{Problems, place};
 use crate::spec::Reset;
@@ -17,7 +17,7 @@ pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mu
     let call = &plan.nodes[i].call;
     let mut found = Vec::new();
     match call {
-        Call::WindowedBy {
+        DslCall::WindowedBy {
             window,
             close_when_idle_ms: idle,
             ..
@@ -32,7 +32,7 @@ pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mu
                 );
             }
         }
-        Call::EmitStrategy {
+        DslCall::EmitStrategy {
             from,
             strategy: Emit::OnWindowClose,
         } => {
@@ -45,10 +45,12 @@ pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mu
                 ));
             }
         }
-        Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
+        DslCall::Count { from, .. }
+        | DslCall::Reduce { from, .. }
+        | DslCall::Aggregate { from, .. } => {
             found.extend(retention_problem(call, window_of(plan, *from)));
         }
-        Call::Suppress {
+        DslCall::Suppress {
             from,
             until,
             max_records,
@@ -80,7 +82,7 @@ pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mu
                 found.push("gives final results only, so a full buffer can't emit early; shut down when it is full, or leave it unbounded".into());
             }
         }
-        Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
+        DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => {
             found.extend(j.window.as_ref().and_then(join_window_problem));
             if let Some(grace) = j.grace_ms
                 && grace < 0
@@ -88,22 +90,22 @@ pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mu
                 found.push(negative("the grace", grace));
             }
         }
-        Call::Deduplicate { within_ms, .. } if *within_ms < 1 => {
+        DslCall::Deduplicate { within_ms, .. } if *within_ms < 1 => {
             found.push(format!(
                 "within must be at least a millisecond, not {within_ms}"
             ));
         }
-        Call::Stream {
+        DslCall::Stream {
             reset: Some(Reset::ByDuration(back)),
             ..
         }
-        | Call::Table {
+        | DslCall::Table {
             reset: Some(Reset::ByDuration(back)),
             ..
         } if *back < 0 => found.push(negative("the time to go back at the first start", *back)),
-        Call::StateStore { kind, .. } | Call::GlobalStore { kind, .. } => {
+        DslCall::StateStore { kind, .. } | DslCall::GlobalStore { kind, .. } => {
             found.extend(kind_problem(kind));
-            if matches!(call, Call::GlobalStore { .. })
+            if matches!(call, DslCall::GlobalStore { .. })
                 && !matches!(kind, StoreKind::KeyValue | StoreKind::TimestampedKeyValue)
             {
                 found.push("a global store keeps keys and values: timers, window, session and versioned stores are not shared by all lanes".into());
@@ -163,7 +165,7 @@ fn join_window_problem(w: &JoinWindow) -> Option<String> {
     (w.grace_ms < 0).then(|| negative("the grace", w.grace_ms))
 }
 
-fn retention_problem(call: &Call, window: Option<Window>) -> Option<String> {
+fn retention_problem(call: &DslCall, window: Option<Window>) -> Option<String> {
     let retention = call.materialized()?.retention_ms?;
     let Some(window) = window else {
         return Some(
@@ -214,10 +216,10 @@ fn kept_problem(plan: &LogicalPlan, shape: &Shape, i: usize, m: &Materialized) -
     let mut found = Vec::new();
     let (call, kind) = (&plan.nodes[i].call, shape.kind(i));
     let windowed = match call {
-        Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
-            window_of(plan, *from).is_some()
-        }
-        call => matches!(call, Call::Deduplicate { .. }),
+        DslCall::Count { from, .. }
+        | DslCall::Reduce { from, .. }
+        | DslCall::Aggregate { from, .. } => window_of(plan, *from).is_some(),
+        call => matches!(call, DslCall::Deduplicate { .. }),
     };
     if let Some(history) = m.history_ms {
         if history < 0 {
@@ -242,10 +244,10 @@ fn kept_problem(plan: &LogicalPlan, shape: &Shape, i: usize, m: &Materialized) -
     if m.retention_ms.is_some()
         && !matches!(
             call,
-            Call::Count { .. }
-                | Call::Reduce { .. }
-                | Call::Aggregate { .. }
-                | Call::Deduplicate { .. }
+            DslCall::Count { .. }
+                | DslCall::Reduce { .. }
+                | DslCall::Aggregate { .. }
+                | DslCall::Deduplicate { .. }
         )
     {
         found.push("keeps no windows, so a retention means nothing: leave it out".into());
@@ -256,7 +258,7 @@ fn kept_problem(plan: &LogicalPlan, shape: &Shape, i: usize, m: &Materialized) -
 /// Problems with a time to live.
 fn expiry_problem(
     shape: &Shape,
-    call: &Call,
+    call: &DslCall,
     m: &Materialized,
     expiry: &Expiry,
     global: bool,
@@ -280,18 +282,18 @@ fn expiry_problem(
         _ if m.store.is_none() => {
             "a table with a ttl needs a name for its store: add store=".into()
         }
-        Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. }
+        DslCall::Count { from, .. } | DslCall::Reduce { from, .. } | DslCall::Aggregate { from, .. }
             if shape.kind(*from) == Kind::GroupedTable =>
         {
             "what is aggregated from a table has no ttl, or what leaves the table later would be taken off twice: \
              give it to the table that is grouped, with ttl_forward=True"
                 .into()
         }
-        Call::Table { .. }
-        | Call::ToTable { .. }
-        | Call::Count { .. }
-        | Call::Reduce { .. }
-        | Call::Aggregate { .. } => return None,
+        DslCall::Table { .. }
+        | DslCall::ToTable { .. }
+        | DslCall::Count { .. }
+        | DslCall::Reduce { .. }
+        | DslCall::Aggregate { .. } => return None,
         _ => {
             "a view of tables has no ttl of its own: give it to the table that it is made of, with ttl_forward=True"
                 .into()
@@ -302,8 +304,9 @@ fn expiry_problem(
 /// Whether the windows above are count windows.
 fn counts_above(plan: &LogicalPlan, i: usize) -> bool {
     let call = &plan.nodes[i].call;
-    if let Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } =
-        call
+    if let DslCall::Count { from, .. }
+    | DslCall::Reduce { from, .. }
+    | DslCall::Aggregate { from, .. } = call
         && let Some(window) = window_of(plan, *from)
     {
         return matches!(window, Window::Count { .. });
@@ -315,8 +318,9 @@ fn counts_above(plan: &LogicalPlan, i: usize) -> bool {
 /// parents. `Err` names a node without windows above.
 pub(crate) fn grace_above(plan: &LogicalPlan, i: usize) -> Result<i64, usize> {
     let call = &plan.nodes[i].call;
-    if let Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } =
-        call
+    if let DslCall::Count { from, .. }
+    | DslCall::Reduce { from, .. }
+    | DslCall::Aggregate { from, .. } = call
         && let Some(window) = window_of(plan, *from)
     {
         return Ok(match window {

@@ -5,7 +5,7 @@
 //! argument sets the name.
 
 use crate::op::Fold;
-use crate::physical::{Node, Op, PhysicalPlan, Store};
+use crate::physical::{Op, PhysicalNode, PhysicalPlan, Store};
 use crate::problems::Problems;
 use crate::view::Kind;
 use std::collections::BTreeSet;
@@ -63,7 +63,7 @@ pub fn require_explicit_names(plan: &PhysicalPlan) -> Result<()> {
 }
 
 /// The node that owns the store: the one whose result it holds, otherwise one that writes it.
-fn owner<'a>(plan: &'a PhysicalPlan, store: &Store) -> Option<&'a Node> {
+fn owner<'a>(plan: &'a PhysicalPlan, store: &Store) -> Option<&'a PhysicalNode> {
     let kept = plan.nodes.iter().find(|n| n.op.store() == Some(store.id));
     kept.or_else(|| {
         plan.nodes
@@ -85,7 +85,7 @@ const fn argument(op: &Op) -> &'static str {
 }
 
 /// The method that the user called.
-fn method(plan: &PhysicalPlan, node: &Node) -> &'static str {
+fn method(plan: &PhysicalPlan, node: &PhysicalNode) -> &'static str {
     let above = |wanted: fn(&Op) -> bool| {
         plan.nodes
             .iter()
@@ -101,7 +101,7 @@ fn method(plan: &PhysicalPlan, node: &Node) -> &'static str {
             Fold::Aggregate { .. } => "aggregate",
         },
         Op::TableSource { .. } => match above(|op| matches!(op, Op::Source { .. })) {
-            Some(Node {
+            Some(PhysicalNode {
                 op: Op::Source { source },
                 line,
                 ..

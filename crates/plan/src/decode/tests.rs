@@ -49,7 +49,7 @@ fn an_unknown_field_of_the_plan_is_refused() {
 }
 
 #[test]
-fn what_is_not_a_plan_is_refused() {
+fn invalid_plans_are_refused() {
     for bytes in [
         &b"{"[..],
         b"[]",

@@ -1,13 +1,13 @@
 //! Joins in the graph that Kafka Streams builds.
 
-use super::What;
+use super::DescribedCall;
 use super::units::{Graph, Place, piece};
 use crate::check::Kind;
-use crate::logical::{Call, Joining};
+use crate::logical::{DslCall, JoinArguments};
 use crate::name::Names;
 
 impl<'a> Graph<'a> {
-    pub(super) fn join(&mut self, i: usize, j: &'a Joining) -> Place<'a> {
+    pub(super) fn join(&mut self, i: usize, j: &'a JoinArguments) -> Place<'a> {
         match (self.shape.kind(j.from), self.shape.kind(j.other)) {
             (Kind::Stream, Kind::Stream) => self.streams(i, j),
             (Kind::Stream, Kind::Table) => self.stream_table(i, j),
@@ -25,7 +25,7 @@ impl<'a> Graph<'a> {
         &names.node[i]
     }
 
-    fn streams(&mut self, i: usize, j: &Joining) -> Place<'a> {
+    fn streams(&mut self, i: usize, j: &JoinArguments) -> Place<'a> {
         let names: &'a Names = self.names;
         let own = self.name_of(i);
         let Some(s) = &names.streams[i] else {
@@ -51,16 +51,16 @@ impl<'a> Graph<'a> {
             stores.extend(s.pending.as_deref());
             pieces.push(piece(
                 &s.sides[slot],
-                What::Processor(stores),
+                DescribedCall::Processor(stores),
                 vec![&s.windowed[slot]],
             ));
         }
         let joined = s.sides.iter().map(String::as_str).collect();
-        pieces.push(piece(own, What::Processor(vec![]), joined));
+        pieces.push(piece(own, DescribedCall::Processor(vec![]), joined));
         self.unit(vec![sides[0].0, sides[1].0], pieces, own)
     }
 
-    fn stream_table(&mut self, i: usize, j: &Joining) -> Place<'a> {
+    fn stream_table(&mut self, i: usize, j: &JoinArguments) -> Place<'a> {
         let names: &'a Names = self.names;
         let mut parent = self.of[j.from];
         if let Some(r) = names.repartition[i].get(&0) {
@@ -77,7 +77,7 @@ impl<'a> Graph<'a> {
         self.processor(self.name_of(i), stores, &[parent])
     }
 
-    fn table_tables(&mut self, i: usize, j: &Joining) -> Place<'a> {
+    fn table_tables(&mut self, i: usize, j: &JoinArguments) -> Place<'a> {
         let names: &'a Names = self.names;
         let own = self.name_of(i);
         let sides = [self.of[j.from], self.of[j.other]];
@@ -86,16 +86,20 @@ impl<'a> Graph<'a> {
         for (slot, stores) in read.into_iter().enumerate() {
             pieces.push(piece(
                 &names.parts[i][slot],
-                What::Processor(stores),
+                DescribedCall::Processor(stores),
                 vec![sides[slot].1],
             ));
         }
         let joined = names.parts[i].iter().map(String::as_str).collect();
-        pieces.push(piece(own, What::Processor(self.own_store(i)), joined));
+        pieces.push(piece(
+            own,
+            DescribedCall::Processor(self.own_store(i)),
+            joined,
+        ));
         self.unit(vec![sides[0].0, sides[1].0], pieces, own)
     }
 
-    fn foreign(&mut self, i: usize, j: &Joining) -> Place<'a> {
+    fn foreign(&mut self, i: usize, j: &JoinArguments) -> Place<'a> {
         let names: &'a Names = self.names;
         let Some(f) = &names.foreign[i] else {
             return (0, "");
@@ -127,9 +131,9 @@ impl<'a> Graph<'a> {
         parents: &[Place<'a>],
     ) -> Place<'a> {
         let names = parents.iter().map(|p| p.1).collect();
-        let pieces = vec![piece(sink, What::Sink(topic), names)];
+        let pieces = vec![piece(sink, DescribedCall::Sink(topic), names)];
         let above = self.unit(parents.iter().map(|p| p.0).collect(), pieces, sink);
-        let pieces = vec![piece(source, What::Source(vec![topic]), vec![])];
+        let pieces = vec![piece(source, DescribedCall::Source(vec![topic]), vec![])];
         self.unit(vec![above.0], pieces, source)
     }
 
@@ -140,11 +144,11 @@ impl<'a> Graph<'a> {
             return own;
         }
         match &self.plan.nodes[i].call {
-            Call::Filter { from, .. }
-            | Call::FilterNot { from, .. }
-            | Call::MapValues { from, .. }
-            | Call::TransformValues { from, .. } => self.view_stores(*from),
-            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => {
+            DslCall::Filter { from, .. }
+            | DslCall::FilterNot { from, .. }
+            | DslCall::MapValues { from, .. }
+            | DslCall::TransformValues { from, .. } => self.view_stores(*from),
+            DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => {
                 let mut all = self.view_stores(j.from);
                 for store in self.view_stores(j.other) {
                     if !all.contains(&store) {

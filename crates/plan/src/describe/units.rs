@@ -4,14 +4,14 @@
 //! The priority counts every addition of a node to the graph, also for stores, and again for each
 //! parent.
 
-use super::{Piece, Unit, What};
+use super::{DescribedCall, Piece, Unit};
 use crate::aggregation::{grouping_of, members};
 use crate::check::{Kind, Shape};
 use crate::function::Function;
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::{DslCall, LogicalPlan};
 use crate::name::{Names, Repartition};
-use crate::offloading::Offloading;
-use crate::spec::Awaiting;
+use crate::offloading::OffloadSpec;
+use crate::spec::AsyncSpec;
 use crate::tables::{Tables, is_materialized_on_demand};
 use std::collections::BTreeMap;
 
@@ -54,7 +54,11 @@ pub(super) fn units<'a>(
     graph.units
 }
 
-pub(super) fn piece<'a>(name: &'a str, what: What<'a>, parents: Vec<&'a str>) -> Piece<'a> {
+pub(super) fn piece<'a>(
+    name: &'a str,
+    what: DescribedCall<'a>,
+    parents: Vec<&'a str>,
+) -> Piece<'a> {
     Piece {
         name,
         what,
@@ -73,25 +77,25 @@ impl<'a> Graph<'a> {
         let own = names.node[i].as_str();
         let call = &plan.nodes[i].call;
         match call {
-            Call::GroupByKey { from, .. }
-            | Call::WindowedBy { from, .. }
-            | Call::EmitStrategy { from, .. }
-            | Call::Cogroup { from, .. } => self.of[*from],
-            Call::StateStore { .. } => {
+            DslCall::GroupByKey { from, .. }
+            | DslCall::WindowedBy { from, .. }
+            | DslCall::EmitStrategy { from, .. }
+            | DslCall::Cogroup { from, .. } => self.of[*from],
+            DslCall::StateStore { .. } => {
                 self.priority += 1;
                 (0, "")
             }
-            Call::Table { topic, .. }
-            | Call::GlobalTable { topic, .. }
-            | Call::GlobalStore { topic, .. } => self.table(i, topic),
-            Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
-                self.aggregation(i, *from)
-            }
-            Call::Repartition { from, .. } => {
+            DslCall::Table { topic, .. }
+            | DslCall::GlobalTable { topic, .. }
+            | DslCall::GlobalStore { topic, .. } => self.table(i, topic),
+            DslCall::Count { from, .. }
+            | DslCall::Reduce { from, .. }
+            | DslCall::Aggregate { from, .. } => self.aggregation(i, *from),
+            DslCall::Repartition { from, .. } => {
                 let parent = self.of[*from];
                 self.repartition(&names.repartition[i][&0], parent, true)
             }
-            Call::ToTable { from, .. } | Call::Deduplicate { from, .. } => {
+            DslCall::ToTable { from, .. } | DslCall::Deduplicate { from, .. } => {
                 let mut parent = self.of[*from];
                 if let Some(r) = names.repartition[i].get(&0) {
                     parent = self.repartition(r, parent, true);
@@ -99,8 +103,8 @@ impl<'a> Graph<'a> {
                 let stores = self.own_store(i);
                 self.processor(own, stores, &[parent])
             }
-            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => self.join(i, j),
-            Call::Offload(o) => self.offload(i, o),
+            DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => self.join(i, j),
+            DslCall::Offload(o) => self.offload(i, o),
             _ => {
                 let mut from = call.inputs();
                 // When a merged source hands its children over, each child lists the new parent last.
@@ -113,35 +117,35 @@ impl<'a> Graph<'a> {
         }
     }
 
-    fn what(&self, i: usize, call: &'a Call) -> What<'a> {
+    fn what(&self, i: usize, call: &'a DslCall) -> DescribedCall<'a> {
         match call {
-            Call::Stream {
+            DslCall::Stream {
                 pattern: Some(pattern),
                 ..
-            } => What::Pattern(pattern),
-            Call::Stream { topics, .. } => {
-                What::Source(topics.iter().map(String::as_str).collect())
+            } => DescribedCall::Pattern(pattern),
+            DslCall::Stream { topics, .. } => {
+                DescribedCall::Source(topics.iter().map(String::as_str).collect())
             }
-            Call::Scheduled(times) => What::Scheduled(times.words()),
-            Call::To {
+            DslCall::Scheduled(times) => DescribedCall::Scheduled(times.words()),
+            DslCall::To {
                 topic: Some(topic), ..
-            } => What::Sink(topic),
-            Call::To { topic_function, .. } => What::Extractor(match topic_function {
-                Some(Function::Udf(u) | Function::Async(Awaiting { udf: u, .. })) => {
+            } => DescribedCall::Sink(topic),
+            DslCall::To { topic_function, .. } => DescribedCall::Extractor(match topic_function {
+                Some(Function::Udf(u) | Function::Async(AsyncSpec { udf: u, .. })) => {
                     let name = self.plan.functions.get(*u as usize);
                     name.map_or("function", String::as_str)
                 }
                 _ => "expression",
             }),
-            Call::Process { stores, .. } | Call::ProcessValues { stores, .. } => {
-                What::Processor(self.connected(stores))
+            DslCall::Process { stores, .. } | DslCall::ProcessValues { stores, .. } => {
+                DescribedCall::Processor(self.connected(stores))
             }
-            Call::TransformValues { stores, .. } => {
+            DslCall::TransformValues { stores, .. } => {
                 let mut all = self.connected(stores);
                 all.extend(self.own_store(i));
-                What::Processor(all)
+                DescribedCall::Processor(all)
             }
-            _ => What::Processor(self.own_store(i)),
+            _ => DescribedCall::Processor(self.own_store(i)),
         }
     }
 
@@ -151,7 +155,7 @@ impl<'a> Graph<'a> {
             (0..self.plan.nodes.len()).any(|i| {
                 matches!(
                     self.plan.nodes[i].call,
-                    Call::GlobalTable { .. } | Call::GlobalStore { .. }
+                    DslCall::GlobalTable { .. } | DslCall::GlobalStore { .. }
                 ) && self.names.store[i].as_ref().is_some_and(|s| s.0 == name)
             })
         };
@@ -195,7 +199,7 @@ impl<'a> Graph<'a> {
         parents: &[Place<'a>],
     ) -> Place<'a> {
         let names = parents.iter().map(|p| p.1).collect();
-        let pieces = vec![piece(own, What::Processor(stores), names)];
+        let pieces = vec![piece(own, DescribedCall::Processor(stores), names)];
         self.unit(parents.iter().map(|p| p.0).collect(), pieces, own)
     }
 
@@ -203,10 +207,14 @@ impl<'a> Graph<'a> {
         let names: &'a Names = self.names;
         let source = names.source[i].as_deref().unwrap_or_default();
         let own = names.node[i].as_str();
-        let global = !matches!(self.plan.nodes[i].call, Call::Table { .. });
+        let global = !matches!(self.plan.nodes[i].call, DslCall::Table { .. });
         let mut pieces = vec![
-            piece(source, What::Source(vec![topic]), vec![]),
-            piece(own, What::Processor(self.own_store(i)), vec![source]),
+            piece(source, DescribedCall::Source(vec![topic]), vec![]),
+            piece(
+                own,
+                DescribedCall::Processor(self.own_store(i)),
+                vec![source],
+            ),
         ];
         pieces.iter_mut().for_each(|p| p.global = global);
         self.unit(vec![], pieces, own)
@@ -230,18 +238,22 @@ impl<'a> Graph<'a> {
         let mut pieces = Vec::new();
         let mut above = parent.1;
         if let Some(filter) = &r.filter {
-            pieces.push(piece(filter, What::Processor(vec![]), vec![above]));
+            pieces.push(piece(filter, DescribedCall::Processor(vec![]), vec![above]));
             above = filter;
         }
-        pieces.push(piece(&r.sink, What::Sink(&r.topic), vec![above]));
-        pieces.push(piece(&r.source, What::Source(vec![&r.topic]), vec![]));
+        pieces.push(piece(&r.sink, DescribedCall::Sink(&r.topic), vec![above]));
+        pieces.push(piece(
+            &r.source,
+            DescribedCall::Source(vec![&r.topic]),
+            vec![],
+        ));
         let place = self.unit(vec![parent.0], pieces, &r.source);
         self.repartitions.insert(r.owner, place.0);
         place
     }
 
     /// The source of responses and the sink of requests are part of its unit.
-    fn offload(&mut self, i: usize, o: &'a Offloading) -> Place<'a> {
+    fn offload(&mut self, i: usize, o: &'a OffloadSpec) -> Place<'a> {
         let names: &'a Names = self.names;
         let own = names.node[i].as_str();
         let source = names.source[i].as_deref().unwrap_or_default();
@@ -250,13 +262,17 @@ impl<'a> Graph<'a> {
             parent = self.repartition(r, parent, true);
         }
         let pieces = vec![
-            piece(source, What::Source(vec![&o.responses]), vec![]),
+            piece(source, DescribedCall::Source(vec![&o.responses]), vec![]),
             piece(
                 own,
-                What::Processor(self.own_store(i)),
+                DescribedCall::Processor(self.own_store(i)),
                 vec![parent.1, source],
             ),
-            piece(&names.parts[i][0], What::Sink(&o.requests), vec![own]),
+            piece(
+                &names.parts[i][0],
+                DescribedCall::Sink(&o.requests),
+                vec![own],
+            ),
         ];
         self.unit(vec![parent.0], pieces, own)
     }

@@ -4,7 +4,7 @@
 //! sentence about each part that fails for every record: invalid constants, and operations on kinds that
 //! don't support them. Never refuses what may work for some record: a member of JSON can be of any kind.
 
-use super::functions::{Gives, Scalar};
+use super::functions::{ResultKinds, ScalarFunction};
 use super::kinds::Kinds;
 use super::known::{Known, typed};
 use super::render::located;
@@ -50,7 +50,7 @@ impl Pass<'_> {
     /// If a part fails, nothing is assumed about its result.
     fn check(&mut self, e: &E) -> Kinds {
         let before = self.found;
-        let made = self.look(e);
+        let made = self.check_node(e);
         if self.found > before {
             Kinds::ALL
         } else {
@@ -58,7 +58,7 @@ impl Pass<'_> {
         }
     }
 
-    fn look(&mut self, e: &E) -> Kinds {
+    fn check_node(&mut self, e: &E) -> Kinds {
         if let E::Located { args, line } = e {
             let above = self.line.replace(line.clone());
             let found = self.check(&args[0]);
@@ -218,7 +218,7 @@ impl Pass<'_> {
         made
     }
 
-    fn call(&mut self, e: &E, function: Scalar, args: &[E], given: &[Kinds]) -> Kinds {
+    fn call(&mut self, e: &E, function: ScalarFunction, args: &[E], given: &[Kinds]) -> Kinds {
         let row = function.signature();
         let most = if row.more {
             usize::MAX
@@ -256,7 +256,7 @@ impl Pass<'_> {
                 );
             }
         }
-        if function == Scalar::Between
+        if function == ScalarFunction::Between
             && !(have_order(given[0], given[1]) && have_order(given[0], given[2]))
         {
             self.says(
@@ -272,13 +272,13 @@ impl Pass<'_> {
         }
         let first = given.first().copied().unwrap_or(Kinds::NULL);
         match row.gives {
-            Gives::Is(kinds) => kinds,
-            Gives::First => first,
-            Gives::Any => given.iter().copied().fold(Kinds::NULL, Kinds::or),
-            Gives::Number => number(first, Kinds::INT),
-            Gives::Rounded if args.len() == 1 => Kinds::INT,
-            Gives::Rounded => number(first, Kinds::INT),
-            Gives::Power => {
+            ResultKinds::Is(kinds) => kinds,
+            ResultKinds::First => first,
+            ResultKinds::Any => given.iter().copied().fold(Kinds::NULL, Kinds::or),
+            ResultKinds::Number => number(first, Kinds::INT),
+            ResultKinds::Rounded if args.len() == 1 => Kinds::INT,
+            ResultKinds::Rounded => number(first, Kinds::INT),
+            ResultKinds::Power => {
                 let whole = matches!(args[1].constant(), Some(Literal::Int(0..)));
                 let made = number(given[0], given[1]);
                 if whole || made == Kinds::FLOAT {
@@ -338,7 +338,7 @@ fn may_equal(a: Kinds, b: Kinds) -> bool {
 }
 
 /// Requirements of single functions on their constants.
-fn constants(function: Scalar, args: &[E]) -> Result<(), String> {
+fn constants(function: ScalarFunction, args: &[E]) -> Result<(), String> {
     let text = |at: usize| match args.get(at).and_then(E::constant) {
         Some(Literal::Str(text)) => Some(text.as_str()),
         _ => None,
@@ -348,31 +348,33 @@ fn constants(function: Scalar, args: &[E]) -> Result<(), String> {
         _ => None,
     };
     match function {
-        Scalar::StrMatches
-        | Scalar::StrExtract
-        | Scalar::StrExtractAll
-        | Scalar::StrReplaceRegex => {
+        ScalarFunction::StrMatches
+        | ScalarFunction::StrExtract
+        | ScalarFunction::StrExtractAll
+        | ScalarFunction::StrReplaceRegex => {
             let found = pattern::pattern(text(1).unwrap_or_default())?;
-            if function == Scalar::StrReplaceRegex {
+            if function == ScalarFunction::StrReplaceRegex {
                 pattern::replacement(&found, text(2).unwrap_or_default())?;
             } else if let Some(wanted) = whole(2).map(|n| n.to_string()).or(text(2).map(Into::into))
             {
                 pattern::group(&found, &wanted)?;
             }
         }
-        Scalar::Round if whole(1).is_some_and(|digits| !(0..=300).contains(&digits)) => {
+        ScalarFunction::Round if whole(1).is_some_and(|digits| !(0..=300).contains(&digits)) => {
             return Err("round to 0 to 300 digits".into());
         }
-        Scalar::StrToInt if whole(1).is_some_and(|base| !(2..=36).contains(&base)) => {
+        ScalarFunction::StrToInt if whole(1).is_some_and(|base| !(2..=36).contains(&base)) => {
             return Err("a base is from 2 to 36".into());
         }
-        Scalar::StrSplitN if text(1) == Some("") => {
+        ScalarFunction::StrSplitN if text(1) == Some("") => {
             return Err("an empty separator; leave it out to split at white space".into());
         }
-        Scalar::StrLjust | Scalar::StrRjust if text(2).is_some_and(|f| f.chars().count() != 1) => {
+        ScalarFunction::StrLjust | ScalarFunction::StrRjust
+            if text(2).is_some_and(|f| f.chars().count() != 1) =>
+        {
             return Err("fill with one character".into());
         }
-        Scalar::WithFields => {
+        ScalarFunction::WithFields => {
             let names = args.iter().skip(1).step_by(2);
             if args.len().is_multiple_of(2)
                 || names
@@ -382,13 +384,13 @@ fn constants(function: Scalar, args: &[E]) -> Result<(), String> {
                 return Err("give a name and a value for each member".into());
             }
         }
-        Scalar::DtTruncate if whole(1).is_none_or(|ms| ms <= 0) => {
+        ScalarFunction::DtTruncate if whole(1).is_none_or(|ms| ms <= 0) => {
             return Err("truncate to spans of at least 1 ms".into());
         }
-        Scalar::Hash if !matches!(text(1), Some("xxh3" | "murmur2")) => {
+        ScalarFunction::Hash if !matches!(text(1), Some("xxh3" | "murmur2")) => {
             return Err("hash with \"xxh3\" or \"murmur2\"".into());
         }
-        Scalar::DtStrftime => {
+        ScalarFunction::DtStrftime => {
             let form = text(1).unwrap_or_default();
             jiff::fmt::strtime::format(form, &jiff::Zoned::default())
                 .map_err(|e| format!("{form:?} is no form of a time: {e}"))?;
@@ -398,20 +400,23 @@ fn constants(function: Scalar, args: &[E]) -> Result<(), String> {
     zone(function, &text)
 }
 
-fn zone<'a>(function: Scalar, text: &dyn Fn(usize) -> Option<&'a str>) -> Result<(), String> {
+fn zone<'a>(
+    function: ScalarFunction,
+    text: &dyn Fn(usize) -> Option<&'a str>,
+) -> Result<(), String> {
     let at = match function {
-        Scalar::DtTruncate | Scalar::DtStrftime => 2,
-        Scalar::StrToTimestamp
-        | Scalar::DtYear
-        | Scalar::DtMonth
-        | Scalar::DtDay
-        | Scalar::DtHour
-        | Scalar::DtMinute
-        | Scalar::DtSecond
-        | Scalar::DtMillisecond
-        | Scalar::DtWeekday
-        | Scalar::DtDate
-        | Scalar::DtIso => 1,
+        ScalarFunction::DtTruncate | ScalarFunction::DtStrftime => 2,
+        ScalarFunction::StrToTimestamp
+        | ScalarFunction::DtYear
+        | ScalarFunction::DtMonth
+        | ScalarFunction::DtDay
+        | ScalarFunction::DtHour
+        | ScalarFunction::DtMinute
+        | ScalarFunction::DtSecond
+        | ScalarFunction::DtMillisecond
+        | ScalarFunction::DtWeekday
+        | ScalarFunction::DtDate
+        | ScalarFunction::DtIso => 1,
         _ => return Ok(()),
     };
     match text(at).map(|name| (name, jiff::tz::TimeZone::get(name))) {

@@ -17,7 +17,7 @@ pub struct Param {
 
 /// The kinds of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gives {
+pub enum ResultKinds {
     /// These kinds.
     Is(Kinds),
     /// Those of the first argument.
@@ -34,7 +34,7 @@ pub enum Gives {
 
 /// How the user writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum Syntax {
     /// `x.str.zfill(3)`.
     Method(&'static str),
     /// `sf.least(x, y)`.
@@ -49,7 +49,7 @@ pub enum Written {
 #[derive(Clone, Copy, Debug)]
 pub struct Signature {
     /// How the user writes it.
-    pub written: Written,
+    pub written: Syntax,
     /// Its parameters, in order.
     pub params: &'static [Param],
     /// The number of required ones.
@@ -57,7 +57,7 @@ pub struct Signature {
     /// Whether any number of further arguments may follow, all like the last of `params`.
     pub more: bool,
     /// The kinds of the result.
-    pub gives: Gives,
+    pub gives: ResultKinds,
 }
 
 macro_rules! functions {
@@ -65,9 +65,9 @@ macro_rules! functions {
         /// A function of the table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
-        pub enum Scalar { $($(#[$doc])* $name,)* }
+        pub enum ScalarFunction { $($(#[$doc])* $name,)* }
 
-        impl Scalar {
+        impl ScalarFunction {
             /// All functions.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
@@ -113,40 +113,40 @@ const OBJ: Kinds = Kinds::OBJECT;
 const BOOL: Kinds = Kinds::BOOL;
 const ALL: Kinds = Kinds::ALL;
 const JSON: Kinds = Kinds::JSON;
-const PART: Gives = Gives::Is(Kinds::INT);
-const TEXT: Gives = Gives::Is(STR);
-const FLAG: Gives = Gives::Is(BOOL);
-use Written::{Function, Infix, Method, Prefix};
+const PART: ResultKinds = ResultKinds::Is(Kinds::INT);
+const TEXT: ResultKinds = ResultKinds::Is(STR);
+const FLAG: ResultKinds = ResultKinds::Is(BOOL);
+use Syntax::{Function, Infix, Method, Prefix};
 
 functions! {
     /// The number with the other sign.
-    Neg Prefix("-"), [a(NUM)] 1 false, Gives::Number;
+    Neg Prefix("-"), [a(NUM)] 1 false, ResultKinds::Number;
     /// The absolute value.
-    Abs Method("abs"), [a(NUM)] 1 false, Gives::Number;
+    Abs Method("abs"), [a(NUM)] 1 false, ResultKinds::Number;
     /// Rounded to the nearest, halves to even; with a number of digits, a number of the same type.
-    Round Method("round"), [a(NUM), c(INT)] 1 false, Gives::Rounded;
+    Round Method("round"), [a(NUM), c(INT)] 1 false, ResultKinds::Rounded;
     /// The next lower integer.
     Floor Method("floor"), [a(NUM)] 1 false, PART;
     /// The next higher integer.
     Ceil Method("ceil"), [a(NUM)] 1 false, PART;
     /// The square root.
-    Sqrt Method("sqrt"), [a(NUM)] 1 false, Gives::Is(Kinds::FLOAT);
+    Sqrt Method("sqrt"), [a(NUM)] 1 false, ResultKinds::Is(Kinds::FLOAT);
     /// The power, as in Python.
-    Pow Infix("**"), [a(NUM), a(NUM)] 2 false, Gives::Power;
+    Pow Infix("**"), [a(NUM), a(NUM)] 2 false, ResultKinds::Power;
     /// Limited to a range; a null literal is no bound.
-    Clip Method("clip"), [a(NUM), a(NUM), a(NUM)] 3 false, Gives::Any;
+    Clip Method("clip"), [a(NUM), a(NUM), a(NUM)] 3 false, ResultKinds::Any;
     /// The smallest argument that is not null.
-    Least Function("least"), [a(Kinds::ORDERED)] 1 true, Gives::Any;
+    Least Function("least"), [a(Kinds::ORDERED)] 1 true, ResultKinds::Any;
     /// The largest argument that is not null.
-    Greatest Function("greatest"), [a(Kinds::ORDERED)] 1 true, Gives::Any;
+    Greatest Function("greatest"), [a(Kinds::ORDERED)] 1 true, ResultKinds::Any;
     /// Whether it equals one of these.
     IsIn Method("is_in"), [a(ALL), a(ALL)] 1 true, FLAG;
     /// Whether it lies between the two bounds, both included.
     Between Method("between"), [a(Kinds::ORDERED), a(Kinds::ORDERED), a(Kinds::ORDERED)] 3 false, FLAG;
     /// A part of a text or a list, like Python's `[start:stop]`; a null literal is an open end.
-    Slice Method("slice"), [a(STR.or(LIST)), a(INT), a(INT)] 3 false, Gives::First;
+    Slice Method("slice"), [a(STR.or(LIST)), a(INT), a(INT)] 3 false, ResultKinds::First;
     /// An element by index or a member by name.
-    Item Method("get"), [a(LIST.or(OBJ)), a(INT.or(STR))] 2 false, Gives::Is(JSON);
+    Item Method("get"), [a(LIST.or(OBJ)), a(INT.or(STR))] 2 false, ResultKinds::Is(JSON);
     /// Strips these characters at both ends.
     StrStripChars Method("str.strip"), [a(STR), a(STR)] 2 false, TEXT;
     /// Strips these characters (default: white space) at the start.
@@ -170,7 +170,7 @@ functions! {
     /// The number of occurrences, without overlaps.
     StrCount Method("str.count"), [a(STR), a(STR)] 2 false, PART;
     /// Split at most `n` times; a null literal splits at white space.
-    StrSplitN Method("str.split"), [a(STR), c(STR), c(INT)] 3 false, Gives::Is(LIST);
+    StrSplitN Method("str.split"), [a(STR), c(STR), c(INT)] 3 false, ResultKinds::Is(LIST);
     /// The integer in a base; if not strict, null for other text.
     StrToInt Method("str.to_int"), [a(STR), c(INT), c(BOOL)] 3 false, PART;
     /// Whether the pattern occurs.
@@ -178,7 +178,7 @@ functions! {
     /// A group of the first match; null if there is none.
     StrExtract Method("str.extract"), [a(STR), c(STR), c(INT.or(STR))] 3 false, TEXT;
     /// All matches.
-    StrExtractAll Method("str.extract_all"), [a(STR), c(STR), c(INT.or(STR))] 3 false, Gives::Is(LIST);
+    StrExtractAll Method("str.extract_all"), [a(STR), c(STR), c(INT.or(STR))] 3 false, ResultKinds::Is(LIST);
     /// Replaces all matches of the pattern.
     StrReplaceRegex Method("str.replace_regex"), [a(STR), c(STR), c(STR)] 3 false, TEXT;
     /// Milliseconds since 1970 of a text in ISO 8601, in a default time zone if it has none; if not
@@ -191,31 +191,31 @@ functions! {
     /// Whether the list contains the element.
     ListContains Method("list.contains"), [a(LIST), a(ALL)] 2 false, FLAG;
     /// The sum of the elements that are not null.
-    ListSum Method("list.sum"), [a(LIST)] 1 false, Gives::Is(Kinds::INT.or(Kinds::FLOAT));
+    ListSum Method("list.sum"), [a(LIST)] 1 false, ResultKinds::Is(Kinds::INT.or(Kinds::FLOAT));
     /// The smallest element that is not null.
-    ListMin Method("list.min"), [a(LIST)] 1 false, Gives::Is(JSON);
+    ListMin Method("list.min"), [a(LIST)] 1 false, ResultKinds::Is(JSON);
     /// The largest element that is not null.
-    ListMax Method("list.max"), [a(LIST)] 1 false, Gives::Is(JSON);
+    ListMax Method("list.max"), [a(LIST)] 1 false, ResultKinds::Is(JSON);
     /// The mean of the elements that are not null.
-    ListMean Method("list.mean"), [a(LIST)] 1 false, Gives::Is(Kinds::FLOAT);
+    ListMean Method("list.mean"), [a(LIST)] 1 false, ResultKinds::Is(Kinds::FLOAT);
     /// The elements joined with a separator.
     ListJoin Method("list.join"), [a(LIST), a(STR)] 2 false, TEXT;
     /// Sorted, nulls first; true: descending.
-    ListSort Method("list.sort"), [a(LIST), c(BOOL)] 2 false, Gives::Is(LIST);
+    ListSort Method("list.sort"), [a(LIST), c(BOOL)] 2 false, ResultKinds::Is(LIST);
     /// Each element once, in the order of first occurrence.
-    ListUnique Method("list.unique"), [a(LIST)] 1 false, Gives::Is(LIST);
+    ListUnique Method("list.unique"), [a(LIST)] 1 false, ResultKinds::Is(LIST);
     /// In reverse order.
-    ListReverse Method("list.reverse"), [a(LIST)] 1 false, Gives::Is(LIST);
+    ListReverse Method("list.reverse"), [a(LIST)] 1 false, ResultKinds::Is(LIST);
     /// The object with some members replaced or added: name, value, name, value.
-    WithFields Method("with_fields"), [a(OBJ), a(ALL)] 1 true, Gives::Is(OBJ);
+    WithFields Method("with_fields"), [a(OBJ), a(ALL)] 1 true, ResultKinds::Is(OBJ);
     /// The object without these members.
-    Drop Method("drop"), [a(OBJ), c(STR)] 1 true, Gives::Is(OBJ);
+    Drop Method("drop"), [a(OBJ), c(STR)] 1 true, ResultKinds::Is(OBJ);
     /// The object merged with another one; null counts as empty, two nulls give null.
-    Merge Method("merge"), [a(OBJ), a(OBJ)] 2 false, Gives::Is(OBJ);
+    Merge Method("merge"), [a(OBJ), a(OBJ)] 2 false, ResultKinds::Is(OBJ);
     /// The names of the members.
-    Keys Method("keys"), [a(OBJ)] 1 false, Gives::Is(LIST);
+    Keys Method("keys"), [a(OBJ)] 1 false, ResultKinds::Is(LIST);
     /// The values of the members.
-    Values Method("values"), [a(OBJ)] 1 false, Gives::Is(LIST);
+    Values Method("values"), [a(OBJ)] 1 false, ResultKinds::Is(LIST);
     /// Whether the member exists (null or not).
     Has Method("has"), [a(OBJ), a(STR)] 2 false, FLAG;
     /// The start of the interval of this many milliseconds; with a time zone, intervals start at its

@@ -3,13 +3,13 @@
 //! Takes an [`Expression`], returns text such as `sf.value["amount"] > 100`. The text is never parsed
 //! again.
 
-use super::Scalar;
-use super::functions::Written;
+use super::ScalarFunction;
+use super::functions::Syntax;
 use crate::{Expression as E, Literal};
 use std::fmt::Write;
 
 /// The longest text that is included in a message in full.
-const LONGEST: usize = 200;
+const MAX_TEXT_CHARS: usize = 200;
 
 /// The expression in the user's syntax.
 #[must_use]
@@ -23,7 +23,7 @@ pub fn render(expression: &E) -> String {
 #[must_use]
 pub fn located(expression: &E, line: Option<&str>) -> String {
     let mut text = render(expression);
-    if let Some((cut, _)) = text.char_indices().nth(LONGEST) {
+    if let Some((cut, _)) = text.char_indices().nth(MAX_TEXT_CHARS) {
         text.truncate(cut);
         text.push_str("...");
     }
@@ -124,13 +124,13 @@ fn between(args: &[E; 2], sign: &str, inner: bool, out: &mut String) {
     }
 }
 
-fn function_call(function: Scalar, args: &[E], inner: bool, out: &mut String) {
+fn function_call(function: ScalarFunction, args: &[E], inner: bool, out: &mut String) {
     match (function.signature().written, args) {
-        (Written::Prefix(sign), [of]) => {
+        (Syntax::Prefix(sign), [of]) => {
             out.push_str(sign);
             write(of, true, out);
         }
-        (Written::Infix(sign), [left, right]) => {
+        (Syntax::Infix(sign), [left, right]) => {
             if inner {
                 out.push('(');
             }
@@ -141,16 +141,16 @@ fn function_call(function: Scalar, args: &[E], inner: bool, out: &mut String) {
                 out.push(')');
             }
         }
-        _ if function == Scalar::Format => template(args, out),
-        (Written::Method(name), [of, rest @ ..]) => {
+        _ if function == ScalarFunction::Format => template(args, out),
+        (Syntax::Method(name), [of, rest @ ..]) => {
             write(of, true, out);
             call(&format!(".{name}"), rest, out);
         }
         (
-            Written::Function(name)
-            | Written::Method(name)
-            | Written::Prefix(name)
-            | Written::Infix(name),
+            Syntax::Function(name)
+            | Syntax::Method(name)
+            | Syntax::Prefix(name)
+            | Syntax::Infix(name),
             args,
         ) => {
             call(&format!("sf.{name}"), args, out);
@@ -167,7 +167,7 @@ fn template(parts: &[E], out: &mut String) {
                 value: Literal::Str(text),
             } => form.push_str(&text.replace('{', "{{").replace('}', "}}")),
             E::Call {
-                function: Scalar::FormatNumber,
+                function: ScalarFunction::FormatNumber,
                 args,
             } => {
                 let spelled = match args.get(1).and_then(E::constant) {

@@ -5,7 +5,7 @@ use super::kinds::Kinds;
 use super::known::Known;
 use super::pattern::{Part, pattern, replacement};
 use super::render::{located, render};
-use super::{Expression, Scalar};
+use super::{Expression, ScalarFunction};
 use serde_json::{Value, json};
 
 fn expression(json: Value) -> Expression {
@@ -33,7 +33,7 @@ fn found(e: Value, value: Kinds) -> (Vec<String>, Kinds) {
 }
 
 #[test]
-fn what_can_never_work_is_found() {
+fn impossible_expressions_are_found() {
     let key = json!({"op": "key"});
     let binary = |op: &str, a: &Value, b: Value| json!({"op": op, "args": [a, b]});
     let v = value();
@@ -181,7 +181,7 @@ fn what_can_never_work_is_found() {
 }
 
 #[test]
-fn what_may_work_is_let_through() {
+fn possible_expressions_are_accepted() {
     let member = json!({"op": "get", "args": [value()], "name": "a"});
     for e in [
         json!({"op": "add", "args": [member, lit("x")]}),
@@ -263,13 +263,13 @@ fn a_sentence_names_the_line_of_the_part() {
 
 #[test]
 fn every_function_has_a_row_that_holds_together() {
-    for &function in Scalar::ALL {
+    for &function in ScalarFunction::ALL {
         let row = function.signature();
         assert!(row.needed <= row.params.len(), "{function:?}");
         assert!(!row.params.is_empty(), "{function:?}");
         let name = serde_json::to_value(function).expect("a name");
         assert_eq!(
-            serde_json::from_value::<Scalar>(name).expect("the same"),
+            serde_json::from_value::<ScalarFunction>(name).expect("the same"),
             function
         );
     }

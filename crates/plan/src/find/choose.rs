@@ -6,7 +6,7 @@
 use super::ranges::{AccessRange, Domain, behind, ranges};
 use super::{Access, AccessPath, FindSpec, IndexView, KeyOrder, OrderBy};
 use crate::expression::render::located;
-use crate::expression::{Expression as E, Scalar};
+use crate::expression::{Expression as E, ScalarFunction};
 use stoatflow_core::{Error, Result, ordered};
 
 /// Conditions on several fields are combined into at most this many ranges.
@@ -307,9 +307,9 @@ fn sides<'e>(
         }
         E::StrStartsWith { args, .. } => ranged.push(&args[0]),
         E::Call { function, args } => match (function, args.first()) {
-            (Scalar::IsIn, Some(of)) => fixed.push(of),
-            (Scalar::Between, Some(of)) => ranged.push(of),
-            (Scalar::ListContains, Some(of)) => lists.push(of),
+            (ScalarFunction::IsIn, Some(of)) => fixed.push(of),
+            (ScalarFunction::Between, Some(of)) => ranged.push(of),
+            (ScalarFunction::ListContains, Some(of)) => lists.push(of),
             _ => {}
         },
         _ => {}

@@ -4,7 +4,7 @@
 //! field. Every value that satisfies the condition lies in the ranges.
 
 use super::KeyOrder;
-use crate::expression::{Expression as E, Literal, Scalar};
+use crate::expression::{Expression as E, Literal, ScalarFunction};
 use stoatflow_core::{Datum, ordered};
 
 /// A range of bytes; the end is excluded.
@@ -212,7 +212,12 @@ pub fn ranges(condition: &E, of: &E, domain: Domain) -> Option<Vec<AccessRange>>
     }
 }
 
-fn called(function: Scalar, args: &[E], of: &E, domain: Domain) -> Option<Vec<AccessRange>> {
+fn called(
+    function: ScalarFunction,
+    args: &[E],
+    of: &E,
+    domain: Domain,
+) -> Option<Vec<AccessRange>> {
     let (first, rest) = args.split_first()?;
     if first != of {
         return None;
@@ -220,13 +225,13 @@ fn called(function: Scalar, args: &[E], of: &E, domain: Domain) -> Option<Vec<Ac
     let values: Option<Vec<&Literal>> = rest.iter().map(E::constant).collect();
     let values = values?;
     match (function, domain) {
-        (Scalar::ListContains, Domain::Elements) => domain.point(values.first()?),
+        (ScalarFunction::ListContains, Domain::Elements) => domain.point(values.first()?),
         (_, Domain::Elements) => None,
-        (Scalar::IsIn, _) => {
+        (ScalarFunction::IsIn, _) => {
             let points: Option<Vec<_>> = values.into_iter().map(|v| domain.point(v)).collect();
             Some(either(points?.concat()))
         }
-        (Scalar::Between, _) => match values.as_slice() {
+        (ScalarFunction::Between, _) => match values.as_slice() {
             [from, to] => {
                 let bound = |value, up| domain.bound(value, Bound { up, with: true });
                 Some(both(&bound(from, true)?, &bound(to, false)?))

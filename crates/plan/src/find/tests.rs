@@ -158,7 +158,7 @@ fn elements_of_lists() {
 }
 
 #[test]
-fn what_would_scan_says_which_index_helps() {
+fn a_scan_names_the_index_that_helps() {
     let city = op("eq", member("city"), lit("Oslo"));
     let asked = json!({"where": op("and", city.clone(), op("gt", member("age"), lit(3)))});
     let error = try_choose(&asked, &[]).unwrap_err().to_string();
@@ -334,7 +334,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn what_meets_a_condition_lies_in_its_pieces(condition in condition()) {
+    fn matching_values_lie_in_the_ranges(condition in condition()) {
         let parsed: Expression = serde_json::from_value(condition.clone()).unwrap();
         let field: Expression = serde_json::from_value(member("f")).unwrap();
         let Some(found) = ranges(&parsed, &field, Domain::Field) else {

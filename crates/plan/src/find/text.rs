@@ -17,7 +17,7 @@ use stoatflow_core::{Error, Result};
 use tokens::Tokens;
 
 /// Maximum nesting of parentheses and negations.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// The type of a store's values, which decides what a name in the text means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl<'t> Parser<'t> {
 
     fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Result<Condition>) -> Result<Condition> {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return Err(self.wrong("is nested too deep"));
         }
         let inner = read(self)?;

@@ -3,9 +3,9 @@
 //! Takes a join, returns the names of everything that Kafka Streams creates for it, in the order in
 //! which it increments its counter.
 
-use super::{Own, Pass};
+use super::{NodeNames, Pass};
 use crate::check::Kind;
-use crate::logical::{Call, Joining};
+use crate::logical::{DslCall, JoinArguments};
 use std::collections::BTreeMap;
 
 /// A stream-stream join: left, right.
@@ -53,25 +53,25 @@ pub(crate) struct ForeignNames {
 }
 
 impl Pass<'_> {
-    pub(super) fn join(&mut self, i: usize, j: &Joining) -> Own {
+    pub(super) fn join(&mut self, i: usize, j: &JoinArguments) -> NodeNames {
         match (self.shape.kinds[j.from], self.shape.kinds[j.other]) {
             (Kind::Stream, Kind::Stream) => self.streams(i, j),
             (Kind::Stream, Kind::Table) => self.stream_table(i, j),
             (Kind::Stream, _) => {
                 let given = self.plan.nodes[i].name.as_deref();
-                Own::node(self.counter.named("KSTREAM-LEFTJOIN-", given, ""))
+                NodeNames::node(self.counter.named("KSTREAM-LEFTJOIN-", given, ""))
             }
             _ if j.foreign_key.is_some() => self.foreign(i, j),
             _ => self.tables(i, j),
         }
     }
 
-    fn streams(&mut self, i: usize, j: &Joining) -> Own {
+    fn streams(&mut self, i: usize, j: &JoinArguments) -> NodeNames {
         let node = &self.plan.nodes[i];
         let given = node.name.as_deref();
         let (left_outer, right_outer) = (
-            !matches!(node.call, Call::Join(_)),
-            matches!(node.call, Call::OuterJoin(_)),
+            !matches!(node.call, DslCall::Join(_)),
+            matches!(node.call, DslCall::OuterJoin(_)),
         );
         let mut repartition = BTreeMap::new();
         for (slot, (stream, suffix)) in [(j.from, "-left"), (j.other, "-right")]
@@ -136,14 +136,14 @@ impl Pass<'_> {
             pending,
             named: base.is_some(),
         };
-        Own {
+        NodeNames {
             repartition,
             streams: Some(streams),
-            ..Own::node(own)
+            ..NodeNames::node(own)
         }
     }
 
-    fn stream_table(&mut self, i: usize, j: &Joining) -> Own {
+    fn stream_table(&mut self, i: usize, j: &JoinArguments) -> NodeNames {
         let node = &self.plan.nodes[i];
         let given = node.name.clone();
         let mut repartition = BTreeMap::new();
@@ -151,20 +151,20 @@ impl Pass<'_> {
             repartition.insert(0, self.joined(i, 0, j.from, given.clone()));
         }
         let prefix = match node.call {
-            Call::Join(_) => "KSTREAM-JOIN-",
+            DslCall::Join(_) => "KSTREAM-JOIN-",
             _ => "KSTREAM-LEFTJOIN-",
         };
         let own = self.counter.named(prefix, given.as_deref(), "");
-        Own {
+        NodeNames {
             store: j
                 .grace_ms
                 .map(|_| (format!("{own}-Buffer"), given.is_some())),
             repartition,
-            ..Own::node(own)
+            ..NodeNames::node(own)
         }
     }
 
-    fn tables(&mut self, i: usize, j: &Joining) -> Own {
+    fn tables(&mut self, i: usize, j: &JoinArguments) -> NodeNames {
         let given = self.plan.nodes[i].name.as_deref();
         let store = j
             .materialized
@@ -176,14 +176,14 @@ impl Pass<'_> {
             self.counter
                 .named("KTABLE-JOINOTHER-", given, "-join-other"),
         ];
-        Own {
+        NodeNames {
             store,
             parts,
-            ..Own::node(own)
+            ..NodeNames::node(own)
         }
     }
 
-    fn foreign(&mut self, i: usize, j: &Joining) -> Own {
+    fn foreign(&mut self, i: usize, j: &JoinArguments) -> NodeNames {
         const REGISTER: &str = "KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-";
         const PROCESSOR: &str = "KTABLE-FK-JOIN-SUBSCRIPTION-PROCESSOR-";
         const OUTPUT: &str = "KTABLE-FK-JOIN-OUTPUT-";
@@ -226,10 +226,10 @@ impl Pass<'_> {
             ((_, false), Some(given)) => (format!("{given}-result-store"), true),
             (store, _) => store,
         };
-        Own {
+        NodeNames {
             store: Some(store),
             foreign: Some(foreign),
-            ..Own::node(own)
+            ..NodeNames::node(own)
         }
     }
 }

@@ -69,7 +69,7 @@ fn sessions_need_no_merger_and_tables_no_subtractor() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn invalid_aggregations_are_refused() {
     let says = |measure: Value, part: &str| {
         let function = json!({"aggregation": {"one": measure}});
         let message = refused(&json!([stream(), group(0), aggregate(1, &function)]));
@@ -161,7 +161,7 @@ fn cogrouped_streams_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn what_its_expressions_can_never_do_is_said() {
+fn impossible_expressions_are_refused() {
     let value = json!({"op": "value"});
     let joined = json!({"op": "add", "args": [value, {"op": "lit", "value": "!"}]});
     let digits = |digits: i64| json!({"op": "call", "function": "round", "args": [value, {"op": "lit", "value": digits}]});

@@ -15,7 +15,7 @@ fn flags_stand_in_the_pattern() {
 }
 
 #[test]
-fn what_the_engine_has_not_is_refused_with_what_to_do() {
+fn unsupported_patterns_are_refused_with_a_hint() {
     for (pattern, what) in [
         ("orders-(?!eu).*", "look-around"),
         (r"(.)\1", "backreferences"),

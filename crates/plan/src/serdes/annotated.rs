@@ -3,40 +3,40 @@
 use super::Pass;
 use crate::check::Kind;
 use crate::function::Function;
-use crate::logical::{Call, Returned};
-use crate::spec::{Awaiting, SerdeSpec};
+use crate::logical::{DslCall, Returned};
+use crate::spec::{AsyncSpec, SerdeSpec};
 
 impl Pass<'_> {
     /// The serde for one side of the result of this node's function.
     pub(super) fn annotated(&self, at: usize, is_key: bool) -> Option<SerdeSpec> {
         let call = &self.plan.nodes[at].call;
-        let (Function::Udf(udf) | Function::Async(Awaiting { udf, .. })) = giving(call)? else {
+        let (Function::Udf(udf) | Function::Async(AsyncSpec { udf, .. })) = giving(call)? else {
             return None;
         };
         let result = self.plan.results.get(udf)?;
         match call {
-            Call::Map { .. } => side_of(result, is_key),
-            Call::FlatMap { .. } => side_of(element(result)?, is_key),
-            Call::GroupBy { from, .. } if self.shape.kinds[*from] == Kind::Table => {
+            DslCall::Map { .. } => side_of(result, is_key),
+            DslCall::FlatMap { .. } => side_of(element(result)?, is_key),
+            DslCall::GroupBy { from, .. } if self.shape.kinds[*from] == Kind::Table => {
                 side_of(result, is_key)
             }
-            Call::GroupBy { .. } | Call::SelectKey { .. } => is_key.then(|| serde(result))?,
-            Call::FlatMapValues { .. } => (!is_key).then(|| serde(element(result)?))?,
+            DslCall::GroupBy { .. } | DslCall::SelectKey { .. } => is_key.then(|| serde(result))?,
+            DslCall::FlatMapValues { .. } => (!is_key).then(|| serde(element(result)?))?,
             _ => (!is_key).then(|| serde(result))?,
         }
     }
 }
 
 /// The function whose result becomes the key, the value, or both.
-fn giving(call: &Call) -> Option<&Function> {
+fn giving(call: &DslCall) -> Option<&Function> {
     match call {
-        Call::SelectKey { function, .. }
-        | Call::GroupBy { function, .. }
-        | Call::Map { function, .. }
-        | Call::FlatMap { function, .. }
-        | Call::MapValues { function, .. }
-        | Call::FlatMapValues { function, .. } => Some(function),
-        Call::Aggregate { function, .. } => function.as_ref(),
+        DslCall::SelectKey { function, .. }
+        | DslCall::GroupBy { function, .. }
+        | DslCall::Map { function, .. }
+        | DslCall::FlatMap { function, .. }
+        | DslCall::MapValues { function, .. }
+        | DslCall::FlatMapValues { function, .. } => Some(function),
+        DslCall::Aggregate { function, .. } => function.as_ref(),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@
 //! this one changes the key or the value. Never looks at serdes: writing and reading bytes on the way
 //! changes nothing.
 
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::{DslCall, LogicalPlan};
 
 /// Whether key and value of a node's output are unchanged.
 type AsRead = (bool, bool);
@@ -25,23 +25,23 @@ pub(super) fn as_read(plan: &LogicalPlan) -> Vec<AsRead> {
 }
 
 /// The sides that a call passes on unchanged.
-const fn keeps(call: &Call) -> AsRead {
+const fn keeps(call: &DslCall) -> AsRead {
     match call {
-        Call::Stream { .. }
-        | Call::Filter { .. }
-        | Call::FilterNot { .. }
-        | Call::Peek { .. }
-        | Call::Split { .. }
-        | Call::Branch { .. }
-        | Call::Merge { .. }
-        | Call::Repartition { .. }
-        | Call::Deduplicate { .. }
-        | Call::To { .. } => (true, true),
-        Call::MapValues { .. }
-        | Call::FlatMapValues { .. }
-        | Call::MapBatches { .. }
-        | Call::ProcessValues { .. } => (true, false),
-        Call::SelectKey { .. } => (false, true),
+        DslCall::Stream { .. }
+        | DslCall::Filter { .. }
+        | DslCall::FilterNot { .. }
+        | DslCall::Peek { .. }
+        | DslCall::Split { .. }
+        | DslCall::Branch { .. }
+        | DslCall::Merge { .. }
+        | DslCall::Repartition { .. }
+        | DslCall::Deduplicate { .. }
+        | DslCall::To { .. } => (true, true),
+        DslCall::MapValues { .. }
+        | DslCall::FlatMapValues { .. }
+        | DslCall::MapBatches { .. }
+        | DslCall::ProcessValues { .. } => (true, false),
+        DslCall::SelectKey { .. } => (false, true),
         _ => (false, false),
     }
 }

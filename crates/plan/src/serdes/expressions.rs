@@ -10,7 +10,7 @@ use crate::expression::kinds::Kinds;
 use crate::expression::known::Known;
 use crate::expression::render::located;
 use crate::function::Function;
-use crate::logical::Call;
+use crate::logical::DslCall;
 
 impl Pass<'_> {
     /// What is known about the records that a node's expressions read.
@@ -19,9 +19,11 @@ impl Pass<'_> {
         let mut known = Known::kinds(Kinds::NULL, Kinds::NULL);
         let inputs = match call {
             // Expressions of a join read the record of its first input.
-            Call::Join(join) | Call::LeftJoin(join) | Call::OuterJoin(join) => vec![join.from],
+            DslCall::Join(join) | DslCall::LeftJoin(join) | DslCall::OuterJoin(join) => {
+                vec![join.from]
+            }
             // Expressions of a cogroup read the records of the stream that is added.
-            Call::Cogroup { from, other, .. } => vec![other.unwrap_or(*from)],
+            DslCall::Cogroup { from, other, .. } => vec![other.unwrap_or(*from)],
             call => call.inputs(),
         };
         for &input in &inputs {
@@ -45,9 +47,11 @@ impl Pass<'_> {
         let known = self.known(i);
         let mut found = Vec::new();
         let wanted = match call {
-            Call::Filter { .. } | Call::FilterNot { .. } | Call::Branch { .. } => Kinds::BOOL,
-            Call::FlatMapValues { .. } => Kinds::LIST,
-            Call::To { .. } => Kinds::STR.or(Kinds::INT),
+            DslCall::Filter { .. } | DslCall::FilterNot { .. } | DslCall::Branch { .. } => {
+                Kinds::BOOL
+            }
+            DslCall::FlatMapValues { .. } => Kinds::LIST,
+            DslCall::To { .. } => Kinds::STR.or(Kinds::INT),
             _ => Kinds::ALL,
         };
         for function in call.functions() {

@@ -11,7 +11,7 @@ use crate::expression::known::Known;
 use crate::expression::members::{Record, Shape, Typed};
 use crate::expression::render::located;
 use crate::function::Function;
-use crate::logical::Call;
+use crate::logical::DslCall;
 use crate::spec::SerdeSpec;
 use crate::{Expression as E, Literal};
 use stoatflow_formats::near;
@@ -51,24 +51,24 @@ impl Pass<'_> {
     fn made(&self, mut at: usize) -> Option<(usize, &E)> {
         loop {
             match &self.plan.nodes[at].call {
-                Call::MapValues {
+                DslCall::MapValues {
                     function: Function::Expr(e),
                     ..
                 } => return Some((at, e)),
-                Call::Map {
+                DslCall::Map {
                     function: Function::Expr(e),
                     ..
                 } => match e.bare() {
                     E::Array { args } => return Some((at, args.get(1)?)),
                     _ => return None,
                 },
-                Call::Filter { from, .. }
-                | Call::FilterNot { from, .. }
-                | Call::Peek { from, .. }
-                | Call::Split { from }
-                | Call::Branch { from, .. }
-                | Call::SelectKey { from, .. }
-                | Call::Repartition { from, .. } => at = *from,
+                DslCall::Filter { from, .. }
+                | DslCall::FilterNot { from, .. }
+                | DslCall::Peek { from, .. }
+                | DslCall::Split { from }
+                | DslCall::Branch { from, .. }
+                | DslCall::SelectKey { from, .. }
+                | DslCall::Repartition { from, .. } => at = *from,
                 _ => return None,
             }
         }

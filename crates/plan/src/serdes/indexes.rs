@@ -8,7 +8,7 @@ use crate::expression::check::check;
 use crate::expression::kinds::Kinds;
 use crate::expression::known::Known;
 use crate::expression::render::located;
-use crate::logical::Call;
+use crate::logical::DslCall;
 use crate::materialized::{IndexSpec, Ttl};
 use crate::window::StoreKind;
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ impl Pass<'_> {
     pub(super) fn indexes(&mut self, i: usize) {
         let call = &self.plan.nodes[i].call;
         let indexes = match call {
-            Call::StateStore { indexes, .. } => indexes.as_slice(),
+            DslCall::StateStore { indexes, .. } => indexes.as_slice(),
             call => call.materialized().map_or(&[][..], |m| &m.indexes),
         };
         if indexes.is_empty() {
@@ -109,7 +109,7 @@ impl Pass<'_> {
     /// Why a store can't have indexes.
     fn not_indexed(&self, i: usize, indexes: &[IndexSpec]) -> Option<&'static str> {
         let call = &self.plan.nodes[i].call;
-        if let Call::StateStore { kind, .. } = call {
+        if let DslCall::StateStore { kind, .. } = call {
             let plain = matches!(kind, StoreKind::KeyValue | StoreKind::TimestampedKeyValue);
             return (!plain).then_some(
                 "only key-value stores have indexes: leave indexes= out, or use Stores.persistent_key_value",
@@ -125,18 +125,18 @@ impl Pass<'_> {
             return Some("a versioned table has no indexes: leave history= or indexes= out");
         }
         let from = match call {
-            Call::Table { .. }
-            | Call::GlobalTable { .. }
-            | Call::ToTable { .. }
-            | Call::Filter { .. }
-            | Call::FilterNot { .. }
-            | Call::MapValues { .. }
-            | Call::Join(_)
-            | Call::LeftJoin(_)
-            | Call::OuterJoin(_) => return None,
-            Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
-                *from
-            }
+            DslCall::Table { .. }
+            | DslCall::GlobalTable { .. }
+            | DslCall::ToTable { .. }
+            | DslCall::Filter { .. }
+            | DslCall::FilterNot { .. }
+            | DslCall::MapValues { .. }
+            | DslCall::Join(_)
+            | DslCall::LeftJoin(_)
+            | DslCall::OuterJoin(_) => return None,
+            DslCall::Count { from, .. }
+            | DslCall::Reduce { from, .. }
+            | DslCall::Aggregate { from, .. } => *from,
             _ => return Some("what this keeps has no indexes: leave indexes= out"),
         };
         if crate::aggregation::window_of(self.plan, from).is_some() {

@@ -9,14 +9,14 @@ use crate::Expression;
 use crate::check::Kind;
 use crate::function::Function;
 use crate::infer::infer;
-use crate::logical::Joining;
+use crate::logical::JoinArguments;
 use crate::problems::place;
 use crate::spec::SerdeSpec;
 use stoatflow_core::CustomSerde;
 
 impl Pass<'_> {
     /// Decides the serdes of a join, returns the sides of its result.
-    pub(super) fn join(&mut self, i: usize, j: &Joining) -> (Side, Side) {
+    pub(super) fn join(&mut self, i: usize, j: &JoinArguments) -> (Side, Side) {
         let kinds = (self.shape.kinds[j.from], self.shape.kinds[j.other]);
         let (left, right) = (self.sides[j.from].clone(), self.sides[j.other].clone());
         match kinds {
@@ -41,7 +41,7 @@ impl Pass<'_> {
     fn streams(
         &mut self,
         i: usize,
-        j: &Joining,
+        j: &JoinArguments,
         left: &(Side, Side),
         right: &(Side, Side),
     ) -> (Side, Side) {
@@ -81,7 +81,7 @@ impl Pass<'_> {
     fn stream_table(
         &mut self,
         i: usize,
-        j: &Joining,
+        j: &JoinArguments,
         left: &(Side, Side),
         right: &(Side, Side),
     ) -> (Side, Side) {
@@ -118,7 +118,7 @@ impl Pass<'_> {
     fn tables(
         &mut self,
         i: usize,
-        j: &Joining,
+        j: &JoinArguments,
         left: &(Side, Side),
         right: &(Side, Side),
     ) -> (Side, Side) {
@@ -149,7 +149,7 @@ impl Pass<'_> {
     fn foreign(
         &mut self,
         i: usize,
-        j: &Joining,
+        j: &JoinArguments,
         left: &(Side, Side),
         right: &(Side, Side),
     ) -> (Side, Side) {
@@ -194,7 +194,13 @@ impl Pass<'_> {
     }
 
     /// The type of a joiner's result, if it is a native expression.
-    fn joined(&self, i: usize, j: &Joining, left: &(Side, Side), right: &(Side, Side)) -> Side {
+    fn joined(
+        &self,
+        i: usize,
+        j: &JoinArguments,
+        left: &(Side, Side),
+        right: &(Side, Side),
+    ) -> Side {
         match &j.function {
             Function::Expr(Expression::Left) => left.1.clone(),
             Function::Expr(Expression::Right) => right.1.clone(),
@@ -207,7 +213,7 @@ impl Pass<'_> {
     }
 
     /// Requires the same encoding of keys: records are matched by the bytes of their keys.
-    fn same_keys(&mut self, i: usize, j: &Joining, left: &Side, right: &Side) {
+    fn same_keys(&mut self, i: usize, j: &JoinArguments, left: &Side, right: &Side) {
         if let (Some(l), Some(r)) = (left.known(), right.known())
             && !l.writes_as(r)
         {

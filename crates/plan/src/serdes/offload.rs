@@ -7,7 +7,7 @@ use super::{Pass, Side};
 use crate::Expression;
 use crate::function::Function;
 use crate::infer::infer;
-use crate::offloading::Offloading;
+use crate::offloading::OffloadSpec;
 use crate::spec::SerdeSpec;
 
 /// The serdes that an offload writes with.
@@ -23,7 +23,7 @@ pub(crate) struct OffloadSerdes {
 
 impl Pass<'_> {
     /// Decides the serdes, returns the sides of the result.
-    pub(super) fn offload(&mut self, i: usize, o: &Offloading) -> (Side, Side) {
+    pub(super) fn offload(&mut self, i: usize, o: &OffloadSpec) -> (Side, Side) {
         let (key, value) = self.sides[o.from].clone();
         if let (Some(own), Some(above)) = (&o.key, key.known())
             && own != above

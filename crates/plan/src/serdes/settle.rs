@@ -6,9 +6,9 @@
 
 use super::{Pass, Side};
 use crate::function::Function;
-use crate::logical::Call;
+use crate::logical::DslCall;
 use crate::problems::place;
-use crate::spec::{Awaiting, SerdeSpec};
+use crate::spec::{AsyncSpec, SerdeSpec};
 
 impl Pass<'_> {
     /// The serde of a side where bytes are needed.
@@ -48,10 +48,10 @@ impl Pass<'_> {
         let by = place(node, at);
         let function = node.call.functions().last().copied();
         match (&node.call, function) {
-            (Call::Merge { .. }, _) => {
+            (DslCall::Merge { .. }, _) => {
                 format!("{by} joins streams whose {which} serdes differ or are unknown")
             }
-            (_, Some(Function::Udf(u) | Function::Async(Awaiting { udf: u, .. }))) => {
+            (_, Some(Function::Udf(u) | Function::Async(AsyncSpec { udf: u, .. }))) => {
                 let name = &self
                     .plan
                     .functions
@@ -64,12 +64,16 @@ impl Pass<'_> {
                 }
             }
             (
-                Call::Process { .. } | Call::ProcessValues { .. } | Call::TransformValues { .. },
+                DslCall::Process { .. }
+                | DslCall::ProcessValues { .. }
+                | DslCall::TransformValues { .. },
                 _,
             ) => {
                 format!("{by} can give anything")
             }
-            (Call::Cogroup { .. }, _) => format!("{by} puts streams of different values together"),
+            (DslCall::Cogroup { .. }, _) => {
+                format!("{by} puts streams of different values together")
+            }
             _ => format!("the result of the expression in {by} has no serde of its own"),
         }
     }

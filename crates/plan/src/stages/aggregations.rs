@@ -11,7 +11,7 @@ use super::{Built, StageBuilder, highest};
 use crate::aggregation::{emit_of, idle_of, members, window_of};
 use crate::check::Kind;
 use crate::function::Function;
-use crate::logical::Call;
+use crate::logical::DslCall;
 use crate::native_aggregation::Aggregation;
 use crate::op::Fold;
 use crate::physical::Op;
@@ -37,8 +37,8 @@ impl StageBuilder<'_> {
         }
         let plan = self.plan;
         let function = match &plan.nodes[i].call {
-            Call::Aggregate { function, .. } => function.as_ref(),
-            Call::Reduce { function, .. } => Some(function),
+            DslCall::Aggregate { function, .. } => function.as_ref(),
+            DslCall::Reduce { function, .. } => Some(function),
             _ => None,
         };
         let members = completed(members(plan, from, function));
@@ -136,11 +136,11 @@ impl StageBuilder<'_> {
         else {
             return false;
         };
-        let Call::GroupByKey { from: source, .. } = &self.plan.nodes[*member].call else {
+        let DslCall::GroupByKey { from: source, .. } = &self.plan.nodes[*member].call else {
             return false;
         };
         let source = &self.plan.nodes[self.shape.same[*source]];
-        let Call::Stream {
+        let DslCall::Stream {
             topics,
             pattern: None,
             ..
@@ -149,14 +149,14 @@ impl StageBuilder<'_> {
             return false;
         };
         let shared = self.plan.nodes.iter().filter(|other| match &other.call {
-            Call::Stream {
+            DslCall::Stream {
                 topics: others,
                 pattern,
                 ..
             } => pattern.is_some() || others.iter().any(|topic| topics.contains(topic)),
-            Call::Table { topic, .. }
-            | Call::GlobalTable { topic, .. }
-            | Call::GlobalStore { topic, .. } => topics.contains(topic),
+            DslCall::Table { topic, .. }
+            | DslCall::GlobalTable { topic, .. }
+            | DslCall::GlobalStore { topic, .. } => topics.contains(topic),
             _ => false,
         });
         !self.with_window_boundary
@@ -256,12 +256,12 @@ impl StageBuilder<'_> {
             stage,
         );
         let (function, subtractor) = match &self.plan.nodes[i].call {
-            Call::Reduce {
+            DslCall::Reduce {
                 function,
                 subtractor,
                 ..
             } => (Some(function), subtractor.clone()),
-            Call::Aggregate {
+            DslCall::Aggregate {
                 function,
                 subtractor,
                 ..
@@ -303,13 +303,13 @@ fn completed(members: Vec<(usize, Option<&Function>)>) -> Vec<(usize, Option<Fun
     each.collect()
 }
 
-fn fold(call: &Call, function: Option<&Function>) -> Fold {
+fn fold(call: &DslCall, function: Option<&Function>) -> Fold {
     match (call, function) {
-        (Call::Reduce { .. }, Some(function)) => Fold::Reduce {
+        (DslCall::Reduce { .. }, Some(function)) => Fold::Reduce {
             function: function.clone(),
         },
         (
-            Call::Aggregate {
+            DslCall::Aggregate {
                 initializer,
                 merger,
                 ..

@@ -5,19 +5,21 @@
 
 use super::exchange_path::ExchangePath;
 use super::{Built, StageBuilder, highest};
-use crate::logical::Call;
+use crate::logical::DslCall;
 use crate::op::Form;
 use crate::physical::{Op, Store};
-use crate::spec::Awaiting;
+use crate::spec::AsyncSpec;
 use crate::window::StoreKind;
 
 impl StageBuilder<'_> {
-    pub(super) fn async_calls(&mut self, i: usize, form: Form, awaiting: Awaiting) -> Built {
+    pub(super) fn async_calls(&mut self, i: usize, form: Form, awaiting: AsyncSpec) -> Built {
         let plan = self.plan;
         let call = &plan.nodes[i].call;
         let from = call.inputs()[0];
         let with_key = match call {
-            Call::MapValues { with_key, .. } | Call::FlatMapValues { with_key, .. } => *with_key,
+            DslCall::MapValues { with_key, .. } | DslCall::FlatMapValues { with_key, .. } => {
+                *with_key
+            }
             _ => true,
         };
         let (key, value) = self.serdes.called[i]

@@ -6,7 +6,7 @@
 
 use super::{Built, StageBuilder, index};
 use crate::check::{Kind, Shape};
-use crate::logical::{Call, LogicalPlan};
+use crate::logical::{DslCall, LogicalPlan};
 use crate::physical::Op;
 use crate::spec::SerdeSpec;
 use stoatflow_core::{NodeId, StageId};
@@ -123,7 +123,7 @@ impl StageBuilder<'_> {
 /// Whether it is a join that accepts records without a key.
 fn takes_null(plan: &LogicalPlan, shape: &Shape, i: usize) -> bool {
     match &plan.nodes[i].call {
-        Call::LeftJoin(j) | Call::OuterJoin(j) => shape.kind(j.from) == Kind::Stream,
+        DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => shape.kind(j.from) == Kind::Stream,
         _ => false,
     }
 }

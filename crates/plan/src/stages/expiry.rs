@@ -4,7 +4,7 @@
 //! timers. It runs in the stage of the table; nodes that read the table come after it.
 
 use super::{Built, StageBuilder};
-use crate::logical::Call;
+use crate::logical::DslCall;
 use crate::materialized::Expiry;
 use crate::physical::{Op, Store};
 use crate::window::StoreKind;
@@ -14,7 +14,7 @@ use stoatflow_core::{ClockId, RocksDbConfig};
 const APPLICATION: ClockId = ClockId(0);
 
 /// The expiry of a call's table.
-pub(super) fn of(call: &Call) -> Option<&Expiry> {
+pub(super) fn of(call: &DslCall) -> Option<&Expiry> {
     call.materialized()?.expiry.as_ref()
 }
 

@@ -6,12 +6,12 @@
 use super::exchange_path::ExchangePath;
 use super::tables::kind_of;
 use super::{Built, StageBuilder, highest};
-use crate::logical::Joining;
+use crate::logical::JoinArguments;
 use crate::physical::Op;
 use stoatflow_core::StageId;
 
 impl StageBuilder<'_> {
-    pub(super) fn foreign_join(&mut self, i: usize, j: &Joining) -> Built {
+    pub(super) fn foreign_join(&mut self, i: usize, j: &JoinArguments) -> Built {
         let plan = self.plan;
         let kind = kind_of(&plan.nodes[i].call);
         let serdes = self.join_serdes(i);

@@ -8,7 +8,7 @@ use super::exchange_path::ExchangePath;
 use super::tables::kind_of;
 use super::{Built, StageBuilder, highest};
 use crate::check::Kind;
-use crate::logical::Joining;
+use crate::logical::JoinArguments;
 use crate::physical::{Op, Store};
 use crate::serdes::JoinSerdes;
 use crate::view::View;
@@ -16,7 +16,7 @@ use crate::window::StoreKind;
 use stoatflow_core::{NodeId, StoreId};
 
 impl StageBuilder<'_> {
-    pub(super) fn join(&mut self, i: usize, j: &Joining) -> Built {
+    pub(super) fn join(&mut self, i: usize, j: &JoinArguments) -> Built {
         match (self.shape.kind(j.from), self.shape.kind(j.other)) {
             (Kind::Stream, Kind::Stream) => self.stream_join(i, j),
             (Kind::Stream, Kind::Table) => self.stream_table_join(i, j),
@@ -32,7 +32,7 @@ impl StageBuilder<'_> {
             .expect("a missing serde is a finding, and findings end before the cut")
     }
 
-    fn stream_join(&mut self, i: usize, j: &Joining) -> Built {
+    fn stream_join(&mut self, i: usize, j: &JoinArguments) -> Built {
         let plan = self.plan;
         let kind = kind_of(&plan.nodes[i].call);
         let window = j
@@ -124,7 +124,7 @@ impl StageBuilder<'_> {
         Built::from([(stage, own)])
     }
 
-    fn stream_table_join(&mut self, i: usize, j: &Joining) -> Built {
+    fn stream_table_join(&mut self, i: usize, j: &JoinArguments) -> Built {
         let plan = self.plan;
         let serdes = self.join_serdes(i);
         let parents = self.built[j.from].clone();
@@ -174,7 +174,7 @@ impl StageBuilder<'_> {
         Built::from([(stage, own)])
     }
 
-    fn global_join(&mut self, i: usize, j: &Joining) -> Built {
+    fn global_join(&mut self, i: usize, j: &JoinArguments) -> Built {
         let plan = self.plan;
         let op = Op::GlobalJoin {
             kind: kind_of(&plan.nodes[i].call),
@@ -190,7 +190,7 @@ impl StageBuilder<'_> {
         self.each(i, &parents, &self.names.node[i], &op)
     }
 
-    fn table_join(&mut self, i: usize, j: &Joining) -> Built {
+    fn table_join(&mut self, i: usize, j: &JoinArguments) -> Built {
         let plan = self.plan;
         let kind = kind_of(&plan.nodes[i].call);
         let old = self.tables.old[i];

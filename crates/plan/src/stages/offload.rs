@@ -10,15 +10,15 @@ mod tests;
 use super::exchange_path::ExchangePath;
 use super::stores::raw;
 use super::{Built, StageBuilder, highest, index, number};
-use crate::logical::Call;
-use crate::offloading::Offloading;
+use crate::logical::DslCall;
+use crate::offloading::OffloadSpec;
 use crate::physical::{Op, Sink, Source, Store};
 use crate::window::{StoreKind, TimestampExtractor, Watermark, WatermarkStrategy};
 use std::collections::BTreeSet;
 use stoatflow_core::{Late, SinkId, SourceId};
 
 impl StageBuilder<'_> {
-    pub(super) fn offload(&mut self, i: usize, o: &Offloading) -> Built {
+    pub(super) fn offload(&mut self, i: usize, o: &OffloadSpec) -> Built {
         let serdes = self.serdes.offload[i]
             .clone()
             .expect("a missing serde is a finding, and findings end before the cut");
@@ -93,7 +93,7 @@ impl StageBuilder<'_> {
         Built::from([(stage, result)])
     }
 
-    fn response_source(&mut self, i: usize, o: &Offloading) -> Built {
+    fn response_source(&mut self, i: usize, o: &OffloadSpec) -> Built {
         let name = self.names.source[i].clone().unwrap_or_default();
         let key = self.serdes.offload[i].as_ref().map(|s| s.key.clone());
         let source = SourceId(number(self.out.sources.len()));
@@ -125,7 +125,7 @@ impl StageBuilder<'_> {
         Built::from([(0, entry)])
     }
 
-    fn parking_lot(&mut self, i: usize, o: &Offloading) -> stoatflow_core::StoreId {
+    fn parking_lot(&mut self, i: usize, o: &OffloadSpec) -> stoatflow_core::StoreId {
         let (name, named) = self.store_name(i);
         let upstream_topics = self.topics_above(i);
         let m = o.materialized.as_ref();
@@ -151,8 +151,8 @@ impl StageBuilder<'_> {
             }
             let call = &self.plan.nodes[at].call;
             let name = match call {
-                Call::Stream { .. } => Some(&self.names.node[at]),
-                Call::Table { .. } => self.names.source[at].as_ref(),
+                DslCall::Stream { .. } => Some(&self.names.node[at]),
+                DslCall::Table { .. } => self.names.source[at].as_ref(),
                 _ => None,
             };
             let sources = self.out.sources.iter();

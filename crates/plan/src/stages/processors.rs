@@ -7,7 +7,7 @@
 use super::exchange_path::ExchangePath;
 use super::{Built, StageBuilder, highest};
 use crate::check::Kind;
-use crate::logical::Call;
+use crate::logical::DslCall;
 use crate::physical::{Op, Store};
 use crate::problems::place;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ impl StageBuilder<'_> {
         }
         let low_level = matches!(
             self.plan.nodes[i].call,
-            Call::Process {
+            DslCall::Process {
                 low_level: true,
                 ..
             }
@@ -108,7 +108,7 @@ impl StageBuilder<'_> {
 
     pub(super) fn global_store(&mut self, i: usize, processor: u32) -> Built {
         let plan = self.plan;
-        let Call::GlobalStore {
+        let DslCall::GlobalStore {
             store,
             kind,
             topic,
@@ -225,7 +225,9 @@ impl StageBuilder<'_> {
     /// The error if no stage is found: processors that share a store are on both sides of a re-keying.
     pub(super) fn cycle_error(&self, min_stage: &BTreeMap<usize, u16>) -> Error {
         let stores_of = |i: usize| match &self.plan.nodes[i].call {
-            Call::Process { stores, .. } | Call::ProcessValues { stores, .. } => stores.as_slice(),
+            DslCall::Process { stores, .. } | DslCall::ProcessValues { stores, .. } => {
+                stores.as_slice()
+            }
             _ => &[],
         };
         let users = |store: &String| -> Vec<usize> {
@@ -257,7 +259,7 @@ impl StageBuilder<'_> {
             .iter()
             .enumerate()
             .filter_map(|(i, n)| match &n.call {
-                Call::Process { stores, .. } | Call::ProcessValues { stores, .. }
+                DslCall::Process { stores, .. } | DslCall::ProcessValues { stores, .. }
                     if !stores.is_empty() =>
                 {
                     Some((i, stores.as_slice()))

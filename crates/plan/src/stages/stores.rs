@@ -5,7 +5,7 @@
 use super::{StageBuilder, number};
 use crate::aggregation::window_of;
 use crate::check::Kind;
-use crate::logical::Call;
+use crate::logical::DslCall;
 use crate::materialized::Materialized;
 use crate::physical::Store;
 use crate::spec::SerdeSpec;
@@ -23,7 +23,7 @@ impl StageBuilder<'_> {
     /// Creates the stores that are declared for processors.
     pub(super) fn declared(&mut self) {
         for i in 0..self.plan.nodes.len() {
-            let Call::StateStore {
+            let DslCall::StateStore {
                 store,
                 kind,
                 logged,
@@ -68,7 +68,7 @@ impl StageBuilder<'_> {
         let source_changelog = match call {
             // The bytes of the topic equal those of the changelog only with the same serdes, and the
             // changelog of a versioned store contains the timestamp of each version.
-            Call::Table {
+            DslCall::Table {
                 topic,
                 key: k,
                 value: v,
@@ -82,13 +82,13 @@ impl StageBuilder<'_> {
             {
                 Some(topic.clone())
             }
-            Call::GlobalTable { topic, .. } => Some(topic.clone()),
+            DslCall::GlobalTable { topic, .. } => Some(topic.clone()),
             _ => None,
         };
         let (name, named) = self.store_name(i);
         let on_close = matches!(
             call,
-            Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. }
+            DslCall::Count { from, .. } | DslCall::Reduce { from, .. } | DslCall::Aggregate { from, .. }
                 if crate::aggregation::emit_of(self.plan, *from) == Emit::OnWindowClose
         );
         let versioned = matches!(kind, StoreKind::Versioned { .. });
@@ -176,7 +176,7 @@ impl StageBuilder<'_> {
         if let Some(history_ms) = m.and_then(|m| m.history_ms) {
             return StoreKind::Versioned { history_ms };
         }
-        if let Call::Deduplicate { within_ms, .. } = call {
+        if let DslCall::Deduplicate { within_ms, .. } = call {
             // Twice `within_ms`: a record may be that late, and a duplicate may follow that much later.
             let retention = m.and_then(|m| m.retention_ms).unwrap_or(0);
             return StoreKind::Window {
@@ -187,9 +187,9 @@ impl StageBuilder<'_> {
             };
         }
         let window = match call {
-            Call::Count { from, .. } | Call::Reduce { from, .. } | Call::Aggregate { from, .. } => {
-                window_of(self.plan, *from)
-            }
+            DslCall::Count { from, .. }
+            | DslCall::Reduce { from, .. }
+            | DslCall::Aggregate { from, .. } => window_of(self.plan, *from),
             _ => None,
         };
         let Some(window) = window else {
@@ -231,10 +231,10 @@ impl StageBuilder<'_> {
 
     fn upstream(&self, i: usize, topics: &mut IndexSet<String>) {
         match &self.plan.nodes[i].call {
-            Call::Stream { topics: own, .. } => topics.extend(own.iter().cloned()),
-            Call::Table { topic, .. }
-            | Call::GlobalTable { topic, .. }
-            | Call::GlobalStore { topic, .. } => topics.extend([topic.clone()]),
+            DslCall::Stream { topics: own, .. } => topics.extend(own.iter().cloned()),
+            DslCall::Table { topic, .. }
+            | DslCall::GlobalTable { topic, .. }
+            | DslCall::GlobalStore { topic, .. } => topics.extend([topic.clone()]),
             call => {
                 // Global tables don't affect the number of partitions of a changelog.
                 for from in call.inputs() {

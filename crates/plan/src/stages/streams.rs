@@ -5,9 +5,9 @@
 use super::exchange_path::ExchangePath;
 use super::{Built, StageBuilder, highest, number};
 use crate::function::Function;
-use crate::logical::Call;
+use crate::logical::DslCall;
 use crate::physical::{Op, Sink, Source};
-use crate::timetable::Times;
+use crate::timetable::TimetableSpec;
 use crate::window::{TimestampExtractor, Watermark};
 use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{SinkId, SourceId};
@@ -16,7 +16,7 @@ impl StageBuilder<'_> {
     pub(super) fn source(&mut self, i: usize, name: &str) -> Built {
         let plan = self.plan;
         let (topics, pattern, key, value, reset, timestamp) = match &plan.nodes[i].call {
-            Call::Stream {
+            DslCall::Stream {
                 topics,
                 pattern,
                 key,
@@ -32,7 +32,7 @@ impl StageBuilder<'_> {
                 *reset,
                 timestamp,
             ),
-            Call::Table {
+            DslCall::Table {
                 topic,
                 key,
                 value,
@@ -40,14 +40,14 @@ impl StageBuilder<'_> {
                 timestamp,
                 ..
             } => (vec![topic.clone()], None, key, value, *reset, timestamp),
-            Call::GlobalTable {
+            DslCall::GlobalTable {
                 topic,
                 key,
                 value,
                 timestamp,
                 ..
             }
-            | Call::GlobalStore {
+            | DslCall::GlobalStore {
                 topic,
                 key,
                 value,
@@ -60,15 +60,15 @@ impl StageBuilder<'_> {
         let entry = self.add(i, name, 0, &Op::Source { source });
         let global = matches!(
             plan.nodes[i].call,
-            Call::GlobalTable { .. } | Call::GlobalStore { .. }
+            DslCall::GlobalTable { .. } | DslCall::GlobalStore { .. }
         );
         let watermark = match &plan.nodes[i].call {
-            Call::Stream { watermark, .. } => watermark.clone(),
+            DslCall::Stream { watermark, .. } => watermark.clone(),
             // A table that rarely changes must not hold back the watermark of the streams.
-            Call::Table {
+            DslCall::Table {
                 watermark: None, ..
             } if self.reads_streams() => Some(Watermark::NONE),
-            Call::Table { watermark, .. } => watermark.clone(),
+            DslCall::Table { watermark, .. } => watermark.clone(),
             _ => None,
         };
         self.out.sources.push(Source {
@@ -94,10 +94,10 @@ impl StageBuilder<'_> {
     /// Whether there is a source that is not a table.
     fn reads_streams(&self) -> bool {
         let mut calls = self.plan.nodes.iter().map(|node| &node.call);
-        calls.any(|call| matches!(call, Call::Stream { .. }))
+        calls.any(|call| matches!(call, DslCall::Stream { .. }))
     }
 
-    pub(super) fn scheduled(&mut self, i: usize, times: &Times) -> Built {
+    pub(super) fn scheduled(&mut self, i: usize, times: &TimetableSpec) -> Built {
         let name = &self.names.node[i];
         let op = Op::Scheduled {
             times: times.clone(),
@@ -109,7 +109,7 @@ impl StageBuilder<'_> {
 
     pub(super) fn sink(&mut self, i: usize) -> Built {
         let plan = self.plan;
-        let Call::To {
+        let DslCall::To {
             from,
             topic,
             topic_function,
@@ -156,7 +156,7 @@ impl StageBuilder<'_> {
             // A processor forwards to a sink by its name.
             let named = matches!(
                 plan.nodes[of].call,
-                Call::Process { .. } | Call::ProcessValues { .. }
+                DslCall::Process { .. } | DslCall::ProcessValues { .. }
             );
             let walk_name = match named {
                 true => name.clone(),
@@ -182,7 +182,7 @@ impl StageBuilder<'_> {
         Built::from([(stage, own)])
     }
 
-    pub(super) fn stateless(&mut self, i: usize, call: &Call) -> Built {
+    pub(super) fn stateless(&mut self, i: usize, call: &DslCall) -> Built {
         let parents: Vec<Built> = call
             .inputs()
             .iter()
@@ -240,7 +240,7 @@ impl StageBuilder<'_> {
 
     pub(super) fn deduplicate(&mut self, i: usize, from: usize) -> Built {
         let plan = self.plan;
-        let Call::Deduplicate {
+        let DslCall::Deduplicate {
             function,
             within_ms,
             ..
@@ -283,33 +283,33 @@ impl StageBuilder<'_> {
     }
 }
 
-fn operation(call: &Call) -> Op {
+fn operation(call: &DslCall) -> Op {
     match call {
-        Call::Filter { function, .. } => Op::Filter {
+        DslCall::Filter { function, .. } => Op::Filter {
             function: function.clone(),
         },
-        Call::FilterNot { function, .. } => Op::FilterNot {
+        DslCall::FilterNot { function, .. } => Op::FilterNot {
             function: function.clone(),
         },
-        Call::Map { function, .. } => Op::Map {
+        DslCall::Map { function, .. } => Op::Map {
             function: function.clone(),
         },
-        Call::MapValues {
+        DslCall::MapValues {
             function, with_key, ..
         } => Op::MapValues {
             function: function.clone(),
             with_key: *with_key,
         },
-        Call::FlatMap { function, .. } => Op::FlatMap {
+        DslCall::FlatMap { function, .. } => Op::FlatMap {
             function: function.clone(),
         },
-        Call::FlatMapValues {
+        DslCall::FlatMapValues {
             function, with_key, ..
         } => Op::FlatMapValues {
             function: function.clone(),
             with_key: *with_key,
         },
-        Call::MapBatches {
+        DslCall::MapBatches {
             function,
             schema,
             max_rows,
@@ -324,16 +324,16 @@ fn operation(call: &Call) -> Op {
             by_row: by_row.clone(),
         },
         // Grouping by a function sets a new key; the store comes with the aggregation.
-        Call::SelectKey { function, .. } | Call::GroupBy { function, .. } => Op::SelectKey {
+        DslCall::SelectKey { function, .. } | DslCall::GroupBy { function, .. } => Op::SelectKey {
             function: function.clone(),
         },
-        Call::Peek { function, .. } => Op::Peek {
+        DslCall::Peek { function, .. } => Op::Peek {
             function: function.clone(),
         },
-        Call::Foreach { function, .. } => Op::Foreach {
+        DslCall::Foreach { function, .. } => Op::Foreach {
             function: function.clone(),
         },
-        Call::ForeachBatch {
+        DslCall::ForeachBatch {
             function,
             schema,
             max_rows,
@@ -345,8 +345,8 @@ fn operation(call: &Call) -> Op {
             max_rows: *max_rows,
             max_wait_ms: *max_wait_ms,
         },
-        Call::Merge { .. } => Op::Merge,
-        Call::ToStream { .. } => Op::ToStream,
+        DslCall::Merge { .. } => Op::Merge,
+        DslCall::ToStream { .. } => Op::ToStream,
         _ => unreachable!("what keeps something is made elsewhere"),
     }
 }

@@ -7,7 +7,7 @@ use super::exchange_path::ExchangePath;
 use super::{Built, StageBuilder, highest};
 use crate::check::{Kind, is_versioned};
 use crate::function::Function;
-use crate::logical::Call;
+use crate::logical::DslCall;
 use crate::physical::Op;
 use crate::spec::SerdeSpec;
 use crate::tables::named_store;
@@ -101,14 +101,16 @@ impl StageBuilder<'_> {
         let call = &plan.nodes[i].call;
         let from = call.inputs()[0];
         let op = match call {
-            Call::Filter { function, .. } | Call::FilterNot { function, .. } => Op::TableFilter {
-                function: function.clone(),
-                not: matches!(call, Call::FilterNot { .. }),
-                store: self.named_store_of(i),
-                key: self.table_key(i),
-                old,
-            },
-            Call::MapValues {
+            DslCall::Filter { function, .. } | DslCall::FilterNot { function, .. } => {
+                Op::TableFilter {
+                    function: function.clone(),
+                    not: matches!(call, DslCall::FilterNot { .. }),
+                    store: self.named_store_of(i),
+                    key: self.table_key(i),
+                    old,
+                }
+            }
+            DslCall::MapValues {
                 function, with_key, ..
             } => Op::TableMapValues {
                 function: function.clone(),
@@ -117,7 +119,7 @@ impl StageBuilder<'_> {
                 key: self.table_key(i),
                 old,
             },
-            Call::TransformValues {
+            DslCall::TransformValues {
                 processor, stores, ..
             } => {
                 let store = self.named_store_of(i);
@@ -131,7 +133,7 @@ impl StageBuilder<'_> {
                     time: None,
                 }
             }
-            Call::Suppress { .. } => self.suppress(i),
+            DslCall::Suppress { .. } => self.suppress(i),
             _ => unreachable!("called for views of tables"),
         };
         let built = match &op {
@@ -144,7 +146,7 @@ impl StageBuilder<'_> {
             }
             _ => self.each(i, &[self.built[from].clone()], &self.names.node[i], &op),
         };
-        if let Call::Suppress {
+        if let DslCall::Suppress {
             until: Until::WindowCloses { .. },
             ..
         } = call
@@ -182,7 +184,7 @@ impl StageBuilder<'_> {
 
     fn suppress(&mut self, i: usize) -> Op {
         let plan = self.plan;
-        let Call::Suppress {
+        let DslCall::Suppress {
             from,
             until,
             max_records,
@@ -278,14 +280,14 @@ impl StageBuilder<'_> {
         }
         let call = &plan.nodes[i].call;
         match call {
-            Call::Filter { from, function, .. } | Call::FilterNot { from, function, .. } => {
+            DslCall::Filter { from, function, .. } | DslCall::FilterNot { from, function, .. } => {
                 View::Filter {
                     of: Box::new(self.view(*from)),
                     function: function.clone(),
-                    not: matches!(call, Call::FilterNot { .. }),
+                    not: matches!(call, DslCall::FilterNot { .. }),
                 }
             }
-            Call::MapValues {
+            DslCall::MapValues {
                 from,
                 function,
                 with_key,
@@ -295,7 +297,7 @@ impl StageBuilder<'_> {
                 function: function.clone(),
                 with_key: *with_key,
             },
-            Call::TransformValues {
+            DslCall::TransformValues {
                 from,
                 processor,
                 stores,
@@ -305,7 +307,7 @@ impl StageBuilder<'_> {
                 processor: ProcessorId(*processor),
                 stores: self.named_stores(i, stores),
             },
-            Call::Join(j) | Call::LeftJoin(j) | Call::OuterJoin(j) => View::Join {
+            DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => View::Join {
                 left: Box::new(self.view(j.from)),
                 right: Box::new(self.view(j.other)),
                 kind: kind_of(call),
@@ -318,10 +320,10 @@ impl StageBuilder<'_> {
 }
 
 /// Which rows without a partner the join emits.
-pub(super) const fn kind_of(call: &Call) -> JoinKind {
+pub(super) const fn kind_of(call: &DslCall) -> JoinKind {
     match call {
-        Call::LeftJoin(_) => JoinKind::Left,
-        Call::OuterJoin(_) => JoinKind::Outer,
+        DslCall::LeftJoin(_) => JoinKind::Left,
+        DslCall::OuterJoin(_) => JoinKind::Outer,
         _ => JoinKind::Inner,
     }
 }

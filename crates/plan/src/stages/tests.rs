@@ -189,7 +189,7 @@ fn both_sides_of_a_stream_join_run_in_one_stage_and_share_stores_and_clock() {
         }
     ));
     assert!(matches!(plan.stores[2].kind, StoreKind::TimeOrdered));
-    let keeps = |n: &crate::Node| {
+    let keeps = |n: &crate::PhysicalNode| {
         matches!(
             n.op,
             Op::Exchange {
@@ -474,7 +474,7 @@ fn a_view_with_a_materialized_is_versioned_no_more() {
 }
 
 #[test]
-fn what_has_no_topic_goes_ahead() {
+fn exchanges_without_a_topic_run_first() {
     let plan = compiled(&json!([
         {"op": "table", "topic": "t", "key": "string", "value": "string", "materialized": {"store": "kept"}},
         {"op": "group_by", "from": 0, "function": udf(), "key": "string", "value": "string"},

@@ -4,10 +4,10 @@
 //! timetable with one tick per second has millions after a year, so time and memory here don't grow with
 //! the length of the outage.
 
-use super::{CatchUp, Times, Timetable};
+use super::{CatchUp, Timetable, TimetableSpec};
 
 /// Up to this number missed ticks are counted one by one, if there is no formula.
-const COUNTED: u64 = 10_000;
+const MAX_COUNTED_TICKS: u64 = 10_000;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Missed {
 impl Timetable {
     /// The ticks to make up for in `(after, until]`.
     #[must_use]
-    pub fn missed(&self, times: &Times, after: i64, until: i64) -> Missed {
+    pub fn missed(&self, times: &TimetableSpec, after: i64, until: i64) -> Missed {
         let most = match times.catch_up {
             CatchUp::Latest => 1,
             CatchUp::All => times.max_catch_up as usize,
@@ -48,12 +48,12 @@ impl Timetable {
     }
 
     fn count(&self, after: i64, mut until: i64) -> u64 {
-        for count in 0..COUNTED {
+        for count in 0..MAX_COUNTED_TICKS {
             match self.last(until, after) {
                 Some(tick) => until = tick - 1,
                 None => return count,
             }
         }
-        COUNTED
+        MAX_COUNTED_TICKS
     }
 }

@@ -5,15 +5,15 @@
 
 mod refused;
 
-use super::{CatchUp, Missed, Times, Timetable};
+use super::{CatchUp, Missed, Timetable, TimetableSpec};
 use jiff::Zoned;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 const BERLIN: &str = "Europe/Berlin";
 const NEW_YORK: &str = "America/New_York";
 
-fn bare(tz: &str) -> Times {
-    Times {
+fn bare(tz: &str) -> TimetableSpec {
+    TimetableSpec {
         every_ms: None,
         cron: None,
         tz: tz.into(),
@@ -23,15 +23,15 @@ fn bare(tz: &str) -> Times {
     }
 }
 
-fn cron(written: &str, tz: &str) -> Times {
-    Times {
+fn cron(written: &str, tz: &str) -> TimetableSpec {
+    TimetableSpec {
         cron: Some(written.into()),
         ..bare(tz)
     }
 }
 
-fn every(ms: i64, tz: &str) -> Times {
-    Times {
+fn every(ms: i64, tz: &str) -> TimetableSpec {
+    TimetableSpec {
         every_ms: Some(ms),
         ..bare(tz)
     }
@@ -50,7 +50,7 @@ fn shown(ms: i64, tz: &str) -> String {
 }
 
 /// The first `count` ticks after a time.
-fn ticks(times: &Times, after: &str, count: usize) -> Vec<String> {
+fn ticks(times: &TimetableSpec, after: &str, count: usize) -> Vec<String> {
     let table = Timetable::new(times).unwrap_or_else(|e| panic!("{e}"));
     let mut now = at(after, &times.tz);
     let ticks = std::iter::from_fn(|| {
@@ -60,7 +60,7 @@ fn ticks(times: &Times, after: &str, count: usize) -> Vec<String> {
     ticks.take(count).collect()
 }
 
-fn check(times: &Times, after: &str, expected: &[&str]) {
+fn check(times: &TimetableSpec, after: &str, expected: &[&str]) {
     assert_eq!(ticks(times, after, expected.len()), expected, "{times:?}");
 }
 
@@ -269,7 +269,7 @@ fn an_interval_lies_on_a_grid_of_time() {
         "2026-07-01T00:30",
         &["07-01 01:00 +02:00", "07-01 07:00 +02:00"],
     );
-    let started = Times {
+    let started = TimetableSpec {
         start_ms: Some(1_007),
         ..every(10, "UTC")
     };
@@ -298,7 +298,7 @@ fn whole_days_keep_the_time_of_the_day() {
         "2026-03-20T00:00",
         &["03-26 00:00 +01:00", "04-02 00:00 +02:00"],
     );
-    let mondays = Times {
+    let mondays = TimetableSpec {
         start_ms: Some(at("2026-01-05T09:00", BERLIN)),
         ..every(7 * 86_400_000, BERLIN)
     };
@@ -385,8 +385,8 @@ fn back_and_forth_agree_around_every_change() {
     }
 }
 
-fn missed(times: &Times, catch_up: CatchUp, most: u32, after: i64, until: i64) -> Missed {
-    let times = Times {
+fn missed(times: &TimetableSpec, catch_up: CatchUp, most: u32, after: i64, until: i64) -> Missed {
+    let times = TimetableSpec {
         catch_up,
         max_catch_up: most,
         ..times.clone()
@@ -395,7 +395,7 @@ fn missed(times: &Times, catch_up: CatchUp, most: u32, after: i64, until: i64) -
 }
 
 #[test]
-fn what_is_missed_is_counted() {
+fn missed_ticks_are_counted() {
     for times in [every(100, "UTC"), cron("* * * * * *", "UTC")] {
         let step = if times.cron.is_some() { 1000 } else { 100 };
         let look = |catch_up, most| missed(&times, catch_up, most, 2 * step, 8 * step + 1);

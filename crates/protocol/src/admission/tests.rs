@@ -44,7 +44,7 @@ fn a_slow_function_gets_short_epochs() {
         admission.barrier_took(aligned);
     }
     assert!(longest < Duration::from_secs(45), "{longest:?}");
-    assert_eq!(admission.budget(), LEAST_BYTES);
+    assert_eq!(admission.budget(), MIN_BYTES);
 }
 
 /// Hundreds of lanes that block: each has work while the others are busy.
@@ -55,7 +55,7 @@ fn lanes_that_block_have_a_few_records_each() {
     assert_eq!(admission.budget(), 960 << 10);
     let mut few = Admission::new(16 << 20, ms(100)).for_lanes(16);
     (0..20).for_each(|_| few.barrier_took(Duration::from_secs(5)));
-    assert_eq!(few.budget(), LEAST_BYTES);
+    assert_eq!(few.budget(), MIN_BYTES);
     assert_eq!(Admission::new(1000, ms(100)).for_lanes(256).budget(), 1000);
 }
 

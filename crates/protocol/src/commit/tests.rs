@@ -1,6 +1,6 @@
 use super::*;
 
-fn steps(order: CommitOrder) -> Vec<Step> {
+fn steps(order: CommitOrder) -> Vec<CommitStep> {
     let mut machine = CommitMachine::new(order);
     let mut seen = Vec::new();
     let mut decision = machine.sealed(Epoch(1));
@@ -12,7 +12,7 @@ fn steps(order: CommitOrder) -> Vec<Step> {
     seen
 }
 
-fn fail_at(step: Step, kind: ErrorKind) -> Decision {
+fn fail_at(step: CommitStep, kind: ErrorKind) -> Decision {
     let mut machine = CommitMachine::new(CommitOrder::SAFE);
     let mut decision = machine.sealed(Epoch(7));
     while decision != Decision::Do(step) {
@@ -30,29 +30,38 @@ fn the_safe_order_keeps_laws_five_and_six() {
             .position(|x| *x == s)
             .expect("every step occurs")
     };
-    assert!(at(Step::Offsets) < at(Step::Commit));
-    assert!(at(Step::Flush) < at(Step::Offsets));
-    assert!(at(Step::Commit) < at(Step::Apply));
-    assert!(at(Step::Apply) < at(Step::Announce));
+    assert!(at(CommitStep::Offsets) < at(CommitStep::Commit));
+    assert!(at(CommitStep::Flush) < at(CommitStep::Offsets));
+    assert!(at(CommitStep::Commit) < at(CommitStep::Apply));
+    assert!(at(CommitStep::Apply) < at(CommitStep::Announce));
     assert_eq!(order.len(), 6);
 }
 
 #[test]
 fn failures_before_the_commit_abort() {
-    for step in [Step::Changelog, Step::Flush, Step::Offsets] {
+    for step in [
+        CommitStep::Changelog,
+        CommitStep::Flush,
+        CommitStep::Offsets,
+    ] {
         assert_eq!(
             fail_at(step, ErrorKind::Unavailable),
-            Decision::Abort(Verdict::Restart)
+            Decision::Abort(StopReason::Restart)
         );
     }
 }
 
 #[test]
 fn fencing_stops_at_every_step_without_an_abort() {
-    for step in [Step::Changelog, Step::Flush, Step::Offsets, Step::Commit] {
+    for step in [
+        CommitStep::Changelog,
+        CommitStep::Flush,
+        CommitStep::Offsets,
+        CommitStep::Commit,
+    ] {
         assert_eq!(
             fail_at(step, ErrorKind::Fenced),
-            Decision::Stop(Verdict::Fenced)
+            Decision::Stop(StopReason::Fenced)
         );
     }
 }
@@ -60,16 +69,16 @@ fn fencing_stops_at_every_step_without_an_abort() {
 #[test]
 fn an_unknown_outcome_is_never_aborted_or_repeated() {
     assert_eq!(
-        fail_at(Step::Commit, ErrorKind::UnknownOutcome),
-        Decision::Stop(Verdict::Unknown)
+        fail_at(CommitStep::Commit, ErrorKind::UnknownOutcome),
+        Decision::Stop(StopReason::Unknown)
     );
 }
 
 #[test]
 fn a_full_disk_after_the_commit_stops_without_an_abort() {
     assert_eq!(
-        fail_at(Step::Apply, ErrorKind::DiskFull),
-        Decision::Stop(Verdict::Restart)
+        fail_at(CommitStep::Apply, ErrorKind::DiskFull),
+        Decision::Stop(StopReason::Restart)
     );
 }
 

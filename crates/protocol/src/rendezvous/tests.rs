@@ -26,7 +26,7 @@ fn stages_meet_apart_from_each_other() {
 }
 
 #[test]
-fn who_comes_twice_or_in_another_epoch_is_a_mistake() {
+fn arriving_twice_or_in_another_epoch_is_an_error() {
     let mut meeting = Rendezvous::new(2, 1);
     meeting.arrive(at(1, 0, 0), 1, i64::max).unwrap();
     let twice = meeting.arrive(at(1, 0, 0), 1, i64::max).unwrap_err();

@@ -1,10 +1,10 @@
-use super::{Facts, Move, Request, Target, Why, decide};
+use super::{OffsetMove, OffsetReason, PartitionFacts, Request, Target, decide};
 use std::time::Duration;
 use stoatflow_core::{ErrorKind, Offset, Timestamp, TopicPartition};
 
 /// A topic has offsets 10 to 49, and 30 is committed.
-fn facts(topic: &str) -> Facts {
-    Facts {
+fn facts(topic: &str) -> PartitionFacts {
+    PartitionFacts {
         partition: TopicPartition::new(topic, 0),
         global: false,
         committed: Some(Offset(30)),
@@ -15,7 +15,7 @@ fn facts(topic: &str) -> Facts {
     }
 }
 
-fn to(target: Target, facts: Facts) -> (i64, Why) {
+fn to(target: Target, facts: PartitionFacts) -> (i64, OffsetReason) {
     let request = Request {
         target,
         topics: Vec::new(),
@@ -27,14 +27,14 @@ fn to(target: Target, facts: Facts) -> (i64, Why) {
 #[test]
 fn a_partition_goes_where_it_is_asked_to() {
     for (target, expected) in [
-        (Target::Earliest, (10, Why::Requested)),
-        (Target::Latest, (50, Why::Requested)),
-        (Target::At(Offset(10)), (10, Why::Requested)),
-        (Target::At(Offset(33)), (33, Why::Requested)),
-        (Target::At(Offset(50)), (50, Why::Requested)),
-        (Target::Shift(-5), (25, Why::Requested)),
-        (Target::Shift(20), (50, Why::Requested)),
-        (Target::Shift(0), (30, Why::Requested)),
+        (Target::Earliest, (10, OffsetReason::Requested)),
+        (Target::Latest, (50, OffsetReason::Requested)),
+        (Target::At(Offset(10)), (10, OffsetReason::Requested)),
+        (Target::At(Offset(33)), (33, OffsetReason::Requested)),
+        (Target::At(Offset(50)), (50, OffsetReason::Requested)),
+        (Target::Shift(-5), (25, OffsetReason::Requested)),
+        (Target::Shift(20), (50, OffsetReason::Requested)),
+        (Target::Shift(0), (30, OffsetReason::Requested)),
     ] {
         assert_eq!(to(target.clone(), facts("in")), expected, "{target:?}");
     }
@@ -43,12 +43,12 @@ fn a_partition_goes_where_it_is_asked_to() {
 #[test]
 fn it_never_leaves_what_there_is() {
     for (target, expected) in [
-        (Target::At(Offset(9)), (10, Why::BeforeBegin)),
-        (Target::At(Offset(51)), (50, Why::BehindEnd)),
-        (Target::Shift(-21), (10, Why::BeforeBegin)),
-        (Target::Shift(21), (50, Why::BehindEnd)),
-        (Target::Shift(i64::MIN), (10, Why::BeforeBegin)),
-        (Target::Shift(i64::MAX), (50, Why::BehindEnd)),
+        (Target::At(Offset(9)), (10, OffsetReason::BeforeBegin)),
+        (Target::At(Offset(51)), (50, OffsetReason::BehindEnd)),
+        (Target::Shift(-21), (10, OffsetReason::BeforeBegin)),
+        (Target::Shift(21), (50, OffsetReason::BehindEnd)),
+        (Target::Shift(i64::MIN), (10, OffsetReason::BeforeBegin)),
+        (Target::Shift(i64::MAX), (50, OffsetReason::BehindEnd)),
     ] {
         assert_eq!(to(target.clone(), facts("in")), expected, "{target:?}");
     }
@@ -56,27 +56,39 @@ fn it_never_leaves_what_there_is() {
 
 #[test]
 fn a_shift_without_a_position_counts_from_the_first_record() {
-    let nowhere = Facts {
+    let nowhere = PartitionFacts {
         committed: None,
         ..facts("in")
     };
     assert_eq!(
         to(Target::Shift(5), nowhere.clone()),
-        (15, Why::NothingCommitted)
+        (15, OffsetReason::NothingCommitted)
     );
-    assert_eq!(to(Target::Shift(-5), nowhere), (10, Why::BeforeBegin));
+    assert_eq!(
+        to(Target::Shift(-5), nowhere),
+        (10, OffsetReason::BeforeBegin)
+    );
 }
 
 #[test]
 fn a_partition_goes_where_another_group_is() {
     let group = Target::Group("old".into());
-    let at = |of_group: Option<i64>| Facts {
+    let at = |of_group: Option<i64>| PartitionFacts {
         of_group: of_group.map(Offset),
         ..facts("in")
     };
-    assert_eq!(to(group.clone(), at(Some(20))), (20, Why::Requested));
-    assert_eq!(to(group.clone(), at(Some(9))), (10, Why::BeforeBegin));
-    assert_eq!(to(group.clone(), at(Some(51))), (50, Why::BehindEnd));
+    assert_eq!(
+        to(group.clone(), at(Some(20))),
+        (20, OffsetReason::Requested)
+    );
+    assert_eq!(
+        to(group.clone(), at(Some(9))),
+        (10, OffsetReason::BeforeBegin)
+    );
+    assert_eq!(
+        to(group.clone(), at(Some(51))),
+        (50, OffsetReason::BehindEnd)
+    );
 
     let request = Request {
         target: group,
@@ -85,11 +97,11 @@ fn a_partition_goes_where_another_group_is() {
     let moves = decide(&request, &[at(Some(20)), at(None)]).unwrap();
     assert_eq!(
         (moves[1].to, moves[1].why),
-        (Some(Offset(10)), Why::NotInGroup)
+        (Some(Offset(10)), OffsetReason::NotInGroup)
     );
     // No offset at all: the name is wrong, or the offsets have expired. Those of a global table don't
     // count.
-    let global = Facts {
+    let global = PartitionFacts {
         global: true,
         ..at(Some(20))
     };
@@ -103,17 +115,17 @@ fn a_partition_goes_where_another_group_is() {
 
 #[test]
 fn times_are_the_brokers_answer_or_the_end() {
-    let answered = |since: Option<i64>| Facts {
+    let answered = |since: Option<i64>| PartitionFacts {
         since: since.map(Offset),
         ..facts("in")
     };
     let target = Target::Since(Timestamp(5));
     for (answer, expected) in [
-        (Some(12), (12, Why::Requested)),
-        (None, (50, Why::NoneThatNew)),
+        (Some(12), (12, OffsetReason::Requested)),
+        (None, (50, OffsetReason::NoneThatNew)),
         // For a time after all records, the broker may return the offset of a commit marker.
-        (Some(50), (50, Why::NoneThatNew)),
-        (Some(51), (50, Why::NoneThatNew)),
+        (Some(50), (50, OffsetReason::NoneThatNew)),
+        (Some(51), (50, OffsetReason::NoneThatNew)),
     ] {
         assert_eq!(to(target.clone(), answered(answer)), expected);
     }
@@ -125,11 +137,11 @@ fn times_are_the_brokers_answer_or_the_end() {
 
 #[test]
 fn topics_that_are_left_out_keep_their_position_and_global_tables_are_read_whole() {
-    let global = Facts {
+    let global = PartitionFacts {
         global: true,
         ..facts("rates")
     };
-    let nowhere = Facts {
+    let nowhere = PartitionFacts {
         committed: None,
         ..facts("new")
     };
@@ -138,14 +150,14 @@ fn topics_that_are_left_out_keep_their_position_and_global_tables_are_read_whole
         topics: vec!["in".into()],
     };
     let moves = decide(&request, &[facts("in"), global, facts("other"), nowhere]).unwrap();
-    let shown = |m: &Move| (m.from.map(|o| o.0), m.to.map(|o| o.0), m.why);
+    let shown = |m: &OffsetMove| (m.from.map(|o| o.0), m.to.map(|o| o.0), m.why);
     assert_eq!(
         moves.iter().map(shown).collect::<Vec<_>>(),
         [
-            (Some(30), Some(50), Why::Requested),
-            (Some(30), Some(10), Why::Global),
-            (Some(30), Some(30), Why::Kept),
-            (None, None, Why::Kept),
+            (Some(30), Some(50), OffsetReason::Requested),
+            (Some(30), Some(10), OffsetReason::Global),
+            (Some(30), Some(30), OffsetReason::Kept),
+            (None, None, OffsetReason::Kept),
         ]
     );
 }

@@ -33,7 +33,7 @@ fn pauses_grow_and_the_number_is_bounded() {
 }
 
 #[test]
-fn what_is_long_past_no_longer_counts() {
+fn old_restarts_do_not_count() {
     let mut restarts = Restarts::new(1, secs(60));
     assert!(restarts.next(ErrorKind::Unavailable, secs(0)).is_some());
     assert!(restarts.next(ErrorKind::Unavailable, secs(60)).is_none());

@@ -42,7 +42,7 @@ fn every_case() {
 }
 
 #[test]
-fn data_older_than_its_deletions_are_kept_is_of_no_use() {
+fn data_older_than_kept_tombstones_is_discarded() {
     const HOUR: i64 = 3_600_000;
     let age = |hours: i64| Age {
         current_at: Some(Timestamp(7 * HOUR)),
@@ -86,7 +86,7 @@ fn data_older_than_its_deletions_are_kept_is_of_no_use() {
 }
 
 #[test]
-fn damage_is_thrown_away_only_if_that_is_declared_and_nothing_is_lost_by_it() {
+fn damaged_state_is_wiped_only_if_allowed_and_restorable() {
     let found = || Error::state_corrupt("the local state is damaged").hint("delete it");
     on_damage(true, &[], found()).unwrap();
     let refused = on_damage(false, &[], found()).unwrap_err();

@@ -85,7 +85,7 @@ fn an_idle_engine_still_learns_that_it_is_fenced() {
 }
 
 #[test]
-fn who_asks_is_served_after_the_shortest_gap_with_or_without_records() {
+fn requested_commits_follow_after_the_shortest_gap() {
     let asked = ScheduleFacts {
         since_barrier: MS(10),
         asked: true,

@@ -19,7 +19,7 @@ const fn idling(delay: i64, after: u64) -> Rule {
 
 const fn aligned(group: u32, max_drift: i64) -> Rule {
     Rule {
-        aligned: Some(Aligned { group, max_drift }),
+        aligned: Some(AlignmentGroup { group, max_drift }),
         ..bounded(0)
     }
 }
@@ -133,7 +133,7 @@ fn the_least_of_several_sources_counts() {
 }
 
 #[test]
-fn an_idle_partition_holds_nobody_back() {
+fn idle_partitions_hold_no_others_back() {
     run(
         "one of two is idle, and comes back behind",
         &[idling(0, 60), idling(0, 60)],
@@ -241,7 +241,7 @@ fn it_can_be_raised_and_stays_raised() {
 }
 
 #[test]
-fn while_nobody_is_read_nobody_is_silent() {
+fn partitions_are_not_silent_while_none_is_read() {
     let mut marks = Watermarks::new(UNKNOWN);
     marks.add(idling(0, 60), UNKNOWN, s(0));
     marks.add(bounded(0), UNKNOWN, s(0));
@@ -270,7 +270,7 @@ fn a_restart_begins_with_what_was_committed() {
 }
 
 #[test]
-fn who_holds_it_back() {
+fn the_slowest_partitions_hold_it_back() {
     let mut marks = Watermarks::new(UNKNOWN);
     for _ in 0..3 {
         marks.add(bounded(0), UNKNOWN, s(0));
@@ -300,7 +300,7 @@ fn group() -> Watermarks {
 }
 
 #[test]
-fn who_is_too_far_ahead_waits_for_its_group() {
+fn partitions_too_far_ahead_wait_for_their_group() {
     let mut marks = group();
     assert!(marks.has_groups());
     // No partition has a watermark, so none waits.
@@ -329,7 +329,7 @@ fn who_is_too_far_ahead_waits_for_its_group() {
 }
 
 #[test]
-fn who_is_idle_holds_no_group_up() {
+fn idle_partitions_hold_no_group_up() {
     let mut marks = group();
     let rule = Rule {
         idle_after: Some(s(60)),

@@ -23,7 +23,7 @@ const ARRAY: &std::ffi::CStr = c"arrow_array";
 const STREAM: &std::ffi::CStr = c"arrow_array_stream";
 
 /// Schema and columns of a batch. The capsules free them if nobody takes them.
-pub fn give<'py>(
+pub fn export<'py>(
     py: Python<'py>,
     batch: &RecordBatch,
 ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
@@ -37,21 +37,24 @@ pub fn give<'py>(
 }
 
 /// The batches of an object; `None` if it doesn't support the protocol.
-pub fn take(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<RecordBatch>>> {
+pub fn import(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<RecordBatch>>> {
     let py = object.py();
     if let Some(export) = object.getattr_opt(intern!(py, "__arrow_c_array__"))? {
         let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) =
             export.call0()?.extract()?;
-        return one(&schema, &array).map(|batch| Some(vec![batch]));
+        return import_array(&schema, &array).map(|batch| Some(vec![batch]));
     }
     if let Some(export) = object.getattr_opt(intern!(py, "__arrow_c_stream__"))? {
         let stream: Bound<'_, PyCapsule> = export.call0()?.extract()?;
-        return all(&stream).map(Some);
+        return import_stream(&stream).map(Some);
     }
     Ok(None)
 }
 
-fn one(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<RecordBatch> {
+fn import_array(
+    schema: &Bound<'_, PyCapsule>,
+    array: &Bound<'_, PyCapsule>,
+) -> PyResult<RecordBatch> {
     let schema = schema
         .pointer_checked(Some(SCHEMA))?
         .cast::<FFI_ArrowSchema>();
@@ -62,7 +65,7 @@ fn one(schema: &Bound<'_, PyCapsule>, array: &Bound<'_, PyCapsule>) -> PyResult<
         let array = FFI_ArrowArray::from_raw(array.as_ptr());
         from_ffi(array, schema.as_ref())
     };
-    batch(&make_array(data.map_err(unread)?))
+    batch(&make_array(data.map_err(unreadable)?))
 }
 
 /// Validates an array from the C data interface as a batch. The import makes text views without checking
@@ -87,18 +90,18 @@ fn batch(array: &ArrayRef) -> PyResult<RecordBatch> {
     Ok(columns.into())
 }
 
-fn unread(error: ArrowError) -> PyErr {
+fn unreadable(error: ArrowError) -> PyErr {
     refused("the result's columns can't be read", error)
 }
 
-fn all(stream: &Bound<'_, PyCapsule>) -> PyResult<Vec<RecordBatch>> {
+fn import_stream(stream: &Bound<'_, PyCapsule>) -> PyResult<Vec<RecordBatch>> {
     let stream = stream.pointer_checked(Some(STREAM))?;
     // SAFETY: the name of the capsule says that this is the struct, valid while the capsule lives, which it
     // does: the caller holds it. It is moved out and the capsule left empty.
     let reader = unsafe { ArrayStreamReader::from_raw(stream.as_ptr().cast()) };
-    let reader = reader.map_err(unread)?;
+    let reader = reader.map_err(unreadable)?;
     let columns = Arc::clone(reader.field());
-    let batches = reader.map(|array| batch(&array.map_err(unread)?));
+    let batches = reader.map(|array| batch(&array.map_err(unreadable)?));
     let mut batches = batches.collect::<PyResult<Vec<_>>>()?;
     if batches.is_empty() {
         // No rows, but the columns are known.

@@ -38,12 +38,12 @@ impl StoreBatches {
     /// The schema of all batches.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = py.detach(|| self.batches.lock().schema());
-        capsules::give(py, &RecordBatch::new_empty(schema)).map(|(schema, _)| schema)
+        capsules::export(py, &RecordBatch::new_empty(schema)).map(|(schema, _)| schema)
     }
 }
 
 /// A request for a store's rows; `schema` holds the columns of its values as JSON.
-pub fn question(store: &str, schema: Option<&str>, max_rows: usize) -> PyResult<StoreRequest> {
+pub fn store_request(store: &str, schema: Option<&str>, max_rows: usize) -> PyResult<StoreRequest> {
     let schema = schema.map(serde_json::from_str).transpose();
     Ok(StoreRequest {
         store: store.to_owned(),

@@ -1,8 +1,8 @@
 //! Encodes Python objects as JSON text, without a Python-level encoder. [`crate::lazy`] decodes.
 
+use crate::dict_items::snapshot_items;
 use crate::errors::PyCause;
 use crate::lazy;
-use crate::steady::steady;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -62,7 +62,8 @@ pub fn write_into(object: &Bound<'_, PyAny>, out: &mut Vec<u8>, depth: usize) ->
         serde_json::to_writer(out, &x.value()).map_err(|e| refused("a number").caused_by(e))?;
     } else if let Ok(dict) = object.cast::<PyDict>() {
         out.push(b'{');
-        let dict = steady(dict).map_err(|e| refused("a dict").caused_by(PyCause::new(e)))?;
+        let dict =
+            snapshot_items(dict).map_err(|e| refused("a dict").caused_by(PyCause::new(e)))?;
         for (i, (name, value)) in dict.into_iter().enumerate() {
             if i > 0 {
                 out.push(b',');

@@ -5,15 +5,15 @@
 
 use super::message::serialized;
 use super::{PyDatum, from_py};
+use crate::dict_items::snapshot_items;
 use crate::errors::PyCause;
 use crate::lazy;
-use crate::steady::steady;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyDict, PyInt, PyList, PyString, PyTuple};
 use stoatflow_core::{Bytes, Datum, Error, Fields, Result, Text};
 
 /// Deeper values are almost surely cycles.
-const DEEPEST: usize = 128;
+const MAX_DEPTH: usize = 128;
 
 /// A Python object as lists, fields and scalars.
 pub fn parts(object: &Bound<'_, PyAny>) -> Result<Datum> {
@@ -29,12 +29,12 @@ pub fn refused(what: &str) -> Error {
 
 /// Like [`parts`], at a given depth of a value.
 pub fn part(object: &Bound<'_, PyAny>, depth: usize) -> Result<Datum> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(Error::serde("a value is nested too deeply for a schema")
             .hint("does it contain itself?"));
     }
     if let Ok(dict) = object.cast::<PyDict>() {
-        let dict = steady(dict).map_err(unreadable)?;
+        let dict = snapshot_items(dict).map_err(unreadable)?;
         let mut members = Vec::with_capacity(dict.len());
         for (name, value) in dict {
             let Ok(name) = name.cast::<PyString>() else {

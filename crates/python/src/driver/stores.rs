@@ -3,7 +3,7 @@
 //! Takes a store's name, returns bytes. Hides expired windows and sessions, as reads do. Never shows
 //! uncommitted rows.
 
-use super::World;
+use super::state::DriverState;
 use stoatflow_core::{Bytes, Error, Result};
 use stoatflow_plan::{Store, StoreKind};
 use stoatflow_state::{KeyRange, split_session, split_timer, split_versioned, split_window};
@@ -21,7 +21,7 @@ pub struct Row {
     pub timestamp: i64,
 }
 
-impl World {
+impl DriverState {
     fn store(&self, name: &str) -> Result<Store> {
         let stores = &self.spec.plan.stores;
         stores

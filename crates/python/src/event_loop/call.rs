@@ -1,6 +1,6 @@
 //! One async call as the event loop sees it: its arguments, and the queue that receives its result.
 
-use super::number;
+use super::queue_id;
 use crate::convert::{from_py, key_from_py, to_py};
 use crate::errors::raised;
 use crate::profile::{Profile, forks};
@@ -16,17 +16,22 @@ use stoatflow_plan::Form;
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct AsyncCall {
     call: Call,
-    line: Arc<CallQueue>,
+    queue: Arc<CallQueue>,
     name: Arc<str>,
     profile: Arc<Profile>,
     forks: u32,
 }
 
 impl AsyncCall {
-    pub fn new(call: Call, line: &Arc<CallQueue>, name: &Arc<str>, profile: &Arc<Profile>) -> Self {
+    pub fn new(
+        call: Call,
+        queue: &Arc<CallQueue>,
+        name: &Arc<str>,
+        profile: &Arc<Profile>,
+    ) -> Self {
         Self {
             call,
-            line: Arc::clone(line),
+            queue: Arc::clone(queue),
             name: Arc::clone(name),
             profile: Arc::clone(profile),
             forks: forks(),
@@ -47,8 +52,8 @@ impl AsyncCall {
         // Stays attached: no thread waits for the interpreter while it holds the queue's lock, and
         // re-attaching would make this loop compete for the interpreter at every answer while functions
         // compute.
-        let next = self.line.answer(self.call.ticket, result, took)?;
-        Some(Self::new(next, &self.line, &self.name, &self.profile))
+        let next = self.queue.answer(self.call.ticket, result, took)?;
+        Some(Self::new(next, &self.queue, &self.name, &self.profile))
     }
 }
 
@@ -61,7 +66,7 @@ impl AsyncCall {
     /// Identifies the queue of the call.
     #[getter]
     fn line(&self) -> usize {
-        number(&self.line)
+        queue_id(&self.queue)
     }
 
     /// The arguments of the function.
@@ -79,7 +84,7 @@ impl AsyncCall {
         took_s: f64,
         waited_s: f64,
     ) -> Option<Self> {
-        let answer = answer(self.line.form, result, &self.name)
+        let answer = answer(self.queue.form, result, &self.name)
             .map_err(|e| e.at(|at| at.function = Some(self.name.to_string())));
         self.answer(py, answer, took_s, waited_s)
     }
@@ -98,7 +103,7 @@ impl AsyncCall {
     }
 }
 
-fn kind(object: &Bound<'_, PyAny>) -> String {
+fn type_name(object: &Bound<'_, PyAny>) -> String {
     let name = object.get_type().qualname();
     name.map_or_else(|_| "?".to_owned(), |n| n.to_string())
 }
@@ -125,7 +130,7 @@ fn pair(result: &Bound<'_, PyAny>) -> Result<(Datum, Datum)> {
     {
         return Ok((key_from_py(&key)?, from_py(&value)?));
     }
-    let kind = kind(result);
+    let kind = type_name(result);
     Err(Error::user(format!(
         "the function must return a (key, value) tuple, it returned {kind}"
     ))
@@ -145,7 +150,7 @@ fn items<'py, T>(
     }
     let py = result.py();
     let items = result.try_iter().map_err(|_| {
-        let kind = kind(result);
+        let kind = type_name(result);
         Error::user(format!(
             "the function returned {kind} where a sequence of values is expected"
         ))

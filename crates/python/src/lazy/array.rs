@@ -3,10 +3,10 @@
 //! An item becomes a Python object when it is read; iteration converts all of them. `v + [x]` returns a
 //! list, in which nested objects and arrays stay views. Immutable.
 
+use super::nested_views::NestedViews;
 use super::open::OpenValue;
-use super::parts::Parts;
 use super::scan::{Scanner, Span};
-use super::{given, not_json, part, plain_text, to_python};
+use super::{not_json, part, plain_text, text_bytes, to_python};
 use crate::convert::json;
 use crate::errors::to_py_err;
 use pyo3::basic::CompareOp;
@@ -44,7 +44,7 @@ struct Text {
     /// Whether this is a whole key or value, not a part of one.
     whole: bool,
     items: OnceLock<Vec<Span>>,
-    parts: Parts,
+    parts: NestedViews,
 }
 
 impl Text {
@@ -77,7 +77,7 @@ impl JsonArray {
     }
 
     /// A view of a part of a validated text.
-    pub fn cut(bytes: Bytes) -> Self {
+    pub fn part(bytes: Bytes) -> Self {
         Self::text_of(bytes, false, OnceLock::new())
     }
 
@@ -87,7 +87,7 @@ impl JsonArray {
                 bytes,
                 whole,
                 items,
-                parts: Parts::default(),
+                parts: NestedViews::default(),
             }),
             all: OnceLock::new(),
         }
@@ -102,7 +102,7 @@ impl JsonArray {
     }
 
     /// A view of a list that a function made.
-    pub fn over(list: &Bound<'_, PyList>) -> Self {
+    pub fn wrap(list: &Bound<'_, PyList>) -> Self {
         Self {
             kind: Kind::List,
             all: OnceLock::from(list.clone().unbind()),
@@ -155,7 +155,7 @@ impl JsonArray {
             }
             Kind::Open(source) => {
                 for (at, item) in source.items()?.iter().enumerate() {
-                    made.append(source.shown(py, at, item)?)?;
+                    made.append(source.part_object(py, at, item)?)?;
                 }
             }
             Kind::List => {}
@@ -215,7 +215,7 @@ impl JsonArray {
     /// 'milk'
     #[staticmethod]
     fn parse(text: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let bytes = given(text)?;
+        let bytes = text_bytes(text)?;
         let (top, span) = super::scan::scan(&bytes).map_err(|fault| not_json(&bytes, &fault))?;
         match top {
             super::Top::Array(_) => {

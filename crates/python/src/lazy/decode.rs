@@ -5,7 +5,7 @@
 //! wins. Member names are cached in a small table, because they repeat in every record. Does not
 //! validate: [`super::scan`] has done so, or does it along the way.
 
-use super::scan::{JsonFault, Scanner};
+use super::scan::{JsonSyntaxError, Scanner};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 use std::borrow::Cow;
@@ -13,12 +13,12 @@ use std::cell::RefCell;
 
 /// Why decoding failed.
 pub enum DecodeFailure {
-    Text(JsonFault),
+    Text(JsonSyntaxError),
     Python(PyErr),
 }
 
-impl From<JsonFault> for DecodeFailure {
-    fn from(fault: JsonFault) -> Self {
+impl From<JsonSyntaxError> for DecodeFailure {
+    fn from(fault: JsonSyntaxError) -> Self {
         Self::Text(fault)
     }
 }
@@ -32,11 +32,11 @@ impl From<PyErr> for DecodeFailure {
 /// A whole text as plain Python objects.
 pub fn whole<'py>(py: Python<'py>, text: &[u8]) -> Result<Bound<'py, PyAny>, DecodeFailure> {
     let mut scanner = Scanner::of(text)?;
-    scanner.blanks();
+    scanner.skip_blanks();
     let value = read(py, &mut scanner, 0)?;
-    scanner.blanks();
+    scanner.skip_blanks();
     if scanner.at < text.len() {
-        return Err(scanner.fault("something behind the value").into());
+        return Err(scanner.error("something behind the value").into());
     }
     Ok(value)
 }
@@ -56,24 +56,24 @@ fn read<'py>(
             }
             loop {
                 if scanner.peek() != Some(b'"') {
-                    return Err(scanner.fault("no name of a member").into());
+                    return Err(scanner.error("no name of a member").into());
                 }
                 let named = scanner.string()?;
-                scanner.blanks();
+                scanner.skip_blanks();
                 if !scanner.eat(b':') {
-                    return Err(scanner.fault("no ':' behind a name").into());
+                    return Err(scanner.error("no ':' behind a name").into());
                 }
-                scanner.blanks();
+                scanner.skip_blanks();
                 let value = read(py, scanner, depth + 1)?;
                 dict.set_item(name(py, named.of(scanner.text))?, value)?;
-                scanner.blanks();
+                scanner.skip_blanks();
                 if scanner.eat(b',') {
-                    scanner.blanks();
+                    scanner.skip_blanks();
                 } else if scanner.eat(b'}') {
                     return Ok(dict.into_any());
                 } else {
                     let what = "neither ',' nor '}' behind a member";
-                    return Err(scanner.fault(what).into());
+                    return Err(scanner.error(what).into());
                 }
             }
         }
@@ -85,14 +85,14 @@ fn read<'py>(
             }
             loop {
                 list.append(read(py, scanner, depth + 1)?)?;
-                scanner.blanks();
+                scanner.skip_blanks();
                 if scanner.eat(b',') {
-                    scanner.blanks();
+                    scanner.skip_blanks();
                 } else if scanner.eat(b']') {
                     return Ok(list.into_any());
                 } else {
                     let what = "neither ',' nor ']' behind an item";
-                    return Err(scanner.fault(what).into());
+                    return Err(scanner.error(what).into());
                 }
             }
         }
@@ -134,13 +134,13 @@ pub fn string<'py>(py: Python<'py>, raw: &[u8]) -> PyResult<Bound<'py, PyString>
         Cow::Borrowed(plain) => PyString::from_bytes(py, plain),
         Cow::Owned(decoded) => match std::str::from_utf8(&decoded) {
             Ok(text) => Ok(PyString::new(py, text)),
-            Err(_) => surrogates(py, &decoded),
+            Err(_) => decode_surrogates(py, &decoded),
         },
     }
 }
 
 #[cold]
-fn surrogates<'py>(py: Python<'py>, decoded: &[u8]) -> PyResult<Bound<'py, PyString>> {
+fn decode_surrogates<'py>(py: Python<'py>, decoded: &[u8]) -> PyResult<Bound<'py, PyString>> {
     let bytes = pyo3::types::PyBytes::new(py, decoded);
     let text = bytes.call_method1("decode", ("utf-8", "surrogatepass"))?;
     Ok(text.cast_into::<PyString>()?)
@@ -207,32 +207,32 @@ fn push(out: &mut Vec<u8>, code: u32) {
 }
 
 /// Number of slots in a thread's name cache.
-const NAMES: usize = 512;
+const NAME_CACHE_SLOTS: usize = 512;
 
 /// Longer names are unlikely to repeat.
-const LONGEST: usize = 40;
+const MAX_CACHED_NAME: usize = 40;
 
 thread_local! {
     /// Name strings by a hash of their bytes: one string object for a name that is in every record.
     /// Bounded, unlike the interpreter's intern table, where names that are data (customer numbers)
     /// would stay forever.
-    static KNOWN: RefCell<Vec<Option<Py<PyString>>>> = const { RefCell::new(Vec::new()) };
+    static NAME_CACHE: RefCell<Vec<Option<Py<PyString>>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The name of a member as a Python string.
 pub fn name<'py>(py: Python<'py>, raw: &[u8]) -> PyResult<Bound<'py, PyString>> {
-    if raw.len() > LONGEST || raw.contains(&b'\\') {
+    if raw.len() > MAX_CACHED_NAME || raw.contains(&b'\\') {
         return string(py, raw);
     }
     let hash = raw.iter().fold(raw.len() as u64, |hash, byte| {
         (hash.rotate_left(5) ^ u64::from(*byte)).wrapping_mul(0x517c_c1b7_2722_0a95)
     });
-    KNOWN.with_borrow_mut(|known| {
+    NAME_CACHE.with_borrow_mut(|known| {
         if known.is_empty() {
-            known.resize_with(NAMES, || None);
+            known.resize_with(NAME_CACHE_SLOTS, || None);
         }
         // The upper bits are well mixed.
-        let slot = &mut known[(hash >> 55) as usize % NAMES];
+        let slot = &mut known[(hash >> 55) as usize % NAME_CACHE_SLOTS];
         if let Some(there) = slot
             && there
                 .bind(py)

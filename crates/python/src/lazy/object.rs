@@ -10,10 +10,10 @@ mod text;
 mod writing;
 
 use super::member_name;
+use super::nested_views::NestedViews;
 use super::open::OpenValue;
-use super::parts::Parts;
 use super::scan::Member;
-use merging::{Base, Sides};
+use merging::{Base, MergeOperands};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use std::sync::OnceLock;
@@ -22,7 +22,7 @@ use stoatflow_core::{Bytes, Datum, Result};
 use text::ObjectText;
 
 /// After this many lookups, a dict of all members is cheaper.
-const ASKED_OFTEN: u32 = 32;
+const LOOKUPS_IN_PLACE: u32 = 32;
 
 /// A JSON object, or a record with a schema, as an immutable dict. Members are decoded when they are
 /// read.
@@ -42,7 +42,7 @@ enum Kind {
     /// A value with a schema.
     Open(OpenValue),
     /// The merge `front | base | changes`.
-    Over {
+    Merge {
         front: Option<Py<PyDict>>,
         base: Option<Py<JsonObject>>,
         changes: Option<Py<PyDict>>,
@@ -56,7 +56,7 @@ impl JsonObject {
     }
 
     /// A view of a part of a validated text.
-    pub fn cut(bytes: Bytes) -> Self {
+    pub fn part(bytes: Bytes) -> Self {
         Self::text_of(bytes, false, OnceLock::new())
     }
 
@@ -66,8 +66,8 @@ impl JsonObject {
                 bytes,
                 whole,
                 members,
-                parts: Parts::default(),
-                asked: AtomicU32::new(0),
+                parts: NestedViews::default(),
+                lookups: AtomicU32::new(0),
             }),
             all: OnceLock::new(),
         }
@@ -82,9 +82,9 @@ impl JsonObject {
     }
 
     /// A view of a dict that a function made.
-    pub fn over(dict: &Bound<'_, PyDict>) -> Self {
+    pub fn wrap(dict: &Bound<'_, PyDict>) -> Self {
         Self {
-            kind: Kind::Over {
+            kind: Kind::Merge {
                 front: Some(dict.clone().unbind()),
                 base: None,
                 changes: None,
@@ -106,7 +106,7 @@ impl JsonObject {
         match &self.kind {
             Kind::Text(text) => Some(Datum::Json(text.bytes.clone())),
             Kind::Open(source) => Some(source.datum()),
-            Kind::Over { .. } => None,
+            Kind::Merge { .. } => None,
         }
     }
 
@@ -114,7 +114,7 @@ impl JsonObject {
         match &self.kind {
             Kind::Text(text) => text.whole,
             Kind::Open(source) => source.is_whole(),
-            Kind::Over { .. } => false,
+            Kind::Merge { .. } => false,
         }
     }
 
@@ -123,15 +123,15 @@ impl JsonObject {
         match &self.kind {
             Kind::Text(_) => true,
             Kind::Open(_) => false,
-            Kind::Over { base, .. } => base.as_ref().is_none_or(|base| base.get().is_json()),
+            Kind::Merge { base, .. } => base.as_ref().is_none_or(|base| base.get().is_json()),
         }
     }
 
     /// The members for a format with a schema; `None` if the plain form is equivalent.
     pub fn parts(&self, py: Python<'_>, depth: usize) -> Option<Result<Datum>> {
         match &self.kind {
-            Kind::Over { .. } if !matches!(self.sides().base, Some(Base::Text(_))) => {
-                Some(self.sides().datum(py, depth))
+            Kind::Merge { .. } if !matches!(self.operands().base, Some(Base::Text(_))) => {
+                Some(self.operands().datum(py, depth))
             }
             _ => None,
         }
@@ -152,12 +152,12 @@ impl JsonObject {
                 for (at, (name, value)) in source.members()?.iter().enumerate() {
                     made.set_item(
                         member_name(py, name.as_str())?,
-                        source.shown(py, at, value)?,
+                        source.part_object(py, at, value)?,
                     )?;
                 }
                 made
             }
-            Kind::Over {
+            Kind::Merge {
                 front,
                 base,
                 changes,
@@ -183,11 +183,11 @@ impl JsonObject {
     fn find<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self.all.get() {
             Some(all) => all.bind(key.py()).get_item(key),
-            None => self.look_for(key),
+            None => self.find_uncached(key),
         }
     }
 
-    fn look_for<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn find_uncached<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = key.py();
         match &self.kind {
             Kind::Open(source) => match key.cast::<PyString>().map(|name| name.to_str()) {
@@ -199,7 +199,7 @@ impl JsonObject {
                 let Some(Ok(name)) = name.map(|name| name.to_str()) else {
                     return self.all(py)?.get_item(key);
                 };
-                if text.asked.fetch_add(1, Relaxed) >= ASKED_OFTEN {
+                if text.lookups.fetch_add(1, Relaxed) >= LOOKUPS_IN_PLACE {
                     return self.all(py)?.get_item(key);
                 }
                 let found = text.find(name.as_bytes());
@@ -207,7 +207,7 @@ impl JsonObject {
                     .map(|(at, member)| text.value(py, at, member))
                     .transpose()
             }
-            Kind::Over {
+            Kind::Merge {
                 front,
                 base,
                 changes,
@@ -240,27 +240,27 @@ impl JsonObject {
                 out.extend_from_slice(&source.to_json()?);
                 Ok(())
             }
-            Kind::Over { .. } => self.sides().write(py, out, depth),
+            Kind::Merge { .. } => self.operands().write(py, out, depth),
         }
     }
 
     /// The operands of the merge.
-    fn sides(&self) -> Sides<'_> {
-        let Kind::Over {
+    fn operands(&self) -> MergeOperands<'_> {
+        let Kind::Merge {
             front,
             base,
             changes,
         } = &self.kind
         else {
-            return Sides::default();
+            return MergeOperands::default();
         };
         let base = base.as_ref().and_then(|base| match &base.get().kind {
             Kind::Text(text) => Some(Base::Text(text)),
             Kind::Open(source) => Some(Base::Open(source)),
             // Merging a view again extends `front` or `changes`, so a base is never itself a merge.
-            Kind::Over { .. } => None,
+            Kind::Merge { .. } => None,
         });
-        Sides {
+        MergeOperands {
             front: front.as_ref(),
             base,
             changes: changes.as_ref(),

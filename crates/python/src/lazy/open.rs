@@ -5,7 +5,7 @@
 //! lookups search the value in place; later ones use a list of all parts, which decodes only this level.
 //! Immutable.
 
-use super::parts::Parts;
+use super::nested_views::NestedViews;
 use crate::convert::objects;
 use crate::convert::to_py;
 use crate::errors::to_py_err;
@@ -18,7 +18,7 @@ use stoatflow_core::{Bytes, Datum, Error, Fields, Opaque, Open, Result, Text};
 use stoatflow_formats::Value;
 
 /// After this many lookups, a list of all parts is cheaper.
-const ASKED_AGAIN: u32 = 3;
+const LOOKUPS_IN_PLACE: u32 = 3;
 
 pub struct OpenValue {
     value: Arc<dyn Opaque>,
@@ -26,8 +26,8 @@ pub struct OpenValue {
     whole: bool,
     /// All parts, once there were enough lookups.
     split: OnceLock<Datum>,
-    parts: Parts,
-    asked: AtomicU32,
+    parts: NestedViews,
+    lookups: AtomicU32,
 }
 
 impl OpenValue {
@@ -36,8 +36,8 @@ impl OpenValue {
             value,
             whole,
             split: OnceLock::new(),
-            parts: Parts::default(),
-            asked: AtomicU32::new(0),
+            parts: NestedViews::default(),
+            lookups: AtomicU32::new(0),
         }
     }
 
@@ -83,8 +83,8 @@ impl OpenValue {
     }
 
     /// Counts a lookup; returns whether there were enough for a list of all parts.
-    fn is_asked_again(&self) -> bool {
-        self.split.get().is_some() || self.asked.fetch_add(1, Relaxed) >= ASKED_AGAIN
+    fn count_lookup(&self) -> bool {
+        self.split.get().is_some() || self.lookups.fetch_add(1, Relaxed) >= LOOKUPS_IN_PLACE
     }
 
     pub fn members(&self) -> PyResult<&[(Text, Datum)]> {
@@ -107,7 +107,7 @@ impl OpenValue {
 
     /// A member, with its position.
     fn find(&self, name: &str) -> PyResult<Option<(usize, Datum)>> {
-        if self.is_asked_again() {
+        if self.count_lookup() {
             return Ok(Fields::of(self.split()?).and_then(|fields| fields.last(name)));
         }
         let found = self.open().and_then(|open| open.member(name));
@@ -121,19 +121,21 @@ impl OpenValue {
     pub fn member<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         let found = self.find(name)?;
         found
-            .map(|(at, value)| self.shown(py, at, &value))
+            .map(|(at, value)| self.part_object(py, at, &value))
             .transpose()
     }
 
     /// The item at a position.
     pub fn item<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if self.is_asked_again() {
+        if self.count_lookup() {
             let item = self.items()?.get(at);
-            return item.map(|item| self.shown(py, at, item)).transpose();
+            return item.map(|item| self.part_object(py, at, item)).transpose();
         }
         let found = self.open().and_then(|open| open.element(at));
         let found = found.map_err(to_py_err)?;
-        found.map(|item| self.shown(py, at, &item)).transpose()
+        found
+            .map(|item| self.part_object(py, at, &item))
+            .transpose()
     }
 
     /// Converts the whole value to a new dict or list, including nested values.
@@ -142,7 +144,7 @@ impl OpenValue {
     }
 
     /// The Python object of a part.
-    pub fn shown<'py>(
+    pub fn part_object<'py>(
         &self,
         py: Python<'py>,
         at: usize,

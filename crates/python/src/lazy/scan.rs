@@ -12,12 +12,12 @@ pub const MAX_DEPTH: usize = 200;
 
 /// What is wrong, and at which byte.
 #[derive(Debug, PartialEq, Eq)]
-pub struct JsonFault {
+pub struct JsonSyntaxError {
     pub at: usize,
     pub what: &'static str,
 }
 
-type Scanned<T> = Result<T, JsonFault>;
+type Scanned<T> = Result<T, JsonSyntaxError>;
 
 /// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub enum Top {
 /// Validates a whole text. Returns its top-level value, and its span without surrounding blanks.
 pub fn scan(text: &[u8]) -> Scanned<(Top, Span)> {
     let mut scanner = Scanner::of(text)?;
-    scanner.blanks();
+    scanner.skip_blanks();
     let from = scanner.at;
     let top = match scanner.peek() {
         Some(b'{') => {
@@ -86,9 +86,9 @@ pub fn scan(text: &[u8]) -> Scanned<(Top, Span)> {
         }
     };
     let span = Span::new(from, scanner.at);
-    scanner.blanks();
+    scanner.skip_blanks();
     if scanner.at < text.len() {
-        return Err(scanner.fault("something behind the value"));
+        return Err(scanner.error("something behind the value"));
     }
     Ok((top, span))
 }
@@ -110,13 +110,13 @@ impl<'t> Scanner<'t> {
         if !is_utf8(text)
             && let Err(error) = std::str::from_utf8(text)
         {
-            return Err(JsonFault {
+            return Err(JsonSyntaxError {
                 at: error.valid_up_to(),
                 what: "a byte that is not UTF-8",
             });
         }
         if text.len() > i32::MAX as usize {
-            return Err(JsonFault {
+            return Err(JsonSyntaxError {
                 at: 0,
                 what: "a text of more than 2 GiB",
             });
@@ -128,8 +128,8 @@ impl<'t> Scanner<'t> {
         })
     }
 
-    pub const fn fault(&self, what: &'static str) -> JsonFault {
-        JsonFault { at: self.at, what }
+    pub const fn error(&self, what: &'static str) -> JsonSyntaxError {
+        JsonSyntaxError { at: self.at, what }
     }
 
     pub fn peek(&self) -> Option<u8> {
@@ -137,7 +137,7 @@ impl<'t> Scanner<'t> {
     }
 
     #[inline]
-    pub fn blanks(&mut self) {
+    pub fn skip_blanks(&mut self) {
         while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.peek() {
             self.at += 1;
         }
@@ -161,50 +161,50 @@ impl<'t> Scanner<'t> {
             Some(b'f') => self.word(b"false"),
             Some(b'n') => self.word(b"null"),
             Some(b'-' | b'0'..=b'9') => self.number().map(drop),
-            Some(_) => Err(self.fault("no value")),
-            None => Err(self.fault("the end where a value should be")),
+            Some(_) => Err(self.error("no value")),
+            None => Err(self.error("the end where a value should be")),
         }
     }
 
     /// Skips an object and reports its members.
-    pub fn object(&mut self, depth: usize, mut tell: impl FnMut(Member)) -> Scanned<()> {
+    pub fn object(&mut self, depth: usize, mut on_part: impl FnMut(Member)) -> Scanned<()> {
         self.enter(depth)?;
         if self.eat(b'}') {
             return Ok(());
         }
         loop {
             if self.peek() != Some(b'"') {
-                return Err(self.fault("no name of a member"));
+                return Err(self.error("no name of a member"));
             }
             self.escapes = false;
             let name = self.string()?;
             let escaped = self.escapes;
-            self.blanks();
+            self.skip_blanks();
             if !self.eat(b':') {
-                return Err(self.fault("no ':' behind a name"));
+                return Err(self.error("no ':' behind a name"));
             }
-            self.blanks();
+            self.skip_blanks();
             let from = self.at;
             self.value(depth + 1)?;
             let value = Span::new(from, self.at);
-            tell(Member {
+            on_part(Member {
                 name,
                 value,
                 escaped,
             });
-            self.blanks();
+            self.skip_blanks();
             if self.eat(b',') {
-                self.blanks();
+                self.skip_blanks();
             } else if self.eat(b'}') {
                 return Ok(());
             } else {
-                return Err(self.fault("neither ',' nor '}' behind a member"));
+                return Err(self.error("neither ',' nor '}' behind a member"));
             }
         }
     }
 
     /// Skips an array and reports its items.
-    pub fn array(&mut self, depth: usize, mut tell: impl FnMut(Span)) -> Scanned<()> {
+    pub fn array(&mut self, depth: usize, mut on_part: impl FnMut(Span)) -> Scanned<()> {
         self.enter(depth)?;
         if self.eat(b']') {
             return Ok(());
@@ -212,14 +212,14 @@ impl<'t> Scanner<'t> {
         loop {
             let from = self.at;
             self.value(depth + 1)?;
-            tell(Span::new(from, self.at));
-            self.blanks();
+            on_part(Span::new(from, self.at));
+            self.skip_blanks();
             if self.eat(b',') {
-                self.blanks();
+                self.skip_blanks();
             } else if self.eat(b']') {
                 return Ok(());
             } else {
-                return Err(self.fault("neither ',' nor ']' behind an item"));
+                return Err(self.error("neither ',' nor ']' behind an item"));
             }
         }
     }
@@ -227,16 +227,16 @@ impl<'t> Scanner<'t> {
     /// Skips an opening bracket and the blanks after it.
     pub fn enter(&mut self, depth: usize) -> Scanned<()> {
         if depth >= MAX_DEPTH {
-            return Err(self.fault("more levels than are allowed"));
+            return Err(self.error("more levels than are allowed"));
         }
         self.at += 1;
-        self.blanks();
+        self.skip_blanks();
         Ok(())
     }
 
     pub fn word(&mut self, word: &[u8]) -> Scanned<()> {
         if !self.text[self.at..].starts_with(word) {
-            return Err(self.fault("no value"));
+            return Err(self.error("no value"));
         }
         self.at += word.len();
         Ok(())
@@ -256,8 +256,8 @@ impl<'t> Scanner<'t> {
                     return Ok(span);
                 }
                 Some(b'\\') => self.escape()?,
-                Some(_) => return Err(self.fault("a control character within a string")),
-                None => return Err(self.fault("the end within a string")),
+                Some(_) => return Err(self.error("a control character within a string")),
+                None => return Err(self.error("the end within a string")),
             }
         }
     }
@@ -295,11 +295,11 @@ impl<'t> Scanner<'t> {
             Some(b'u') => {
                 let digits = self.text.get(self.at + 2..self.at + 6);
                 if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
-                    return Err(self.fault("no four hexadecimal digits behind \\u"));
+                    return Err(self.error("no four hexadecimal digits behind \\u"));
                 }
                 self.at += 6;
             }
-            _ => return Err(self.fault("a backslash with nothing that it may escape")),
+            _ => return Err(self.error("a backslash with nothing that it may escape")),
         }
         Ok(())
     }
@@ -311,7 +311,7 @@ impl<'t> Scanner<'t> {
         match self.peek() {
             Some(b'0') => self.at += 1,
             Some(b'1'..=b'9') => self.digits(),
-            _ => return Err(self.fault("no digit where a number should go on")),
+            _ => return Err(self.error("no digit where a number should go on")),
         }
         let mut whole = true;
         if self.eat(b'.') {
@@ -339,7 +339,7 @@ impl<'t> Scanner<'t> {
         let from = self.at;
         self.digits();
         if self.at == from {
-            return Err(self.fault("no digit where a number should go on"));
+            return Err(self.error("no digit where a number should go on"));
         }
         Ok(())
     }

@@ -19,20 +19,20 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
 /// Maximum number of queued lines.
-const BOUND: usize = 10_000;
+const MAX_LINES: usize = 10_000;
 /// If the oldest line has waited longer than this, all lines go to standard error, in case Python never
 /// takes them.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_WAIT: Duration = Duration::from_secs(2);
 
 static ON: AtomicBool = AtomicBool::new(false);
 static CLOCK: LazyLock<SystemClock> = LazyLock::new(SystemClock::new);
-static WAITING: Mutex<Waiting> = Mutex::new(Waiting {
+static QUEUE: Mutex<LineQueue> = Mutex::new(LineQueue {
     lines: VecDeque::new(),
     dropped: 0,
 });
 static ARRIVED: Condvar = Condvar::new();
 
-struct Waiting {
+struct LineQueue {
     lines: VecDeque<Line>,
     dropped: u64,
 }
@@ -41,7 +41,7 @@ struct Line {
     /// JSON, for Python and for standard error.
     text: String,
     /// When it was queued, by the monotonic clock.
-    since: Duration,
+    queued_at: Duration,
 }
 
 pub(super) fn is_on() -> bool {
@@ -58,18 +58,18 @@ pub(super) fn set_on(on: bool) {
 pub fn take_log_lines(py: Python<'_>, timeout_s: f64) -> Vec<String> {
     let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
     py.detach(|| {
-        let mut waiting = WAITING.lock();
-        let nothing = |w: &mut Waiting| w.lines.is_empty();
-        ARRIVED.wait_while_for(&mut waiting, nothing, timeout);
-        waiting.take()
+        let mut queue = QUEUE.lock();
+        let is_empty = |w: &mut LineQueue| w.lines.is_empty();
+        ARRIVED.wait_while_for(&mut queue, is_empty, timeout);
+        queue.take()
     })
 }
 
 /// Writes the queued lines to standard error before the process ends.
 pub fn flush_to_stderr() {
     // A thread that died while holding the lock must not prevent the process from ending.
-    if let Some(mut waiting) = WAITING.try_lock_for(Duration::from_millis(50)) {
-        write_all(&waiting.take());
+    if let Some(mut queue) = QUEUE.try_lock_for(Duration::from_millis(50)) {
+        write_all(&queue.take());
     }
 }
 
@@ -80,14 +80,14 @@ fn write_all(lines: &[String]) {
     }
 }
 
-impl Waiting {
+impl LineQueue {
     fn take(&mut self) -> Vec<String> {
         let dropped = std::mem::take(&mut self.dropped);
         let mut lines: Vec<String> = self.lines.drain(..).map(|line| line.text).collect();
         if dropped > 0 {
             let message =
                 format!("{dropped} older log lines were dropped: Python did not take them in time");
-            lines.push(rendered(
+            lines.push(to_json(
                 Level::WARN,
                 "stoatflow::log",
                 &message,
@@ -97,19 +97,19 @@ impl Waiting {
         lines
     }
 
-    fn put(&mut self, text: String) {
-        let since = CLOCK.monotonic();
-        self.lines.push_back(Line { text, since });
-        if self.lines.len() > BOUND {
+    fn push(&mut self, text: String) {
+        let queued_at = CLOCK.monotonic();
+        self.lines.push_back(Line { text, queued_at });
+        if self.lines.len() > MAX_LINES {
             self.lines.pop_front();
             self.dropped += 1;
         }
     }
 
     /// Whether Python has stopped taking lines.
-    fn is_stuck(&self) -> bool {
+    fn is_stalled(&self) -> bool {
         let first = self.lines.front();
-        first.is_some_and(|line| CLOCK.monotonic().saturating_sub(line.since) > PATIENCE)
+        first.is_some_and(|line| CLOCK.monotonic().saturating_sub(line.queued_at) > MAX_WAIT)
     }
 }
 
@@ -124,17 +124,22 @@ impl<S: Subscriber> Layer<S> for ToPython {
         let mut fields = Fields::default();
         event.record(&mut fields);
         let of = event.metadata();
-        let text = rendered(*of.level(), of.target(), &fields.message, &fields.others);
-        let mut waiting = WAITING.lock();
-        waiting.put(text);
-        if waiting.is_stuck() {
-            write_all(&waiting.take());
+        let text = to_json(
+            *of.level(),
+            of.target(),
+            &fields.message,
+            &fields.other_fields,
+        );
+        let mut queue = QUEUE.lock();
+        queue.push(text);
+        if queue.is_stalled() {
+            write_all(&queue.take());
         }
         ARRIVED.notify_one();
     }
 }
 
-fn rendered(level: Level, target: &str, message: &str, fields: &Map<String, Value>) -> String {
+fn to_json(level: Level, target: &str, message: &str, fields: &Map<String, Value>) -> String {
     json!({
         "timestamp_ms": CLOCK.now().0,
         "level": level.as_str(),
@@ -149,15 +154,15 @@ fn rendered(level: Level, target: &str, message: &str, fields: &Map<String, Valu
 #[derive(Default)]
 struct Fields {
     message: String,
-    others: Map<String, Value>,
+    other_fields: Map<String, Value>,
 }
 
 impl Fields {
-    fn put(&mut self, field: &Field, value: Value) {
+    fn push(&mut self, field: &Field, value: Value) {
         match (field.name(), value) {
             ("message", Value::String(text)) => self.message = text,
             (name, value) => {
-                self.others.insert(name.to_owned(), value);
+                self.other_fields.insert(name.to_owned(), value);
             }
         }
     }
@@ -165,26 +170,26 @@ impl Fields {
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.put(field, format!("{value:?}").into());
+        self.push(field, format!("{value:?}").into());
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, value.into());
+        self.push(field, value.into());
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field, value.into());
+        self.push(field, value.into());
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field, value.into());
+        self.push(field, value.into());
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field, value.into());
+        self.push(field, value.into());
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(field, value.into());
+        self.push(field, value.into());
     }
 }

@@ -14,11 +14,11 @@ use stoatflow_core::lent::{Lent, LentCall, LentCalls, Refused};
 use stoatflow_core::{Error, Origin, Record, Result, Timestamp};
 use stoatflow_operators::{NO_ORIGIN, ProcessorHost, Role, Timer, check_results};
 
-use super::holding::Holding;
-use super::records::Given;
+use super::held_lock_set::HeldLockSet;
+use super::records::PyRecord;
 
 /// The record or punctuation that is being processed.
-pub struct Moment {
+pub struct CallContext {
     pub origin: Origin,
     /// The timestamp of the record or punctuation.
     pub time: i64,
@@ -28,7 +28,7 @@ pub struct Moment {
     forwarded: Cell<usize>,
 }
 
-/// See [`Moment::current`].
+/// See [`CallContext::current`].
 pub struct Current {
     pub record: Record,
     pub key: Py<PyAny>,
@@ -36,15 +36,15 @@ pub struct Current {
     pub headers: Py<PyAny>,
 }
 
-impl Default for Moment {
+impl Default for CallContext {
     fn default() -> Self {
-        Self::none(0)
+        Self::without_record(0)
     }
 }
 
-impl Moment {
+impl CallContext {
     /// No record: `init` and punctuations.
-    pub const fn none(time: i64) -> Self {
+    pub const fn without_record(time: i64) -> Self {
         Self {
             origin: NO_ORIGIN,
             time,
@@ -53,7 +53,7 @@ impl Moment {
         }
     }
 
-    pub const fn at(record: &Record) -> Self {
+    pub const fn for_record(record: &Record) -> Self {
         Self {
             origin: record.origin,
             time: record.timestamp.0,
@@ -63,7 +63,7 @@ impl Moment {
     }
 
     /// A timer has a key but no record: records forwarded for it get this key, and writes its time.
-    pub fn of_timer(py: Python<'_>, timer: &Timer<'_>, key: Bound<'_, PyAny>) -> Self {
+    pub fn for_timer(py: Python<'_>, timer: &Timer<'_>, key: Bound<'_, PyAny>) -> Self {
         // A record's timestamp can't be negative.
         let timestamp = Timestamp(timer.at.max(0));
         let record = Record {
@@ -85,15 +85,15 @@ impl Moment {
         }
     }
 
-    pub fn of(record: &Record, given: Given<'_>) -> Self {
+    pub fn with_py_record(record: &Record, made: PyRecord<'_>) -> Self {
         Self {
             current: Some(Current {
                 record: record.clone(),
-                key: given.key.unbind(),
-                value: given.value.unbind(),
-                headers: given.headers.unbind(),
+                key: made.key.unbind(),
+                value: made.value.unbind(),
+                headers: made.headers.unbind(),
             }),
-            ..Self::at(record)
+            ..Self::for_record(record)
         }
     }
 
@@ -113,16 +113,16 @@ type Host = dyn ProcessorHost + 'static;
 /// See the module.
 pub struct CallScope {
     role: Role,
-    lent: Lent<Host, Moment>,
+    lent: Lent<Host, CallContext>,
     failed: Mutex<Option<Error>>,
     /// Locks that the processor holds.
-    pub(super) holding: Mutex<Option<Holding>>,
+    pub(super) held_locks: Mutex<Option<HeldLockSet>>,
 }
 
 /// An open scope; dropping it closes the scope.
 pub struct OpenScope<'d> {
     scope: &'d CallScope,
-    _call: LentCall<'d, Host, Moment>,
+    _call: LentCall<'d, Host, CallContext>,
 }
 
 impl CallScope {
@@ -131,7 +131,7 @@ impl CallScope {
             role,
             lent: Lent::new(),
             failed: Mutex::new(None),
-            holding: Mutex::new(None),
+            held_locks: Mutex::new(None),
         }
     }
 
@@ -141,36 +141,40 @@ impl CallScope {
 
     /// Opens the scope for one call. The guard borrows only the scope, so the caller must drop it before
     /// its borrow of `host` ends.
-    pub fn open<'d>(&'d self, host: &mut dyn ProcessorHost, moment: Moment) -> OpenScope<'d> {
+    pub fn open<'d>(&'d self, host: &mut dyn ProcessorHost, context: CallContext) -> OpenScope<'d> {
         OpenScope {
             scope: self,
             // SAFETY: the guard closes the scope at the end of the function that borrowed the host, also
             // when it unwinds, so the pointer isn't followed later.
-            _call: unsafe { self.lent.open(erased(host), moment) },
+            _call: unsafe { self.lent.open(erase_lifetime(host), context) },
         }
     }
 
     /// Sets the record that is processed now.
-    pub fn set(&self, moment: Moment) {
-        self.lent.set(moment);
+    pub fn set(&self, context: CallContext) {
+        self.lent.set(context);
     }
 
     /// Calls `act` with the host.
     pub fn with<T>(
         &self,
         what: &str,
-        act: impl FnOnce(&mut Host, &Moment) -> Result<T>,
+        act: impl FnOnce(&mut Host, &CallContext) -> Result<T>,
     ) -> PyResult<T> {
-        let done = self.lent.with(|host, moment| {
-            host.at(moment.origin.order);
-            act(host, moment)
+        let done = self.lent.with(|host, context| {
+            host.at(context.origin.order);
+            act(host, context)
         });
         self.answer(done, what)
     }
 
     /// Like `with`, for calls that can't fail.
-    pub fn ask<T>(&self, what: &str, act: impl FnOnce(&mut Host, &Moment) -> T) -> PyResult<T> {
-        self.with(what, |host, moment| Ok(act(host, moment)))
+    pub fn ask<T>(
+        &self,
+        what: &str,
+        act: impl FnOnce(&mut Host, &CallContext) -> T,
+    ) -> PyResult<T> {
+        self.with(what, |host, context| Ok(act(host, context)))
     }
 
     /// Calls `act` with the host and a [`Calls`], through which user code can run and use the host too.
@@ -206,7 +210,7 @@ impl CallScope {
 
 fn refused(why: Refused, what: &str) -> Error {
     match why {
-        Refused::Shut => Error::user(format!("{what} was used outside of a call of its processor")).hint(
+        Refused::Closed => Error::user(format!("{what} was used outside of a call of its processor")).hint(
             "use it in init(), process(), on_timer() or a punctuation only; don't keep iterating or writing after they \
                 return",
         ),
@@ -220,7 +224,7 @@ fn refused(why: Refused, what: &str) -> Error {
 }
 
 /// Removes the lifetime of the host's borrows from the pointer.
-fn erased(host: &mut dyn ProcessorHost) -> *mut Host {
+fn erase_lifetime(host: &mut dyn ProcessorHost) -> *mut Host {
     let host: *mut dyn ProcessorHost = host;
     // SAFETY: only the lifetime changes; callers that follow the pointer guarantee that the host is
     // alive.
@@ -229,19 +233,19 @@ fn erased(host: &mut dyn ProcessorHost) -> *mut Host {
 
 /// Runs user code while the host is in use; passed to the closure of `with_calls`.
 pub struct Calls<'c, 's> {
-    calls: &'c mut LentCalls<'s, Host, Moment>,
+    calls: &'c mut LentCalls<'s, Host, CallContext>,
 }
 
 impl Calls<'_, '_> {
     /// The timestamp of the record or punctuation.
     pub const fn time(&self) -> i64 {
-        self.calls.moment().time
+        self.calls.context().time
     }
 
     /// Opens the scope again while `body` runs.
     pub fn call<T>(&mut self, host: &mut dyn ProcessorHost, body: impl FnOnce() -> T) -> T {
         // SAFETY: the host is borrowed while `body` runs.
-        unsafe { self.calls.call(erased(host), body) }
+        unsafe { self.calls.call(erase_lifetime(host), body) }
     }
 }
 
@@ -255,8 +259,8 @@ impl OpenScope<'_> {
     ///
     /// # Errors
     /// `User` if there are any: locks must not outlive the call.
-    pub fn let_go(&self, call: &str) -> Result<()> {
-        let Some(held) = self.scope.holding.lock().take() else {
+    pub fn release_leftover_locks(&self, call: &str) -> Result<()> {
+        let Some(held) = self.scope.held_locks.lock().take() else {
             return Ok(());
         };
         drop(held);
@@ -269,13 +273,13 @@ impl OpenScope<'_> {
     /// Closes the scope and reports errors and locks that were left.
     pub fn close(self, call: &str) -> Result<()> {
         self.check()?;
-        self.let_go(call)
+        self.release_leftover_locks(call)
     }
 }
 
 impl Drop for OpenScope<'_> {
     fn drop(&mut self) {
-        let held = self.scope.holding.lock().take();
+        let held = self.scope.held_locks.lock().take();
         drop(held);
     }
 }

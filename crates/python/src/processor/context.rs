@@ -2,7 +2,7 @@
 
 use super::PyPunctuator;
 use super::call_scope::CallScope;
-use super::held::{KeyLocks, LOCK_TIMEOUT};
+use super::key_locks::{KeyLocks, LOCK_TIMEOUT};
 use super::records;
 use super::stores::handle;
 use pyo3::exceptions::PyTypeError;
@@ -81,9 +81,9 @@ impl ProcessorContext {
         let child = records::text(child)?;
         let role = self.scope.role();
         let mut wrong = None;
-        let done = self.scope.with("the context", |host, moment| {
-            match records::forwarded(record, role, moment) {
-                Ok(forwarded) => moment
+        let done = self.scope.with("the context", |host, context| {
+            match records::forwarded(record, role, context) {
+                Ok(forwarded) => context
                     .count_forwarded()
                     .and_then(|()| host.forward(forwarded, child.as_deref())),
                 Err(e) => {
@@ -264,8 +264,8 @@ impl ProcessorContext {
     /// RecordMetadata(topic='orders', partition=0, offset=0) 1000
     #[getter]
     fn record_metadata(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let found = self.scope.ask("the context", |host, moment| {
-            host.topic(&moment.origin).map(|t| (t, moment.origin))
+        let found = self.scope.ask("the context", |host, context| {
+            host.topic(&context.origin).map(|t| (t, context.origin))
         })?;
         let Some((topic, origin)) = found else {
             return Ok(None);

@@ -4,7 +4,7 @@
 //! one by one, slowly), and converts forwarded records back. A part that is still the same object as in
 //! the input is not converted back, unless it may have been changed in place.
 
-use super::call_scope::Moment;
+use super::call_scope::CallContext;
 use crate::convert::{from_py, key_from_py, to_py};
 use crate::errors::to_py_err;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -26,7 +26,7 @@ fn class(py: Python<'_>, role: Role) -> PyResult<&Bound<'_, PyType>> {
 }
 
 /// A record's Python form, with its parts.
-pub struct Given<'py> {
+pub struct PyRecord<'py> {
     pub object: Bound<'py, PyAny>,
     pub key: Bound<'py, PyAny>,
     pub value: Bound<'py, PyAny>,
@@ -34,14 +34,14 @@ pub struct Given<'py> {
 }
 
 /// Creates records of one class.
-pub struct Makes<'py> {
+pub struct RecordFactory<'py> {
     class: Bound<'py, PyType>,
     new: Bound<'py, PyAny>,
     no_headers: Bound<'py, PyAny>,
 }
 
-impl<'py> Makes<'py> {
-    pub fn of(py: Python<'py>, role: Role) -> PyResult<Self> {
+impl<'py> RecordFactory<'py> {
+    pub fn new(py: Python<'py>, role: Role) -> PyResult<Self> {
         let object = py
             .import(intern!(py, "builtins"))?
             .getattr(intern!(py, "object"))?;
@@ -52,7 +52,7 @@ impl<'py> Makes<'py> {
         })
     }
 
-    pub fn record(&self, py: Python<'py>, record: &Record) -> PyResult<Given<'py>> {
+    pub fn record(&self, py: Python<'py>, record: &Record) -> PyResult<PyRecord<'py>> {
         let object = self.new.call1((&self.class,))?;
         let time = record.timestamp.0.into_pyobject(py)?;
         let key = to_py(py, &record.key)?;
@@ -65,7 +65,7 @@ impl<'py> Makes<'py> {
         set(&object, intern!(py, "value"), &value)?;
         set(&object, intern!(py, "timestamp"), &time)?;
         set(&object, intern!(py, "headers"), &headers)?;
-        Ok(Given {
+        Ok(PyRecord {
             object,
             key,
             value,
@@ -120,7 +120,7 @@ fn headers_from_py(headers: &Bound<'_, PyAny>) -> PyResult<Headers> {
 }
 
 /// Converts a forwarded record.
-pub fn forwarded(object: &Bound<'_, PyAny>, role: Role, moment: &Moment) -> PyResult<Record> {
+pub fn forwarded(object: &Bound<'_, PyAny>, role: Role, context: &CallContext) -> PyResult<Record> {
     let py = object.py();
     let expected = class(py, role)?;
     if !object.is_instance(expected)? {
@@ -143,7 +143,7 @@ pub fn forwarded(object: &Bound<'_, PyAny>, role: Role, moment: &Moment) -> PyRe
             "a record can't have the negative timestamp {timestamp}"
         )));
     }
-    let current = moment.current.as_ref();
+    let current = context.current.as_ref();
     let same_key = current.filter(|c| c.key.is(&key));
     if role == Role::ProcessValues
         && same_key.is_none()
@@ -174,7 +174,7 @@ pub fn forwarded(object: &Bound<'_, PyAny>, role: Role, moment: &Moment) -> PyRe
             Some(c) if c.headers.is(&headers) => c.record.headers.clone(),
             _ => headers_from_py(&headers)?,
         },
-        origin: moment.origin,
+        origin: context.origin,
     })
 }
 

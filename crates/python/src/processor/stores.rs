@@ -29,10 +29,10 @@ use stoatflow_operators::ProcessorHost;
 use stoatflow_plan::StoreKind;
 use stoatflow_state::Stored;
 
-use super::call_scope::Moment;
+use super::call_scope::CallContext;
 
 /// A store of a processor.
-pub struct Handle {
+pub struct StoreHandle {
     pub scope: Arc<CallScope>,
     pub at: usize,
     pub name: String,
@@ -44,18 +44,18 @@ pub struct Handle {
 
 static VALUE_AND_TIMESTAMP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
-impl Handle {
+impl StoreHandle {
     /// Calls `act` with the host.
     pub fn with<T>(
         &self,
-        act: impl FnOnce(&mut dyn ProcessorHost, &Moment, usize) -> stoatflow_core::Result<T>,
+        act: impl FnOnce(&mut dyn ProcessorHost, &CallContext, usize) -> stoatflow_core::Result<T>,
     ) -> PyResult<T> {
         self.scope
-            .with("a store", |host, moment| act(host, moment, self.at))
+            .with("a store", |host, context| act(host, context, self.at))
     }
 
     /// The Python object for a stored value.
-    pub fn shown<'py>(&self, py: Python<'py>, stored: &Stored) -> PyResult<Bound<'py, PyAny>> {
+    pub fn to_object<'py>(&self, py: Python<'py>, stored: &Stored) -> PyResult<Bound<'py, PyAny>> {
         let value = to_py(py, &stored.value)?;
         if !self.timestamped {
             return Ok(value);
@@ -67,7 +67,7 @@ impl Handle {
 
     /// Converts a value that the user writes, with its timestamp if the store has timestamps. `None`
     /// means the timestamp of the current record.
-    pub fn written(&self, value: &Bound<'_, PyAny>) -> PyResult<(Datum, Option<i64>)> {
+    pub fn convert_value(&self, value: &Bound<'_, PyAny>) -> PyResult<(Datum, Option<i64>)> {
         if !self.timestamped || value.is_none() {
             return Ok((datum(value)?, None));
         }
@@ -102,7 +102,7 @@ pub fn handle(
     at: usize,
     kind: StoreKind,
 ) -> PyResult<Py<PyAny>> {
-    let mut handle = Handle {
+    let mut handle = StoreHandle {
         scope,
         at,
         name: name.to_owned(),

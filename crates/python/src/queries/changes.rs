@@ -20,7 +20,7 @@ use stoatflow_plan::find::FindSpec;
 use stoatflow_state::Page;
 
 /// Approximate size of a batch.
-const BATCH: Page = Page {
+const BATCH_LIMIT: Page = Page {
     rows: 10_000,
     bytes: 16 << 20,
 };
@@ -35,7 +35,7 @@ pub type FollowedKeys<'py> = (
 type Positions = Vec<(String, i32, i64)>;
 /// Epoch, positions, whether it belongs to the snapshot, whether it is the last one of its commit, rows
 /// (key, value or `None`, timestamp).
-type BatchParts<'py> = (u64, Positions, bool, bool, Vec<FoundWindow<'py>>);
+type PyBatch<'py> = (u64, Positions, bool, bool, Vec<FoundWindow<'py>>);
 
 /// What to follow, from the arguments of `Engine.follow`.
 pub fn spec(
@@ -52,34 +52,37 @@ pub fn spec(
 }
 
 /// Converts positions from Python.
-pub fn wanted(at_least: Positions) -> Vec<(TopicPartition, Offset)> {
-    let wanted = at_least.into_iter();
-    let wanted = wanted
+pub fn min_positions(at_least: Positions) -> Vec<(TopicPartition, Offset)> {
+    let positions = at_least.into_iter();
+    let positions = positions
         .map(|(topic, partition, offset)| (TopicPartition::new(topic, partition), Offset(offset)));
-    wanted.collect()
+    positions.collect()
 }
 
 /// A socket pair whose outer end becomes readable on a wake.
 #[derive(Debug)]
-struct Bell {
-    outside: UnixStream,
-    inside: UnixStream,
+struct WakeSocket {
+    read_end: UnixStream,
+    write_end: UnixStream,
 }
 
-impl Bell {
+impl WakeSocket {
     fn new() -> Result<Arc<Self>> {
         let failed = |e| Error::internal("there is no descriptor to wait with").caused_by(e);
-        let (outside, inside) = UnixStream::pair().map_err(failed)?;
-        outside.set_nonblocking(true).map_err(failed)?;
-        inside.set_nonblocking(true).map_err(failed)?;
-        Ok(Arc::new(Self { outside, inside }))
+        let (read_end, write_end) = UnixStream::pair().map_err(failed)?;
+        read_end.set_nonblocking(true).map_err(failed)?;
+        write_end.set_nonblocking(true).map_err(failed)?;
+        Ok(Arc::new(Self {
+            read_end,
+            write_end,
+        }))
     }
 
     /// Discards earlier wakes.
-    fn quieten(&self) {
+    fn clear(&self) {
         let mut bytes = [0; 64];
         loop {
-            match (&self.outside).read(&mut bytes) {
+            match (&self.read_end).read(&mut bytes) {
                 Ok(0) => return,
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -89,10 +92,10 @@ impl Bell {
     }
 }
 
-impl Wake for Bell {
+impl Wake for WakeSocket {
     fn wake(self: Arc<Self>) {
         // If the buffer is full, the descriptor is readable already.
-        let _full = (&self.inside).write(&[1]);
+        let _full = (&self.write_end).write(&[1]);
     }
 }
 
@@ -100,34 +103,36 @@ impl Wake for Bell {
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct StateChanges {
     follower: Follower,
-    bell: OnceLock<Arc<Bell>>,
+    wake_socket: OnceLock<Arc<WakeSocket>>,
 }
 
 impl StateChanges {
     pub const fn new(follower: Follower) -> Self {
         Self {
             follower,
-            bell: OnceLock::new(),
+            wake_socket: OnceLock::new(),
         }
     }
 
-    fn bell(&self) -> PyResult<&Arc<Bell>> {
-        if self.bell.get().is_none() {
-            let _other = self.bell.set(Bell::new().map_err(to_py_err)?);
+    fn wake_socket(&self) -> PyResult<&Arc<WakeSocket>> {
+        if self.wake_socket.get().is_none() {
+            let _other = self.wake_socket.set(WakeSocket::new().map_err(to_py_err)?);
         }
-        Ok(self.bell.get().expect("it was set above"))
+        Ok(self.wake_socket.get().expect("it was set above"))
     }
 }
 
 #[pymethods]
 impl StateChanges {
     /// The next batch; `None` if there is none now, or no more.
-    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<BatchParts<'py>>> {
-        let batch = py.detach(|| self.follower.next(BATCH)).map_err(to_py_err)?;
-        let shown = batch.map(|batch| parts(py, &batch)).transpose();
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<PyBatch<'py>>> {
+        let batch = py
+            .detach(|| self.follower.next(BATCH_LIMIT))
+            .map_err(to_py_err)?;
+        let made = batch.map(|batch| to_py_batch(py, &batch)).transpose();
         // A batch that can't be converted ends the follower, so that its reader doesn't miss changes
         // silently.
-        shown.inspect_err(|_| py.detach(|| self.follower.close()))
+        made.inspect_err(|_| py.detach(|| self.follower.close()))
     }
 
     /// Whether the follower has ended, once `next` returns `None`.
@@ -143,14 +148,14 @@ impl StateChanges {
 
     /// The file descriptor to watch.
     fn fileno(&self) -> PyResult<i32> {
-        Ok(self.bell()?.outside.as_raw_fd())
+        Ok(self.wake_socket()?.read_end.as_raw_fd())
     }
 
     /// Makes the descriptor readable once `next` may return a batch. Returns false if it may already.
     fn wake_later(&self, py: Python<'_>) -> PyResult<bool> {
-        let bell = self.bell()?;
-        bell.quieten();
-        let waker = Waker::from(Arc::clone(bell));
+        let wake_socket = self.wake_socket()?;
+        wake_socket.clear();
+        let waker = Waker::from(Arc::clone(wake_socket));
         Ok(py.detach(|| self.follower.wake(&waker)))
     }
 
@@ -160,10 +165,10 @@ impl StateChanges {
     }
 }
 
-fn parts<'py>(py: Python<'py>, batch: &ChangeBatch) -> PyResult<BatchParts<'py>> {
+fn to_py_batch<'py>(py: Python<'py>, batch: &ChangeBatch) -> PyResult<PyBatch<'py>> {
     let positions = batch.cut.positions.iter();
     let positions = positions.map(|(of, offset)| (of.topic.to_string(), of.partition.0, offset.0));
-    let rows = batch.rows.iter().map(|changed| row(py, changed));
+    let rows = batch.rows.iter().map(|changed| to_py_row(py, changed));
     Ok((
         batch.cut.epoch.0,
         positions.collect(),
@@ -173,7 +178,7 @@ fn parts<'py>(py: Python<'py>, batch: &ChangeBatch) -> PyResult<BatchParts<'py>>
     ))
 }
 
-fn row<'py>(py: Python<'py>, changed: &ChangedRow) -> PyResult<FoundWindow<'py>> {
+fn to_py_row<'py>(py: Python<'py>, changed: &ChangedRow) -> PyResult<FoundWindow<'py>> {
     let key = match changed.times {
         Some((start, end)) => to_py(py, &Datum::windowed(changed.key.clone(), start, end))?,
         None => to_py(py, &changed.key)?,

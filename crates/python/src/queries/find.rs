@@ -11,11 +11,11 @@ use stoatflow_engine::query::{Explained, FoundPage};
 /// Key, value (or the list of selected values), timestamp.
 type Row<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, i64);
 /// Access path, index, number of ranges, whether sorted, rows read, unreadable rows.
-pub type Shown = (&'static str, Option<String>, usize, bool, u64, u64);
+pub type Explanation = (&'static str, Option<String>, usize, bool, u64, u64);
 /// Rows, cursor of the next page, how the rows were found.
-pub type PageParts<'py> = (Vec<Row<'py>>, Option<Bound<'py, PyBytes>>, Shown);
+pub type PyPage<'py> = (Vec<Row<'py>>, Option<Bound<'py, PyBytes>>, Explanation);
 
-pub fn shown(found: &Explained) -> Shown {
+pub fn explanation(found: &Explained) -> Explanation {
     (
         found.way,
         found.index.clone(),
@@ -26,7 +26,7 @@ pub fn shown(found: &Explained) -> Shown {
     )
 }
 
-pub fn page<'py>(py: Python<'py>, page: &FoundPage) -> PyResult<PageParts<'py>> {
+pub fn to_py_page<'py>(py: Python<'py>, page: &FoundPage) -> PyResult<PyPage<'py>> {
     let rows = page.rows.iter().map(|row| {
         let value = match &row.selected {
             None => to_py(py, &row.value.value)?,
@@ -41,6 +41,6 @@ pub fn page<'py>(py: Python<'py>, page: &FoundPage) -> PyResult<PageParts<'py>> 
     Ok((
         rows.collect::<PyResult<_>>()?,
         cursor,
-        shown(&page.explained),
+        explanation(&page.explained),
     ))
 }

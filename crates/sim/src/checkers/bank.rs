@@ -4,11 +4,11 @@
 //! that no update was lost between two lanes; all accounts then add up to zero. Under at-least-once it
 //! only checks that no order is left.
 
-use super::{Verdict, history, hold, newest};
+use super::{Verdict, ensure, history, newest};
 use crate::broker::SimBroker;
 use crate::workload::APPLICATION;
 use crate::workload::bank::{ACCOUNTS, ORDERS, Transfer, account, number, transfer};
-use crate::workload::functions::CLOSER;
+use crate::workload::functions::FINAL_KEY;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use stoatflow_state::TimerDomain::{Event, Processing};
@@ -18,10 +18,10 @@ fn changelog(store: &str) -> String {
 }
 
 /// The expected balances.
-fn wanted(broker: &SimBroker) -> Result<BTreeMap<String, i64>, String> {
+fn expected_balances(broker: &SimBroker) -> Result<BTreeMap<String, i64>, String> {
     let mut balances = BTreeMap::new();
     for (_, kept) in broker.visible("bank").into_iter().flatten() {
-        if kept.key.as_deref() == Some(CLOSER.as_bytes()) {
+        if kept.key.as_deref() == Some(FINAL_KEY.as_bytes()) {
             continue;
         }
         let value = kept.value.unwrap_or_default();
@@ -36,7 +36,7 @@ fn wanted(broker: &SimBroker) -> Result<BTreeMap<String, i64>, String> {
     Ok(balances)
 }
 
-fn held(broker: &SimBroker) -> Result<BTreeMap<String, i64>, String> {
+fn stored_balances(broker: &SimBroker) -> Result<BTreeMap<String, i64>, String> {
     let rows = newest(&history(broker, &changelog(ACCOUNTS))?).into_iter();
     let balance = |(key, value): (Bytes, Bytes)| {
         let bytes = value.first_chunk::<8>();
@@ -51,12 +51,12 @@ fn held(broker: &SimBroker) -> Result<BTreeMap<String, i64>, String> {
 
 /// Checks the balances. `once` means exactly-once, otherwise at-least-once.
 pub(super) fn balances(broker: &SimBroker, once: bool) -> Verdict {
-    quiet(broker)?;
+    check_idle(broker)?;
     if !once {
         return Ok(());
     }
-    let (wanted, held) = (wanted(broker)?, held(broker)?);
-    hold!(
+    let (wanted, held) = (expected_balances(broker)?, stored_balances(broker)?);
+    ensure!(
         held == wanted,
         "the accounts hold {held:?} (together {}) instead of {wanted:?}",
         held.values().sum::<i64>()
@@ -65,10 +65,10 @@ pub(super) fn balances(broker: &SimBroker, once: bool) -> Verdict {
 }
 
 /// Checks that no order is left.
-pub(super) fn quiet(broker: &SimBroker) -> Verdict {
+pub(super) fn check_idle(broker: &SimBroker) -> Verdict {
     let pending: Vec<Bytes> = newest(&history(broker, &changelog(ORDERS))?)
         .into_keys()
         .collect();
-    hold!(pending.is_empty(), "orders are still kept: {pending:?}");
+    ensure!(pending.is_empty(), "orders are still kept: {pending:?}");
     Ok(())
 }

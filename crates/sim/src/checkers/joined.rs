@@ -1,7 +1,7 @@
 //! Checks a join of two tables whose updates come from different stages.
 
 use super::tables::{Rule, number};
-use super::{History, Verdict, history, hold, newest};
+use super::{History, Verdict, ensure, history, newest};
 use crate::broker::SimBroker;
 use crate::workload::APPLICATION;
 use crate::workload::functions::{pair, tally, twin};
@@ -34,12 +34,12 @@ pub(super) fn check(broker: &SimBroker, seen: &History, rule: Rule, cached: bool
     // joined row. When that side is read again, it is null before and after; with caching it then
     // forwards nothing, as in Kafka Streams, and the row stays.
     let more = rule == Rule::AtLeast && cached;
-    hold!(
+    ensure!(
         expected.iter().all(there) && (more || kept.len() == expected.len()),
         "{changelog} ends with {kept:?} instead of {expected:?}"
     );
     let shown = newest(seen);
-    hold!(
+    ensure!(
         rule == Rule::AtLeast || shown == expected,
         "the rows end as {shown:?} instead of {expected:?}"
     );
@@ -58,7 +58,7 @@ fn counts(broker: &SimBroker, rows: &Rows) -> Verdict {
     let mut shown = BTreeMap::new();
     for (key, values) in history(broker, "tally-out")? {
         let values: Vec<i64> = values.iter().map(number).collect::<Result<_, _>>()?;
-        hold!(
+        ensure!(
             values.iter().all(|count| *count >= 0),
             "'{}' went {values:?}: more rows were taken back than given",
             text(&key)
@@ -67,7 +67,7 @@ fn counts(broker: &SimBroker, rows: &Rows) -> Verdict {
             shown.insert(text(&key), *count);
         }
     }
-    hold!(
+    ensure!(
         shown == expected,
         "the rows are counted as {shown:?} instead of {expected:?}"
     );

@@ -9,15 +9,15 @@
 mod tests;
 
 use super::stateless::text;
-use super::{Verdict, history, hold, newest};
+use super::{Verdict, ensure, history, newest};
 use crate::broker::SimBroker;
-use crate::topic::Kept;
+use crate::topic::LogRecord;
 use crate::worker::header;
 use crate::workload::APPLICATION;
 use crate::workload::functions::group;
 use crate::workload::offloads::{
-    ANSWERS, FAILED, Fate, GARBLED, NAME, PARKED, Parking, Patience, RECORDS, REQUESTS, RESULTS,
-    UNANSWERED, answer, error, fate,
+    ANSWERS, FAILED, Fate, GARBLED, NAME, OffloadSettings, PARKED, Patience, RECORDS, REQUESTS,
+    RESULTS, UNANSWERED, answer, error, fate,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ enum End {
 
 /// A record that left the offload.
 #[derive(Debug)]
-struct Left {
+struct Completed {
     end: End,
     topic: &'static str,
     place: (usize, usize),
@@ -48,7 +48,7 @@ struct Left {
 }
 
 /// Records that left the offload, by value.
-type AllLeft = BTreeMap<String, Vec<Left>>;
+type CompletedByValue = BTreeMap<String, Vec<Completed>>;
 
 /// The numbers of the requests, by value and correlation id.
 type Requests = BTreeMap<String, BTreeMap<String, Vec<u32>>>;
@@ -57,61 +57,61 @@ type Requests = BTreeMap<String, BTreeMap<String, Vec<u32>>>;
 type Last = BTreeMap<(Option<String>, Option<String>, &'static str), (usize, usize)>;
 
 /// Checks this part. `once` means exactly-once, otherwise at-least-once.
-pub(super) fn check(parking: Parking, broker: &SimBroker, once: bool) -> Verdict {
-    let (left, requests) = (all_left(broker)?, requests(broker)?);
+pub(super) fn check(settings: OffloadSettings, broker: &SimBroker, once: bool) -> Verdict {
+    let (left, requests) = (completed_records(broker)?, requests(broker)?);
     let mut wanted = BTreeSet::new();
     for records in broker.visible(RECORDS) {
         let mut last = Last::new();
         for (_, kept) in records {
             let value = value(&kept);
             let ends = left.get(&value).map_or(&[][..], Vec::as_slice);
-            hold!(
+            ensure!(
                 ends.len() == 1 || !once && ends.len() > 1,
                 "'{value}' has left {} times: {ends:?}",
                 ends.len()
             );
             for end in ends {
-                of_record(parking, &kept, end)?;
+                check_record(settings, &kept, end)?;
             }
             let none = BTreeMap::new();
-            let asked = requests.get(&value).unwrap_or(&none);
+            let sent = requests.get(&value).unwrap_or(&none);
             if let (true, [end]) = (once, ends) {
-                in_order(parking, &kept, end, &mut last)?;
-                rightly_asked(parking, &value, end.end, asked)?;
+                check_order(settings, &kept, end, &mut last)?;
+                check_requests(settings, &value, end.end, sent)?;
             }
             wanted.insert(value);
         }
     }
     let strange = |value: &&String| !wanted.contains(*value);
     let extra: Vec<_> = left.keys().chain(requests.keys()).filter(strange).collect();
-    hold!(extra.is_empty(), "nobody has sent {extra:?}");
+    ensure!(extra.is_empty(), "nobody has sent {extra:?}");
     nothing_parked(broker)
 }
 
-fn value(kept: &Kept) -> String {
+fn value(kept: &LogRecord) -> String {
     kept.value.as_ref().map(text).unwrap_or_default()
 }
 
-fn key(parking: Parking, kept: &Kept) -> Option<String> {
-    if parking.rekeyed {
+fn key(settings: OffloadSettings, kept: &LogRecord) -> Option<String> {
+    if settings.rekeyed {
         return Some(group(&value(kept)).to_owned());
     }
     kept.key.as_ref().map(text)
 }
 
-fn all_left(broker: &SimBroker) -> Result<AllLeft, String> {
-    let mut all = AllLeft::new();
+fn completed_records(broker: &SimBroker) -> Result<CompletedByValue, String> {
+    let mut all = CompletedByValue::new();
     for topic in [RESULTS, FAILED, UNANSWERED] {
         for (partition, records) in broker.visible(topic).into_iter().enumerate() {
             for (at, (_, kept)) in records.into_iter().enumerate() {
                 let shown = value(&kept);
                 let (value, said) = match shown.split_once('+') {
                     Some((value, said)) if topic == RESULTS => (value, said.to_owned()),
-                    _ => (&*shown, why(&kept)),
+                    _ => (&*shown, error_message(&kept)),
                 };
-                let end = end(value, &said).filter(|end| fits(*end, topic));
+                let end = parse_end(value, &said).filter(|end| belongs_in(*end, topic));
                 let end = end.ok_or_else(|| format!("{topic} has '{shown}': {said}"))?;
-                all.entry(value.to_owned()).or_default().push(Left {
+                all.entry(value.to_owned()).or_default().push(Completed {
                     end,
                     topic,
                     place: (partition, at),
@@ -126,13 +126,13 @@ fn all_left(broker: &SimBroker) -> Result<AllLeft, String> {
 }
 
 /// The error message of a dead letter.
-fn why(letter: &Kept) -> String {
+fn error_message(letter: &LogRecord) -> String {
     let said = header(&letter.headers, "__stoatflow.errors.message").unwrap_or_default();
     let of_worker = said.strip_prefix("the worker failed: ");
     of_worker.map_or(said.clone(), str::to_owned)
 }
 
-fn end(value: &str, said: &str) -> Option<End> {
+fn parse_end(value: &str, said: &str) -> Option<End> {
     if said == answer(value) {
         return Some(End::Answered);
     }
@@ -150,7 +150,7 @@ fn end(value: &str, said: &str) -> Option<End> {
 }
 
 /// Whether a record that ended like this belongs in this topic.
-fn fits(end: End, topic: &str) -> bool {
+fn belongs_in(end: End, topic: &str) -> bool {
     match end {
         End::Answered => topic == RESULTS,
         End::Failed => topic != UNANSWERED,
@@ -175,15 +175,15 @@ fn requests(broker: &SimBroker) -> Result<Requests, String> {
 }
 
 /// Whether a record of this value may end like this.
-fn may_end(parking: Parking, has_key: bool, value: &str, end: End) -> bool {
-    if !has_key || parking.plea(value).is_none() {
+fn may_end(settings: OffloadSettings, has_key: bool, value: &str, end: End) -> bool {
+    if !has_key || settings.request_text(value).is_none() {
         return end == End::Unasked;
     }
-    let more = parking.attempts() > 1;
+    let more = settings.attempts() > 1;
     // Whether a request may follow an error, and whether a second request may follow the first at all.
-    let asks_after_error = parking.retry_errors && more || parking.again > 0;
-    let asks_again = asks_after_error || parking.retry_timeouts && more;
-    let (limited, forever) = match parking.patience {
+    let asks_after_error = settings.retry_errors && more || settings.extra_requests > 0;
+    let asks_again = asks_after_error || settings.retry_timeouts && more;
+    let (limited, forever) = match settings.patience {
         Patience::Forever => (false, true),
         Patience::Endless(_) => (false, false),
         Patience::Limited(..) => (true, false),
@@ -202,29 +202,29 @@ fn may_end(parking: Parking, has_key: bool, value: &str, end: End) -> bool {
 }
 
 /// Checks that this record left with the right contents, and that it may end like this.
-fn of_record(parking: Parking, kept: &Kept, left: &Left) -> Verdict {
+fn check_record(settings: OffloadSettings, kept: &LogRecord, left: &Completed) -> Verdict {
     let (value, given) = (value(kept), kept.key.as_ref().map(text));
-    let key = key(parking, kept);
-    hold!(
-        may_end(parking, key.is_some(), &value, left.end),
+    let key = key(settings, kept);
+    ensure!(
+        may_end(settings, key.is_some(), &value, left.end),
         "'{value}' ({:?}) has left as {:?}",
         fate(&value),
         left.end
     );
     let is_result = left.topic == RESULTS;
-    hold!(
-        is_result == (parking.instead || left.end == End::Answered),
+    ensure!(
+        is_result == (settings.substitute || left.end == End::Answered),
         "'{value}' has left as {:?} to {}",
         left.end,
         left.topic
     );
     let has = if is_result { &key } else { &given };
-    hold!(
+    ensure!(
         left.key == *has,
         "'{value}' of {given:?} has left with the key {:?}",
         left.key
     );
-    hold!(
+    ensure!(
         !is_result || left.time == kept.timestamp.0 && !left.has_headers,
         "'{value}' has left with the time {} instead of {}, or with headers",
         left.time,
@@ -235,13 +235,18 @@ fn of_record(parking: Parking, kept: &Kept, left: &Left) -> Verdict {
 
 /// Checks that records of a key leave in order. (Records about which nothing could be asked were never
 /// parked, and dead letters without a key may be in any partition.)
-fn in_order(parking: Parking, kept: &Kept, left: &Left, last: &mut Last) -> Verdict {
+fn check_order(
+    settings: OffloadSettings,
+    kept: &LogRecord,
+    left: &Completed,
+    last: &mut Last,
+) -> Verdict {
     if left.end == End::Unasked || left.key.is_none() {
         return Ok(());
     }
-    let of = (kept.key.as_ref().map(text), key(parking, kept), left.topic);
+    let of = (kept.key.as_ref().map(text), key(settings, kept), left.topic);
     let before = last.insert(of, left.place);
-    hold!(
+    ensure!(
         before.is_none_or(|before| before.0 == left.place.0 && before.1 < left.place.1),
         "'{}' stands at {:?} of {}, what came before it at {before:?}",
         value(kept),
@@ -253,38 +258,38 @@ fn in_order(parking: Parking, kept: &Kept, left: &Left, last: &mut Last) -> Verd
 
 /// Checks that there were as many requests as expected, each sent once, all with the same correlation
 /// id.
-fn rightly_asked(
-    parking: Parking,
+fn check_requests(
+    settings: OffloadSettings,
     value: &str,
     end: End,
-    asked: &BTreeMap<String, Vec<u32>>,
+    sent: &BTreeMap<String, Vec<u32>>,
 ) -> Verdict {
-    hold!(
-        asked.len() == usize::from(end != End::Unasked),
-        "'{value}' ended as {end:?} and was asked as {asked:?}"
+    ensure!(
+        sent.len() == usize::from(end != End::Unasked),
+        "'{value}' ended as {end:?} and was asked as {sent:?}"
     );
-    let Some(numbers) = asked.values().next() else {
+    let Some(numbers) = sent.values().next() else {
         return Ok(());
     };
     let mut numbers = numbers.clone();
     numbers.sort_unstable();
     let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-    hold!(
+    ensure!(
         numbers.iter().copied().eq(1..=count),
         "the requests for '{value}' are {numbers:?}"
     );
     let least = match end {
-        End::TimedOut(_) if parking.retry_timeouts => parking.attempts(),
-        End::Failed if parking.retry_errors => parking.attempts(),
+        End::TimedOut(_) if settings.retry_timeouts => settings.attempts(),
+        End::Failed if settings.retry_errors => settings.attempts(),
         _ => 1,
     };
-    let most = parking.attempts() + parking.again;
-    let told = match end {
-        End::TimedOut(told) => told,
+    let most = settings.attempts() + settings.extra_requests;
+    let reported = match end {
+        End::TimedOut(reported) => reported,
         _ => count,
     };
-    hold!(
-        (least..=most).contains(&count) && told == count,
+    ensure!(
+        (least..=most).contains(&count) && reported == count,
         "'{value}' ended as {end:?} after {count} requests; {least} to {most} are wanted"
     );
     Ok(())
@@ -299,7 +304,7 @@ fn parked(broker: &SimBroker) -> Result<BTreeMap<Bytes, Bytes>, String> {
 /// Checks that no record waits for an answer or its turn.
 pub(super) fn nothing_parked(broker: &SimBroker) -> Verdict {
     let rows: Vec<Bytes> = parked(broker)?.into_keys().collect();
-    hold!(rows.is_empty(), "records are still parked: {rows:?}");
+    ensure!(rows.is_empty(), "records are still parked: {rows:?}");
     Ok(())
 }
 
@@ -312,7 +317,9 @@ fn position(broker: &SimBroker, partition: TopicPartition) -> Offset {
 
 /// The number of parked records, and the correlation ids of those whose answer is there but has not been
 /// read: an instance that starts now must use it.
-pub(crate) fn answered(broker: &SimBroker) -> Result<(usize, BTreeSet<String>), String> {
+pub(crate) fn answered_before_start(
+    broker: &SimBroker,
+) -> Result<(usize, BTreeSet<String>), String> {
     let mut answers = BTreeSet::new();
     for (partition, records) in (0..).zip(broker.visible(ANSWERS)) {
         // Answers that were read before have had their effect; or none, if their record had been given
@@ -342,14 +349,17 @@ pub(crate) fn answered(broker: &SimBroker) -> Result<(usize, BTreeSet<String>), 
 }
 
 /// Checks that these records were answered, which was certain when an instance started.
-pub(crate) fn kept(broker: &SimBroker, promised: &BTreeSet<String>) -> Verdict {
-    let left = all_left(broker)?;
-    for (value, asked) in requests(broker)? {
-        let promise = asked.keys().find(|of| promised.contains(*of));
+pub(crate) fn check_answers_used(
+    broker: &SimBroker,
+    answered_at_start: &BTreeSet<String>,
+) -> Verdict {
+    let left = completed_records(broker)?;
+    for (value, sent) in requests(broker)? {
+        let known = sent.keys().find(|of| answered_at_start.contains(*of));
         let ends = left.get(&value).map_or(&[][..], Vec::as_slice);
-        hold!(
-            promise.is_none() || ends.iter().any(|left| left.end == End::Answered),
-            "'{value}' ({promise:?}) was answered before a start, and has left as {ends:?}"
+        ensure!(
+            known.is_none() || ends.iter().any(|left| left.end == End::Answered),
+            "'{value}' ({known:?}) was answered before a start, and has left as {ends:?}"
         );
     }
     Ok(())

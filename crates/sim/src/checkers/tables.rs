@@ -1,7 +1,7 @@
 //! Checks tables: the expected values are computed directly from the input topics.
 
 use super::{
-    History, Verdict, bank, bells, history, hold, joined, lookups, offloads, stateless, timed,
+    History, Verdict, bank, ensure, history, joined, lookups, offloads, stateless, timed, timers,
 };
 use crate::broker::SimBroker;
 use crate::workload::{Job, Part, functions};
@@ -69,8 +69,8 @@ pub(super) fn check(part: Part, job: &Job, broker: &SimBroker) -> Verdict {
     let once = rule != Rule::AtLeast;
     // The records of these parts need no keys.
     match part {
-        Part::Offloads(parking) => return offloads::check(parking, broker, once),
-        Part::Lookups(asking) => return lookups::check(asking, broker, once),
+        Part::Offloads(settings) => return offloads::check(settings, broker, once),
+        Part::Lookups(settings) => return lookups::check(settings, broker, once),
         part if part.is_stateless() => return stateless::check(part, broker, once),
         _ => {}
     }
@@ -105,7 +105,7 @@ pub(super) fn check(part: Part, job: &Job, broker: &SimBroker) -> Verdict {
         Part::Races => timed::races(broker, &first, rule),
         Part::Foreign(_) => timed::foreign(broker, &first, rule, job.cached),
         Part::Joined => joined::check(broker, &first, rule, job.cached),
-        Part::Bells(_) => bells::timers(broker, &first, once),
+        Part::Timers(_) => timers::check(broker, &first, once),
         Part::Bank => bank::balances(broker, once),
         _ => Ok(()),
     }
@@ -128,16 +128,16 @@ fn counts(expected: &BTreeMap<String, i64>, seen: &Numbers, rule: Rule) -> Verdi
         let rising = values.windows(2).all(|w| w[0] < w[1]);
         let last = values.last().copied().unwrap_or(0);
         match rule {
-            Rule::Every => hold!(
+            Rule::Every => ensure!(
                 values.iter().copied().eq(1..=*count),
                 "'{key}' was counted {values:?} instead of 1 to {count}"
             ),
-            Rule::Last => hold!(
+            Rule::Last => ensure!(
                 rising && last == *count,
                 "'{key}' was counted {values:?}, rising to {count} was expected"
             ),
             Rule::AtLeast => {
-                hold!(
+                ensure!(
                     last >= *count,
                     "'{key}' was counted {values:?}, less than {count}"
                 );
@@ -153,7 +153,7 @@ pub(super) fn same_keys<K: Ord + std::fmt::Debug, A, B>(
 ) -> Verdict {
     let missing: Vec<_> = expected.keys().filter(|k| !seen.contains_key(*k)).collect();
     let extra: Vec<_> = seen.keys().filter(|k| !expected.contains_key(*k)).collect();
-    hold!(
+    ensure!(
         missing.is_empty() && extra.is_empty(),
         "keys {missing:?} are missing, {extra:?} are too many"
     );
@@ -183,18 +183,18 @@ fn sums(given: &[Input], seen: &Numbers, rule: Rule) -> Verdict {
                     .collect();
                 steps.sort_unstable();
                 parts.sort_unstable();
-                hold!(
+                ensure!(
                     steps == parts,
                     "'{key}' went {values:?}, the summands are {parts:?}"
                 );
             }
             Rule::Last => {
-                hold!(
+                ensure!(
                     rising && last == total,
                     "'{key}' went {values:?}, the sum is {total}"
                 );
             }
-            Rule::AtLeast => hold!(last >= total, "'{key}' went {values:?}, the sum is {total}"),
+            Rule::AtLeast => ensure!(last >= total, "'{key}' went {values:?}, the sum is {total}"),
         }
     }
     Ok(())
@@ -216,15 +216,15 @@ fn tops(sums: &Numbers, seen: &Numbers, rule: Rule) -> Verdict {
         let last = values.last().copied().unwrap_or(0);
         if rule == Rule::AtLeast {
             // A sum that was emitted and then rolled back by a crash may be greater.
-            hold!(last > 0, "'{key}' went {values:?}");
+            ensure!(last > 0, "'{key}' went {values:?}");
             continue;
         }
         let rising = values.windows(2).all(|w| w[0] <= w[1]);
-        hold!(
+        ensure!(
             rising && last == top,
             "'{key}' went {values:?}, the greatest sum is {top}"
         );
-        hold!(
+        ensure!(
             rule != Rule::Every || values.len() == updates,
             "'{key}' had {} updates instead of {updates}",
             values.len()
@@ -241,17 +241,17 @@ fn rows(given: &[Input], seen: &History, rule: Rule, cached: bool) -> Verdict {
         }
     }
     if rule == Rule::Every {
-        hold!(
+        ensure!(
             expected == *seen,
             "the rows went {seen:?} instead of {expected:?}"
         );
     }
     let last = super::newest(&expected);
     let shown = super::newest(seen);
-    let forgotten = rule == Rule::AtLeast && cached;
+    let may_miss_deletions = rule == Rule::AtLeast && cached;
     let agree = |(key, value): (&Bytes, &Bytes)| shown.get(key) == Some(value);
-    hold!(
-        if forgotten {
+    ensure!(
+        if may_miss_deletions {
             last.iter().all(agree)
         } else {
             last == shown
@@ -262,7 +262,7 @@ fn rows(given: &[Input], seen: &History, rule: Rule, cached: bool) -> Verdict {
         for (key, values) in seen {
             let mut all = expected.get(key).into_iter().flatten();
             let in_order = values.iter().all(|v| all.any(|e| e == v));
-            hold!(
+            ensure!(
                 in_order,
                 "the row {key:?} went {values:?}, given was {:?}",
                 expected.get(key)
@@ -297,14 +297,14 @@ fn latest(broker: &SimBroker, part: Part, seen: &History, rule: Rule) -> Verdict
             .collect();
         total += of_path.len();
         match rule {
-            Rule::Every => hold!(
+            Rule::Every => ensure!(
                 of_path.iter().copied().eq(path),
                 "{key:?} of partition {partition} went to '{group}' as {of_path:?} instead of {path:?}"
             ),
             Rule::Last => {
                 let mut all = path.iter();
                 let in_order = of_path.iter().all(|v| all.any(|e| e == *v));
-                hold!(
+                ensure!(
                     in_order,
                     "{key:?} of partition {partition} went to '{group}' as {of_path:?}, given was {path:?}"
                 );
@@ -313,18 +313,18 @@ fn latest(broker: &SimBroker, part: Part, seen: &History, rule: Rule) -> Verdict
         }
     }
     let shown: usize = seen.values().map(Vec::len).sum();
-    hold!(
+    ensure!(
         total == shown,
         "{shown} updates were shown, {total} of them belong to an input"
     );
     if rule == Rule::AtLeast {
-        at_least_lasts(&paths, seen)?;
+        check_last_values(&paths, seen)?;
     }
     Ok(())
 }
 
 /// Checks that the last value of each group is the last value of some key.
-fn at_least_lasts(
+fn check_last_values(
     paths: &BTreeMap<(String, usize, Option<Bytes>), Vec<Bytes>>,
     seen: &History,
 ) -> Verdict {
@@ -336,7 +336,7 @@ fn at_least_lasts(
         let ended = lasts
             .map(|(_, path)| path.last().cloned())
             .any(|end| end == last);
-        hold!(
+        ensure!(
             ended,
             "'{}' ended with {last:?}, which is the last of no key",
             text(group)

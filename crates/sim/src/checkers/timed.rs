@@ -1,30 +1,30 @@
 //! Checks joins and windows: the expected results are computed directly from the input topics.
 
 use super::tables::Rule;
-use super::{History, Verdict, history, hold, newest};
+use super::{History, Verdict, ensure, history, newest};
 use crate::broker::SimBroker;
 use crate::workload::APPLICATION;
-use crate::workload::functions::{CLOSER, GRACE_MS, REACH_MS, SIZE_MS, group, pair};
+use crate::workload::functions::{FINAL_KEY, GRACE_MS, REACH_MS, SIZE_MS, group, pair};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
 /// A record with a key and a value.
-struct Given {
+struct KeyedRecord {
     key: Bytes,
     value: Option<Bytes>,
     time: i64,
 }
 
-fn given(broker: &SimBroker, topic: &str) -> Vec<Given> {
-    let records = broker.visible(topic).into_iter().flatten();
-    let with_key = |(_, kept): (_, crate::topic::Kept)| {
-        Some(Given {
+fn keyed_records(broker: &SimBroker, topic: &str) -> Vec<KeyedRecord> {
+    let all = broker.visible(topic).into_iter().flatten();
+    let with_key = |(_, kept): (_, crate::topic::LogRecord)| {
+        Some(KeyedRecord {
             key: kept.key?,
             value: kept.value,
             time: kept.timestamp.0,
         })
     };
-    records.filter_map(with_key).collect()
+    all.filter_map(with_key).collect()
 }
 
 fn text(bytes: &Bytes) -> String {
@@ -34,10 +34,10 @@ fn text(bytes: &Bytes) -> String {
 /// Checks that every window that stream time has closed is emitted once, with the count of all its
 /// records, and no other window is.
 pub(super) fn windows(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
-    let given = given(broker, "clicks");
-    let now = given.iter().map(|g| g.time).max().unwrap_or(-1);
+    let records = keyed_records(broker, "clicks");
+    let now = records.iter().map(|g| g.time).max().unwrap_or(-1);
     let mut expected: BTreeMap<Bytes, i64> = BTreeMap::new();
-    for record in given.iter().filter(|g| g.key != CLOSER) {
+    for record in records.iter().filter(|g| g.key != FINAL_KEY) {
         let start = record.time - record.time.rem_euclid(SIZE_MS);
         if start + SIZE_MS + GRACE_MS <= now {
             let key = [&record.key[..], &start.to_be_bytes()].concat();
@@ -45,19 +45,19 @@ pub(super) fn windows(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict
         }
     }
     let mut seen = seen.clone();
-    seen.retain(|key, _| !key.starts_with(CLOSER.as_bytes()));
+    seen.retain(|key, _| !key.starts_with(FINAL_KEY.as_bytes()));
     super::tables::same_keys(&expected, &seen)?;
     for (key, count) in &expected {
         let exact = Some(Bytes::copy_from_slice(&count.to_be_bytes()));
         let values = &seen[key];
         if rule == Rule::AtLeast {
             // Non-negative numbers have the same order as their bytes.
-            hold!(
+            ensure!(
                 values.last() >= Some(&exact),
                 "the window {key:?} was given with {values:?}, less than {count}"
             );
         } else {
-            hold!(
+            ensure!(
                 *values == [exact],
                 "the window {key:?} was given with {values:?} instead of once with {count}"
             );
@@ -71,7 +71,7 @@ pub(super) fn windows(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict
 pub(super) fn races(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
     let mut expected: BTreeMap<Bytes, i64> = BTreeMap::new();
     let mut stream_time = -1;
-    for record in given(broker, "races") {
+    for record in keyed_records(broker, "races") {
         stream_time = stream_time.max(record.time);
         let start = record.time - record.time.rem_euclid(SIZE_MS);
         let value = record.value.as_ref().map(text).unwrap_or_default();
@@ -96,7 +96,7 @@ pub(super) fn races(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
             Rule::Last => last == *count,
             Rule::AtLeast => last >= *count,
         };
-        hold!(
+        ensure!(
             right,
             "the window {key:?} had {counts:?}, and {count} records in time"
         );
@@ -107,9 +107,9 @@ pub(super) fn races(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
 /// Checks that every two halves of a key that are near enough are joined once, and that every left half
 /// without a right one appears once.
 pub(super) fn pairs(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
-    let given = given(broker, "halves");
+    let records = keyed_records(broker, "halves");
     let halves = |first: &'static str| {
-        given.iter().filter_map(move |g| {
+        records.iter().filter_map(move |g| {
             let value = g.value.as_ref().map(text)?;
             value.starts_with(first).then_some((&g.key, value, g.time))
         })
@@ -132,14 +132,14 @@ pub(super) fn pairs(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
             *shown.entry((key.clone(), value)).or_insert(0) += 1;
         }
     }
-    if rule == Rule::AtLeast && broker.has_forgotten() {
+    if rule == Rule::AtLeast && broker.has_expired_offsets() {
         // Under at-least-once the offsets topic may lack the last commit, and after a long pause only
         // that topic is left. A record that is then read again may find that its partner has left the
         // window.
         shown.retain(|row, _| expected.contains_key(row) || !row.1.ends_with(&pair("", None)));
     }
     super::tables::same_keys(&expected, &shown)?;
-    hold!(
+    ensure!(
         rule == Rule::AtLeast || expected == shown,
         "{shown:?} were given instead of {expected:?}"
     );
@@ -150,7 +150,7 @@ pub(super) fn pairs(broker: &SimBroker, seen: &History, rule: Rule) -> Verdict {
 pub(super) fn foreign(broker: &SimBroker, seen: &History, rule: Rule, cached: bool) -> Verdict {
     let last = |topic: &str| {
         let mut rows = BTreeMap::new();
-        for record in given(broker, topic) {
+        for record in keyed_records(broker, topic) {
             rows.insert(record.key, record.value);
         }
         rows
@@ -170,7 +170,7 @@ pub(super) fn foreign(broker: &SimBroker, seen: &History, rule: Rule, cached: bo
     if rule == Rule::AtLeast && cached {
         kept.retain(|key, _| expected.contains_key(key));
     }
-    hold!(
+    ensure!(
         expected == kept,
         "{changelog} ends with {kept:?} instead of {expected:?}"
     );
@@ -181,7 +181,7 @@ pub(super) fn foreign(broker: &SimBroker, seen: &History, rule: Rule, cached: bo
     if rule == Rule::AtLeast {
         shown.retain(|key, _| expected.contains_key(key));
     }
-    hold!(
+    ensure!(
         expected == shown,
         "orders end with {shown:?} instead of {expected:?}"
     );

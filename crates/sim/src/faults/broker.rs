@@ -3,7 +3,7 @@
 //! Passes calls of the broker interface through [`Instance`]. A fetch may return fewer records than
 //! there are, only those of some partitions, or nothing, as over a network.
 
-use super::Point;
+use super::FaultPoint;
 use super::producer::FaultyProducer;
 use crate::broker::{Ends, SimBroker};
 use crate::consumer::SimConsumer;
@@ -18,7 +18,7 @@ use stoatflow_log::{
 };
 
 /// How often a process meets a broker that missed an election, in ten thousand.
-const STALE: u32 = 500;
+const STALE_LEADER_CHANCE: u32 = 500;
 
 /// See the module.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl FaultyBroker {
     pub fn new(instance: Arc<Instance>) -> Self {
         let world = &instance.world;
         let ends = world.stale_ends();
-        let stale = world.strikes(STALE).then(|| {
+        let stale = world.fault_happens(STALE_LEADER_CHANCE).then(|| {
             world.count("stale leaders");
             world.event(format!("#{} meets a stale leader", instance.number));
             ends
@@ -50,7 +50,7 @@ impl FaultyBroker {
     /// Makes a call; if it fails, it takes its whole timeout.
     fn call<T>(
         &self,
-        point: Point,
+        point: FaultPoint,
         timeout: Duration,
         act: impl FnOnce(&SimBroker) -> Result<T>,
     ) -> Result<T> {
@@ -68,7 +68,7 @@ impl Broker for FaultyBroker {
     }
 
     fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>> {
-        self.call(Point::Topics, timeout, |b| b.topics(names, timeout))
+        self.call(FaultPoint::Topics, timeout, |b| b.topics(names, timeout))
     }
 
     fn expiry(&self) -> ClusterExpiry {
@@ -80,10 +80,10 @@ impl Broker for FaultyBroker {
         topics: &[&str],
         timeout: Duration,
     ) -> Result<Vec<Option<Duration>>> {
-        let kept = self.call(Point::Topics, timeout, |b| {
+        let kept = self.call(FaultPoint::Topics, timeout, |b| {
             b.tombstone_retention(topics, timeout)
         })?;
-        Ok(if self.instance.world.ageless {
+        Ok(if self.instance.world.tombstones_kept_forever {
             vec![None; topics.len()]
         } else {
             kept
@@ -91,17 +91,17 @@ impl Broker for FaultyBroker {
     }
 
     fn topic_names(&self, timeout: Duration) -> Result<Vec<Arc<str>>> {
-        self.call(Point::Topics, timeout, |b| b.topic_names(timeout))
+        self.call(FaultPoint::Topics, timeout, |b| b.topic_names(timeout))
     }
 
     fn create_topics(&self, topics: &[NewTopic], timeout: Duration) -> Result<()> {
-        self.call(Point::CreateTopics, timeout, |b| {
+        self.call(FaultPoint::CreateTopics, timeout, |b| {
             b.create_topics(topics, timeout)
         })
     }
 
     fn delete_topics(&self, names: &[&str], timeout: Duration) -> Result<()> {
-        self.call(Point::DeleteTopics, timeout, |b| {
+        self.call(FaultPoint::DeleteTopics, timeout, |b| {
             b.delete_topics(names, timeout)
         })
     }
@@ -112,21 +112,23 @@ impl Broker for FaultyBroker {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Option<Committed>>> {
-        self.call(Point::Committed, timeout, |b| {
+        self.call(FaultPoint::Committed, timeout, |b| {
             b.committed(group, partitions, timeout)
         })
     }
 
     fn learn_leaders(&self, _topics: &[&str], timeout: Duration) -> Result<()> {
-        self.call(Point::Topics, timeout, |_| Ok(()))?;
-        if !self.instance.world.credulous {
+        self.call(FaultPoint::Topics, timeout, |_| Ok(()))?;
+        if !self.instance.world.trusts_stale_metadata {
             *self.stale.lock() = None;
         }
         Ok(())
     }
 
     fn ranges(&self, partitions: &[TopicPartition], timeout: Duration) -> Result<Vec<Range>> {
-        let mut ranges = self.call(Point::Ranges, timeout, |b| b.ranges(partitions, timeout))?;
+        let mut ranges = self.call(FaultPoint::Ranges, timeout, |b| {
+            b.ranges(partitions, timeout)
+        })?;
         if let Some(stale) = &*self.stale.lock() {
             for (partition, range) in partitions.iter().zip(&mut ranges) {
                 if let Some(end) = stale.get(partition) {
@@ -143,24 +145,26 @@ impl Broker for FaultyBroker {
         since: Timestamp,
         timeout: Duration,
     ) -> Result<Vec<Option<Offset>>> {
-        self.call(Point::Ranges, timeout, |b| {
+        self.call(FaultPoint::Ranges, timeout, |b| {
             b.offsets_for_times(partitions, since, timeout)
         })
     }
 
     fn consumer(&self, _group: &str, _partitions: usize) -> Result<Box<dyn Consumer>> {
-        let consumer = self.call(Point::OpenConsumer, Duration::ZERO, |b| {
+        let consumer = self.call(FaultPoint::OpenConsumer, Duration::ZERO, |b| {
             Ok(SimConsumer::new(b.clone()))
         })?;
         Ok(Box::new(FaultyConsumer {
             instance: Arc::clone(&self.instance),
             consumer,
-            lean: 0,
+            short_polls: 0,
         }))
     }
 
     fn producer(&self, mode: &ProducerMode, timeout: Duration) -> Result<Box<dyn Producer>> {
-        let producer = self.call(Point::OpenProducer, timeout, |b| Ok(b.open_producer(mode)))?;
+        let producer = self.call(FaultPoint::OpenProducer, timeout, |b| {
+            Ok(b.open_producer(mode))
+        })?;
         Ok(Box::new(FaultyProducer::new(
             Arc::clone(&self.instance),
             producer.writing_outside(self.instance.world.outside),
@@ -169,12 +173,12 @@ impl Broker for FaultyBroker {
 }
 
 /// Maximum number of fetches in a row that return few records: the network is slow, not dead.
-const LEAN: u32 = 6;
+const MAX_SHORT_POLLS: u32 = 6;
 
 struct FaultyConsumer {
     instance: Arc<Instance>,
     consumer: SimConsumer,
-    lean: u32,
+    short_polls: u32,
 }
 
 impl Consumer for FaultyConsumer {
@@ -191,19 +195,19 @@ impl Consumer for FaultyConsumer {
         let Self {
             instance,
             consumer,
-            lean,
+            short_polls,
         } = self;
         let world = &instance.world;
-        instance.call(Point::Poll, || {
+        instance.call(FaultPoint::Poll, || {
             let before = into.len();
             let fate = world.below(4);
-            *lean = if fate == 1 || *lean == LEAN {
+            *short_polls = if fate == 1 || *short_polls == MAX_SHORT_POLLS {
                 0
             } else {
-                *lean + 1
+                *short_polls + 1
             };
             match fate {
-                _ if *lean == 0 => consumer.poll(max, timeout, into)?,
+                _ if *short_polls == 0 => consumer.poll(max, timeout, into)?,
                 // No response yet.
                 0 => {}
                 // A short response with some partitions.

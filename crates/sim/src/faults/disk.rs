@@ -4,7 +4,7 @@
 //! must hold the newest committed changelog record of each key, and the changelog offset it has reached
 //! must not exceed the stable end.
 
-use super::Point;
+use super::FaultPoint;
 use crate::workload::is_changelog;
 use crate::world::Instance;
 use bytes::Bytes;
@@ -95,7 +95,7 @@ impl Backend for FaultyDisk {
     }
 
     fn apply(&self, batch: EpochBatch) -> Result<()> {
-        self.instance.call(Point::Apply, || {
+        self.instance.call(FaultPoint::Apply, || {
             self.disk.apply(batch.clone())?;
             if !self.instance.world.watch_disk {
                 return Ok(());
@@ -116,7 +116,7 @@ impl Backend for FaultyDisk {
     ) -> Result<()> {
         let world = &self.instance.world;
         world.add("records restored", writes.len() as u64);
-        self.instance.call(Point::Restore, || {
+        self.instance.call(FaultPoint::Restore, || {
             self.disk.restore(store, writes, positions)?;
             self.check_positions(store)
         })

@@ -1,7 +1,7 @@
 //! The producer of one process: buffered records may reach the broker at any time, and any call may be
 //! the last one.
 
-use super::{Fault, Point};
+use super::{Fault, FaultPoint};
 use crate::producer::SimProducer;
 use crate::world::Instance;
 use std::sync::Arc;
@@ -43,13 +43,13 @@ impl Producer for FaultyProducer {
         let Self {
             instance, producer, ..
         } = self;
-        instance.call(Point::Begin, || producer.begin())
+        instance.call(FaultPoint::Begin, || producer.begin())
     }
 
     fn send(&mut self, records: &mut Vec<ProducerRecord>) -> Result<()> {
-        let fault = self.instance.fate(Point::Send)?;
+        let fault = self.instance.draw_fault(FaultPoint::Send)?;
         let instance = Arc::clone(&self.instance);
-        instance.call_as(Point::Send, fault, || {
+        instance.call_as(FaultPoint::Send, fault, || {
             self.producer.send(records)?;
             self.deliver_some()
         })
@@ -61,13 +61,13 @@ impl Producer for FaultyProducer {
     }
 
     fn flush(&mut self, timeout: Duration) -> Result<()> {
-        let fault = self.instance.fate(Point::Flush)?;
+        let fault = self.instance.draw_fault(FaultPoint::Flush)?;
         if matches!(fault, Fault::CrashBefore | Fault::FailBefore) {
             self.deliver_some()?;
         }
         let now = self.instance.world.clock.now();
         self.instance
-            .call_as(Point::Flush, fault, || self.producer.flush(timeout))?;
+            .call_as(FaultPoint::Flush, fault, || self.producer.flush(timeout))?;
         self.append_time = Some(now);
         Ok(())
     }
@@ -76,22 +76,24 @@ impl Producer for FaultyProducer {
         let Self {
             instance, producer, ..
         } = self;
-        instance.call(Point::Offsets, || producer.offsets(group, cut, timeout))
+        instance.call(FaultPoint::Offsets, || {
+            producer.offsets(group, cut, timeout)
+        })
     }
 
     fn commit(&mut self, timeout: Duration) -> Result<CommitOutcome> {
         let Self {
             instance, producer, ..
         } = self;
-        let fault = instance.fate(Point::Commit)?;
+        let fault = instance.draw_fault(FaultPoint::Commit)?;
         if fault == Fault::Aborted {
             // The transaction timed out on the broker before the commit arrived.
             producer.abort(timeout)?;
-            let _ = instance.failure(Point::Abort, true);
+            let _ = instance.failure(FaultPoint::Abort, true);
             instance.world.count("commit answered with an abort");
             return Ok(CommitOutcome::Aborted);
         }
-        instance.call_as(Point::Commit, fault, || {
+        instance.call_as(FaultPoint::Commit, fault, || {
             let outcome = producer.commit(timeout)?;
             instance.world.count("commits");
             Ok(outcome)
@@ -102,7 +104,7 @@ impl Producer for FaultyProducer {
         let Self {
             instance, producer, ..
         } = self;
-        instance.call(Point::Abort, || producer.abort(timeout))
+        instance.call(FaultPoint::Abort, || producer.abort(timeout))
     }
 
     fn acknowledged(&self, topic: &str) -> Vec<(Partition, Offset)> {

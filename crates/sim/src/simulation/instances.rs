@@ -3,7 +3,7 @@
 //! Keeps one process running, starts second ones that fence it, and checks what a start promises: the
 //! committed watermark, and the use of answers that were there before.
 
-use super::{Simulation, Witness};
+use super::{Detector, Simulation};
 use crate::checkers;
 use crate::process::Process;
 use crate::workload::{APPLICATION, Part, is_changelog};
@@ -17,8 +17,8 @@ const LONG_PAUSE: Duration = Duration::from_secs(2 * 86_400);
 
 impl Simulation {
     /// The correlation ids of answers that are there before a start and must be used.
-    fn promise(&mut self) -> Result<BTreeSet<String>, String> {
-        let Some(parking) = self.job.parking() else {
+    fn answered_before_start(&mut self) -> Result<BTreeSet<String>, String> {
+        let Some(settings) = self.job.offload_settings() else {
             return Ok(BTreeSet::new());
         };
         // A start takes some time: numbers of parked records begin with the clock, so they differ
@@ -28,11 +28,11 @@ impl Simulation {
         if self.job.guarantee == Guarantee::AtLeastOnce {
             return Ok(BTreeSet::new());
         }
-        let (parked, answered) = checkers::answered(&self.world.broker)?;
-        if parked as u64 > parking.most && !parking.rekeyed {
+        let (parked, answered) = checkers::answered_before_start(&self.world.broker)?;
+        if parked as u64 > settings.max_parked && !settings.rekeyed {
             return Err(format!(
                 "{parked} records are parked, {} may be",
-                parking.most
+                settings.max_parked
             ));
         }
         self.world
@@ -41,32 +41,32 @@ impl Simulation {
     }
 
     /// Simulates a long time without a process.
-    fn pause(&mut self) {
-        self.forgotten = true;
+    fn long_pause(&mut self) {
+        self.had_long_pause = true;
         self.world.event("two days go by".into());
         self.world.count("long pauses");
         self.world.clock.advance(LONG_PAUSE);
         let topics = self.world.changelogs.iter().map(|(topic, _)| topic);
         let changelogs = topics.filter(|topic| is_changelog(topic));
-        self.world.broker.forget(changelogs);
+        self.world.broker.expire_offsets_and_tombstones(changelogs);
     }
 
     pub(super) fn start(&mut self, machine: usize) -> Result<bool, String> {
         self.started += 1;
         // Timers by the clock would be expected to have fired during the pause.
-        let bells = self
+        let timers = self
             .job
             .parts
             .iter()
-            .any(|part| matches!(part, Part::Bells(_)));
-        let alone = self.processes.is_empty() && self.started > 1 && !bells;
+            .any(|part| matches!(part, Part::Timers(_)));
+        let alone = self.processes.is_empty() && self.started > 1 && !timers;
         if alone && !self.world.is_healed() && self.schedule.rng().chance(400) {
-            self.pause();
+            self.long_pause();
         }
-        if let Some(ticks) = checkers::uncounted(&self.world.broker) {
-            self.uncounted = ticks;
+        if let Some(ticks) = checkers::uncommitted_ticks(&self.world.broker) {
+            self.uncommitted_ticks = ticks;
         }
-        let promised = self.promise()?;
+        let answered_before_start = self.answered_before_start()?;
         if !self.world.is_healed() && self.schedule.rng().chance(300) {
             self.world
                 .event(format!("the disk of machine {machine} is lost"));
@@ -84,12 +84,13 @@ impl Simulation {
         ) {
             Ok(mut process) => {
                 self.world.count("starts");
-                self.promised.extend(promised);
+                self.answered_before_start.extend(answered_before_start);
                 let (before, restored) = (self.watermark, process.watermark());
                 self.watermark = checkers::watermark(&self.job, &self.world.broker);
                 // Under at-least-once the offsets topic may lack the last commit, and after a long pause
                 // only that topic is left.
-                let may_go_back = self.forgotten && self.job.guarantee == Guarantee::AtLeastOnce;
+                let may_go_back =
+                    self.had_long_pause && self.job.guarantee == Guarantee::AtLeastOnce;
                 let (back, other) = (self.watermark < before, restored != self.watermark);
                 if back && !may_go_back || other && !(may_go_back && restored < self.watermark) {
                     return Err(format!(
@@ -106,7 +107,7 @@ impl Simulation {
             }
             Err(None) => Ok(false),
             Err(Some(finding)) => {
-                self.witness = Witness::Engine;
+                self.detector = Detector::Engine;
                 Err(finding)
             }
         }
@@ -128,7 +129,7 @@ impl Simulation {
         if self.processes.iter().any(|p| !p.stale) {
             return Ok(());
         }
-        let machine = match self.waits_for {
+        let machine = match self.awaited_machine {
             // A new instance waits until the old one has released the state directory.
             Some(machine) if self.processes.iter().any(|p| p.machine == machine) => None,
             Some(machine) => Some(machine),
@@ -137,7 +138,7 @@ impl Simulation {
         if let Some(machine) = machine
             && self.start(machine)?
         {
-            self.waits_for = None;
+            self.awaited_machine = None;
         }
         Ok(())
     }
@@ -167,7 +168,7 @@ impl Simulation {
         self.world.count("second instances here");
         self.world.broker.take_over(APPLICATION);
         self.processes.iter_mut().for_each(Process::become_stale);
-        self.waits_for = Some(machine);
+        self.awaited_machine = Some(machine);
         Ok(())
     }
 }

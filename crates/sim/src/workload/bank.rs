@@ -4,8 +4,8 @@
 //! key of a timer mostly belongs to another lane than the record, and an account to no lane. The amounts
 //! depend on the record only, so the balances are known in advance, whatever the order.
 
-use super::bells::due;
-use super::functions::CLOSER;
+use super::functions::FINAL_KEY;
+use super::timers::due;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
@@ -17,16 +17,16 @@ use stoatflow_state::TimerDomain::{self, Event, Processing};
 pub(crate) const ACCOUNTS: &str = "accounts-store";
 pub(crate) const ORDERS: &str = "standing-orders-store";
 /// Delay of timers by the clock.
-const SOON_MS: i64 = 90;
+const CLOCK_DELAY_MS: i64 = 90;
 /// Few accounts, so that lanes compete for them.
 const COUNT: u64 = 3;
 
 /// The name of the processor.
-pub(super) const PROCESSOR: &str = "bank.rs Teller";
+pub(super) const PROCESSOR: &str = "bank.rs BankProcessor";
 
 /// The processor.
 pub(super) fn processor() -> Arc<dyn ProcessorSupplier> {
-    Arc::new(Teller)
+    Arc::new(BankProcessor)
 }
 
 /// A transfer from one account to another.
@@ -74,7 +74,7 @@ pub(super) fn nodes(base: usize, processor: usize) -> Vec<Value> {
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-struct Teller;
+struct BankProcessor;
 
 fn add(host: &mut dyn ProcessorHost, account: &Datum, amount: i64, time: i64) -> Result<()> {
     host.update(0, account, &mut |_, had| {
@@ -90,7 +90,7 @@ fn add(host: &mut dyn ProcessorHost, account: &Datum, amount: i64, time: i64) ->
     })
 }
 
-fn book(
+fn apply_transfer(
     host: &mut dyn ProcessorHost,
     value: &str,
     when: Option<TimerDomain>,
@@ -102,7 +102,7 @@ fn book(
     add(host, &Datum::text(account(to)), amount, time)
 }
 
-impl ProcessorSupplier for Teller {
+impl ProcessorSupplier for BankProcessor {
     fn name(&self) -> &str {
         PROCESSOR
     }
@@ -116,32 +116,32 @@ impl ProcessorSupplier for Teller {
     }
 }
 
-impl Teller {
-    fn take(record: &Record, host: &mut dyn ProcessorHost) -> Result<()> {
+impl BankProcessor {
+    fn process_record(record: &Record, host: &mut dyn ProcessorHost) -> Result<()> {
         host.at(record.origin.order);
         let (Datum::Str(key), Datum::Str(value)) = (&record.key, &record.value) else {
             return Err(Error::user("the bank needs a key and a value"));
         };
-        if key.as_str() == CLOSER {
+        if key.as_str() == FINAL_KEY {
             return Ok(());
         }
-        book(host, value.as_str(), None, record.timestamp.0)?;
+        apply_transfer(host, value.as_str(), None, record.timestamp.0)?;
         let order = Datum::text(value.as_str().to_owned());
-        let soon = host.wall_time() + SOON_MS;
+        let soon = host.wall_time() + CLOCK_DELAY_MS;
         host.timer_register(1, &order, due(record.timestamp.0), Event)?;
         host.timer_register(1, &order, soon, Processing)?;
         host.forward(record.clone(), None)
     }
 }
 
-impl Processor for Teller {
+impl Processor for BankProcessor {
     fn init(&mut self, _host: &mut dyn ProcessorHost) -> Result<()> {
         Ok(())
     }
 
     fn process(&mut self, batch: &[Record], host: &mut dyn ProcessorHost) -> Result<(), Failed> {
         for (at, record) in batch.iter().enumerate() {
-            Self::take(record, host).map_err(|error| Failed { at, error })?;
+            Self::process_record(record, host).map_err(|error| Failed { at, error })?;
         }
         Ok(())
     }
@@ -154,7 +154,7 @@ impl Processor for Teller {
         let Datum::Str(order) = &timer.key else {
             return Err(Error::user("an order has a name"));
         };
-        book(host, order.as_str(), Some(timer.domain), timer.at.max(0))
+        apply_transfer(host, order.as_str(), Some(timer.domain), timer.at.max(0))
     }
 
     fn close(&mut self) {}

@@ -14,7 +14,7 @@ use stoatflow_operators::{FailedBatch, Udf};
 /// The function's name.
 pub(super) const FUNCTION: &str = "stamp";
 /// The dead letter topic of rows that it fails for.
-pub(crate) const LETTERS: &str = "lots-dead";
+pub(crate) const DEAD_LETTERS: &str = "lots-dead";
 /// The column with the index of the input row.
 const BY_ROW: &str = "_row";
 
@@ -41,7 +41,7 @@ pub(super) fn nodes(base: usize, max_rows: u32, max_wait_ms: i64) -> Vec<Value> 
     vec![
         json!({"op": "stream", "topics": ["lots"], "key": "string", "value": "string"}),
         json!({"op": "map_batches", "from": base, "function": udf(FUNCTION), "max_rows": max_rows,
-            "max_wait_ms": max_wait_ms, "by_row": BY_ROW, "on_error": {"dlq": LETTERS}}),
+            "max_wait_ms": max_wait_ms, "by_row": BY_ROW, "on_error": {"dlq": DEAD_LETTERS}}),
         json!({"op": "to", "from": base + 1, "topic": "lots-out", "key": "string", "value": "string"}),
     ]
 }

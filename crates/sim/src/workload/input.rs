@@ -8,7 +8,7 @@ use stoatflow_core::{Partition, Timestamp};
 use stoatflow_log::ProducerRecord;
 
 /// The key of the final records, which advance the time.
-pub(crate) const CLOSER: &str = "zz";
+pub(crate) const FINAL_KEY: &str = "zz";
 
 const VOCABULARY: &[&str] = &[
     "the", "stoat", "Flow", "river", "ermine", "winter", "white", "a",
@@ -57,7 +57,7 @@ pub(super) fn records(
     // each partition: in both cases every partition needs final records.
     let timers = parts.iter().filter(|part| part.has_timers());
     let timers: Vec<&str> = timers.map(|part| part.input()).collect();
-    for record in closers(parts, time) {
+    for record in final_records(parts, time) {
         if !by_watermark && !timers.contains(&&*record.topic) {
             records.push(record);
             continue;
@@ -73,19 +73,19 @@ pub(super) fn records(
 
 /// Final records, long after all others: at the first four everything that waits for a time is due, at
 /// the other four it has expired from stores. They form pairs with each other.
-fn closers(parts: &[Part], time: i64) -> Vec<ProducerRecord> {
+fn final_records(parts: &[Part], time: i64) -> Vec<ProducerRecord> {
     let timed = parts.iter().filter(|p| p.waits_for_time());
-    let closer = |(part, half): (&Part, i64)| ProducerRecord {
+    let final_record = |(part, half): (&Part, i64)| ProducerRecord {
         topic: part.input().into(),
         partition: None,
-        key: Some(Bytes::from(CLOSER)),
+        key: Some(Bytes::from(FINAL_KEY)),
         value: Some(Bytes::from(if half % 2 == 0 { "l:end" } else { "r:end" })),
         timestamp: Timestamp(time + 300_000 * (1 + 3 * (half / 4)) + half % 4),
         headers: None,
     };
     timed
         .flat_map(|part| (0..8).map(move |half| (part, half)))
-        .map(closer)
+        .map(final_record)
         .collect()
 }
 
@@ -119,14 +119,14 @@ fn value(rng: &mut SimRng, part: Part, topic: &str, number: u64) -> Option<Bytes
         }
         Part::Joined => Bytes::from(format!("j{number}")),
         Part::Windows(_) => Bytes::from(format!("c{number}")),
-        Part::Bells(_) => Bytes::from(format!("b{number}")),
+        Part::Timers(_) => Bytes::from(format!("b{number}")),
         Part::Bank => Bytes::from(format!("m{number}")),
         Part::Lookups(_) if topic == lookups::ROWS => Bytes::from(format!("e{number}")),
-        Part::Asks(_) | Part::Offloads(_) | Part::Lookups(_) => {
+        Part::AsyncCalls(_) | Part::Offloads(_) | Part::Lookups(_) => {
             Bytes::from(format!("g{}:{number}", skewed(rng, 5)))
         }
         Part::Batches { .. } => Bytes::from(format!("s{number}")),
-        Part::Tardy => Bytes::from(format!("t{number}")),
+        Part::LateRecords => Bytes::from(format!("t{number}")),
         Part::Pairs(_) if rng.chance(5000) => Bytes::from(format!("l{number}")),
         Part::Pairs(_) => Bytes::from(format!("r{number}")),
     })

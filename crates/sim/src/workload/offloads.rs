@@ -20,11 +20,11 @@ pub(crate) const NAME: &str = "jobs";
 /// The store of parked records.
 pub(crate) const PARKED: &str = "jobs-parked";
 /// The function that makes a request.
-pub(super) const PLEA: &str = "plea";
+pub(super) const REQUEST_FUNCTION: &str = "plea";
 /// An answer that can't be decoded.
 pub(crate) const GARBLED: &[u8] = b"\xff";
 /// More requests than any run has time for.
-const ENDLESS: u32 = 1_000_000;
+const UNLIMITED_REQUESTS: u32 = 1_000_000;
 
 /// How long a record waits for the answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(crate) enum Patience {
 
 /// How records are offloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parking {
+pub(crate) struct OffloadSettings {
     pub patience: Patience,
     /// Whether another request follows an error, as long as the number of requests allows it.
     pub retry_errors: bool,
@@ -48,16 +48,16 @@ pub(crate) struct Parking {
     /// The first pause before another request.
     pub pause_ms: i64,
     /// Whether a function substitutes for missing answers; otherwise such records become dead letters.
-    pub instead: bool,
+    pub substitute: bool,
     /// Number of additional requests that a handler makes before that.
-    pub again: u32,
+    pub extra_requests: u32,
     /// Maximum number of parked records.
-    pub most: u64,
+    pub max_parked: u64,
     /// Whether records are re-keyed before.
     pub rekeyed: bool,
 }
 
-impl Parking {
+impl OffloadSettings {
     /// Draws the settings.
     pub fn new(rng: &mut SimRng) -> Self {
         let timeout = [60, 200, 800][rng.index(3)];
@@ -67,7 +67,7 @@ impl Parking {
             _ => Patience::Limited(timeout, [1, 1, 2, 3][rng.index(4)]),
         };
         let endless = matches!(patience, Patience::Endless(_));
-        let instead = rng.chance(4000);
+        let substitute = rng.chance(4000);
         Self {
             patience,
             retry_errors: rng.chance(6000) && !endless,
@@ -78,9 +78,9 @@ impl Parking {
             } else {
                 [0, 20, 200][rng.index(3)]
             },
-            instead,
-            again: u32::from(rng.chance(3000) && !instead),
-            most: [3, 10, 40, 100_000][rng.index(4)],
+            substitute,
+            extra_requests: u32::from(rng.chance(3000) && !substitute),
+            max_parked: [3, 10, 40, 100_000][rng.index(4)],
             rekeyed: rng.chance(3000),
         }
     }
@@ -90,17 +90,17 @@ impl Parking {
         match self.patience {
             // Then only errors lead to another request.
             Patience::Forever => 2,
-            Patience::Endless(_) => ENDLESS,
+            Patience::Endless(_) => UNLIMITED_REQUESTS,
             Patience::Limited(_, attempts) => attempts,
         }
     }
 
     /// The request for a value; `None` if it can't be made.
-    pub fn plea(self, value: &str) -> Option<String> {
-        if self.instead {
+    pub fn request_text(self, value: &str) -> Option<String> {
+        if self.substitute {
             return Some(value.to_owned());
         }
-        (fate(value) != Fate::Unasked).then(|| plea(value))
+        (fate(value) != Fate::Unasked).then(|| request_text(value))
     }
 }
 
@@ -140,35 +140,35 @@ pub(crate) fn fate(value: &str) -> Fate {
 
 /// The worker's response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum Response {
     Answer(String),
     Error(String),
     Garbled,
     Nothing,
 }
 
-impl Parking {
+impl OffloadSettings {
     /// The response to the n-th request for this value.
-    pub fn said(self, request: &str, attempt: u32) -> Said {
+    pub fn response(self, request: &str, attempt: u32) -> Response {
         let value = request.trim_end_matches('?');
-        let answer = Said::Answer(answer(value));
-        let error = Said::Error(error(value));
+        let answer = Response::Answer(answer(value));
+        let error = Response::Error(error(value));
         match (fate(value), self.patience) {
             (Fate::Answered | Fate::Unasked, _)
             | (Fate::Silent | Fate::Slow, Patience::Forever) => answer,
             // Errors may arrive too late every time: they count only until the next request is sent.
             (Fate::Refused | Fate::Garbled, Patience::Endless(_)) if attempt > 3 => answer,
             (Fate::Refused, _) => error,
-            (Fate::Garbled, _) => Said::Garbled,
+            (Fate::Garbled, _) => Response::Garbled,
             (Fate::Flaky, _) if attempt == 1 => error,
-            (Fate::Silent, Patience::Limited(..)) => Said::Nothing,
-            (Fate::Silent | Fate::Slow, _) if attempt == 1 => Said::Nothing,
+            (Fate::Silent, Patience::Limited(..)) => Response::Nothing,
+            (Fate::Silent | Fate::Slow, _) if attempt == 1 => Response::Nothing,
             (Fate::Flaky | Fate::Silent | Fate::Slow, _) => answer,
         }
     }
 }
 
-pub(super) fn plea(value: &str) -> String {
+pub(super) fn request_text(value: &str) -> String {
     format!("{value}?")
 }
 
@@ -183,44 +183,44 @@ pub(crate) fn error(value: &str) -> String {
 }
 
 /// An error policy: this many retries, then a dead letter.
-fn handler(again: u32, topic: &str) -> Value {
+fn error_policy(retries: u32, topic: &str) -> Value {
     let letter = json!({"dlq": topic});
-    if again == 0 {
+    if retries == 0 {
         return letter;
     }
-    json!({"retry": {"times": again, "backoff_ms": 30, "then": letter}})
+    json!({"retry": {"times": retries, "backoff_ms": 30, "then": letter}})
 }
 
-pub(super) fn nodes(base: usize, parking: Parking) -> Vec<Value> {
+pub(super) fn nodes(base: usize, settings: OffloadSettings) -> Vec<Value> {
     let mut nodes =
         vec![json!({"op": "stream", "topics": [RECORDS], "key": "string", "value": "string"})];
-    if parking.rekeyed {
+    if settings.rekeyed {
         nodes.push(json!({"op": "select_key", "from": base, "function": udf("group")}));
     }
     let from = base + nodes.len() - 1;
-    let timeout = match parking.patience {
+    let timeout = match settings.patience {
         Patience::Forever => None,
         Patience::Endless(ms) | Patience::Limited(ms, _) => Some(ms),
     };
-    let most_ms = match parking.patience {
+    let max_pause_ms = match settings.patience {
         Patience::Endless(_) => 20_000,
-        _ => 2 * parking.pause_ms,
+        _ => 2 * settings.pause_ms,
     };
     let mut offload = json!({
         "op": "offload", "from": from, "name": NAME, "requests": REQUESTS, "responses": ANSWERS,
         "function": udf("pair"), "key": "string", "request_value": "string", "response_value": "string",
-        "max_parked": parking.most,
+        "max_parked": settings.max_parked,
         "patience": {
-            "timeout_ms": timeout, "attempts": parking.attempts(), "first_ms": parking.pause_ms,
-            "most_ms": most_ms, "jitter": 0.5, "retry_timeouts": parking.retry_timeouts,
-            "retry_errors": parking.retry_errors,
+            "timeout_ms": timeout, "attempts": settings.attempts(), "first_ms": settings.pause_ms,
+            "most_ms": max_pause_ms, "jitter": 0.5, "retry_timeouts": settings.retry_timeouts,
+            "retry_errors": settings.retry_errors,
         },
     });
-    let own = if parking.instead {
+    let own = if settings.substitute {
         json!({"instead_of_timeout": udf("pair"), "instead_of_error": udf("pair")})
     } else {
-        json!({"request": udf(PLEA), "timeout_handler": handler(parking.again, UNANSWERED),
-            "on_error": handler(parking.again, FAILED)})
+        json!({"request": udf(REQUEST_FUNCTION), "timeout_handler": error_policy(settings.extra_requests, UNANSWERED),
+            "on_error": error_policy(settings.extra_requests, FAILED)})
     };
     if let (Value::Object(all), Value::Object(own)) = (&mut offload, own) {
         all.extend(own);

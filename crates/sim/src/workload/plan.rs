@@ -1,7 +1,9 @@
 //! Builds the plan of the parts, as the DSL would send it.
 
-use super::asks::Asking;
-use super::{Part, asks, bank, batches, bells, lookups, offloads, tardy, udf as functions};
+use super::async_calls::CallSettings;
+use super::{
+    Part, async_calls, bank, batches, late_records, lookups, offloads, timers, udf as functions,
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use stoatflow_core::Result;
@@ -34,11 +36,11 @@ pub(crate) const REACH_MS: i64 = 60;
 pub(crate) const GRACE_MS: i64 = 100;
 
 /// Names of the processors, in the order of [`processors`].
-const PROCESSORS: &[&str] = &[bells::PROCESSOR, bank::PROCESSOR];
+const PROCESSORS: &[&str] = &[timers::PROCESSOR, bank::PROCESSOR];
 
 /// All processors.
 pub(super) fn processors() -> Vec<Arc<dyn ProcessorSupplier>> {
-    vec![bells::processor(), bank::processor()]
+    vec![timers::processor(), bank::processor()]
 }
 
 fn part_nodes(part: Part, base: usize) -> Vec<Value> {
@@ -49,16 +51,16 @@ fn part_nodes(part: Part, base: usize) -> Vec<Value> {
         Part::Rows => rows(base, part),
         Part::Latest => latest(base, part),
         Part::Windows(suppressed) => windows(base, suppressed),
-        Part::Pairs(asking) => pairs(base, asking),
-        Part::Foreign(asking) => foreign(base, asking),
+        Part::Pairs(settings) => pairs(base, settings),
+        Part::Foreign(settings) => foreign(base, settings),
         Part::Joined => joined(base),
-        Part::Bells(beats) => bells::nodes(base, beats),
+        Part::Timers(with_ticks) => timers::nodes(base, with_ticks),
         Part::Bank => bank::nodes(base, 1),
-        Part::Asks(asking) => asks::nodes(base, asking),
+        Part::AsyncCalls(settings) => async_calls::nodes(base, settings),
         Part::Batches { rows, wait_ms } => batches::nodes(base, rows, wait_ms),
-        Part::Tardy => tardy::nodes(base),
-        Part::Offloads(parking) => offloads::nodes(base, parking),
-        Part::Lookups(asking) => lookups::nodes(base, asking),
+        Part::LateRecords => late_records::nodes(base),
+        Part::Offloads(settings) => offloads::nodes(base, settings),
+        Part::Lookups(settings) => lookups::nodes(base, settings),
         Part::Races => races(base),
     }
 }
@@ -73,11 +75,11 @@ pub(super) fn udf(name: &str) -> Value {
 }
 
 /// Joins with a function, or with an async joiner that is always answered in the end.
-fn join(mut node: Value, asking: Option<Asking>) -> Value {
-    node["function"] = asking.map_or_else(|| udf("pair"), asks::joiner);
-    if asking.is_some() {
+fn join(mut node: Value, settings: Option<CallSettings>) -> Value {
+    node["function"] = settings.map_or_else(|| udf("pair"), async_calls::joiner);
+    if settings.is_some() {
         node["with_key"] = true.into();
-        node["on_error"] = asks::once_more(&"fail".into());
+        node["on_error"] = async_calls::retry_once_then(&"fail".into());
     }
     node
 }
@@ -197,7 +199,7 @@ fn races(base: usize) -> Vec<Value> {
     ]
 }
 
-fn pairs(base: usize, asking: Option<Asking>) -> Vec<Value> {
+fn pairs(base: usize, settings: Option<CallSettings>) -> Vec<Value> {
     let window = json!({"before_ms": REACH_MS, "after_ms": REACH_MS, "grace_ms": GRACE_MS});
     vec![
         json!({"op": "stream", "topics": ["halves"], "key": "string", "value": "string"}),
@@ -206,20 +208,20 @@ fn pairs(base: usize, asking: Option<Asking>) -> Vec<Value> {
         join(
             json!({"op": "left_join", "from": base + 1, "other": base + 2, "window": window, "key": "string",
             "value": "string", "other_value": "string", "store": "pairs", "name": "pairs"}),
-            asking,
+            settings,
         ),
         json!({"op": "to", "from": base + 3, "topic": "pairs-out", "key": "string", "value": "string"}),
     ]
 }
 
-fn foreign(base: usize, asking: Option<Asking>) -> Vec<Value> {
+fn foreign(base: usize, settings: Option<CallSettings>) -> Vec<Value> {
     vec![
         json!({"op": "table", "topic": "orders", "key": "string", "value": "string", "materialized": {"store": "orders-store"}}),
         json!({"op": "table", "topic": "goods", "key": "string", "value": "string", "materialized": {"store": "goods-store"}}),
         join(
             json!({"op": "join", "from": base, "other": base + 1, "foreign_key": udf("group"), "name": "ordered",
             "materialized": {"store": "ordered-store", "key": "string", "value": "string"}}),
-            asking,
+            settings,
         ),
         json!({"op": "to_stream", "from": base + 2}),
         json!({"op": "to", "from": base + 3, "topic": "orders-out", "key": "string", "value": "string"}),

@@ -1,7 +1,7 @@
 //! The functions of the workloads, behind the interface that Python functions use, and as plain Rust for
 //! the model.
 
-use super::{asks, batches, offloads};
+use super::{async_calls, batches, offloads};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_operators::{Args, Failed, Udf};
@@ -21,10 +21,10 @@ pub(super) const NAMES: &[&str] = &[
     "pair",
     "twin",
     "tally",
-    asks::FUNCTION,
+    async_calls::FUNCTION,
     batches::FUNCTION,
-    asks::JOINER,
-    offloads::PLEA,
+    async_calls::JOINER,
+    offloads::REQUEST_FUNCTION,
 ];
 
 /// The number of a function.
@@ -106,7 +106,7 @@ fn text(datum: &Datum) -> &str {
 }
 
 impl Native {
-    fn of(&self, record: &Record) -> Result<Datum> {
+    fn apply(&self, record: &Record) -> Result<Datum> {
         Ok(match (self.0, &record.value) {
             ("value", value) => value.clone(),
             ("twin", _) => match &record.key {
@@ -119,17 +119,18 @@ impl Native {
             ("bucket", value) => Datum::text(bucket(int(value)?)),
             ("half", _) => Datum::text(half(text(&record.key))),
             ("group", value) => Datum::text(group(text(value))),
-            (offloads::PLEA, value) => match (offloads::fate(text(value)), text(value)) {
+            (offloads::REQUEST_FUNCTION, value) => match (offloads::fate(text(value)), text(value))
+            {
                 (offloads::Fate::Unasked, value) => {
                     return Err(Error::user(format!("nothing can be asked about '{value}'")));
                 }
-                (_, value) => Datum::text(offloads::plea(value)),
+                (_, value) => Datum::text(offloads::request_text(value)),
             },
             (name, _) => return Err(Error::user(format!("'{name}' gives no single value"))),
         })
     }
 
-    fn wrong<T>(&self, shape: &str) -> Result<T, Failed> {
+    fn unsupported<T>(&self, shape: &str) -> Result<T, Failed> {
         Err(Failed {
             at: 0,
             error: Error::user(format!("'{}' is no {shape}", self.0)),
@@ -144,7 +145,7 @@ impl Udf for Native {
 
     fn test(&self, _: Args, batch: &[Record], out: &mut Vec<bool>) -> Result<(), Failed> {
         if self.0 != "is_left" {
-            return self.wrong("predicate");
+            return self.unsupported("predicate");
         }
         out.extend(batch.iter().map(|r| text(&r.value).starts_with('l')));
         Ok(())
@@ -152,14 +153,14 @@ impl Udf for Native {
 
     fn one(&self, _: Args, batch: &[Record], out: &mut Vec<Datum>) -> Result<(), Failed> {
         for (at, record) in batch.iter().enumerate() {
-            out.push(self.of(record).map_err(|error| Failed { at, error })?);
+            out.push(self.apply(record).map_err(|error| Failed { at, error })?);
         }
         Ok(())
     }
 
     fn pair(&self, _: Args, batch: &[Record], out: &mut Vec<(Datum, Datum)>) -> Result<(), Failed> {
         if self.0 != "tally" {
-            return self.wrong("function of pairs");
+            return self.unsupported("function of pairs");
         }
         let pair = |record: &Record| {
             let row = text(&record.value);

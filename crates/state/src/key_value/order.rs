@@ -36,7 +36,7 @@ pub(super) enum Held {
 
 /// Which keys a read selects.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted<'a> {
+pub(super) struct KeyFilter<'a> {
     pub range: &'a KeyRange,
     /// Only keys of this row: a range of bytes may also contain longer keys.
     pub row: Option<&'a [u8]>,
@@ -44,7 +44,7 @@ pub(super) struct Wanted<'a> {
     pub limit: usize,
 }
 
-impl Wanted<'_> {
+impl KeyFilter<'_> {
     pub fn is_row(&self, key: &[u8]) -> bool {
         self.row.is_none_or(|row| {
             self.layout.row_len(key.len()) == Some(row.len()) && key.starts_with(row)
@@ -165,7 +165,7 @@ impl Table {
     pub fn collect<K: From<Bytes>>(
         &self,
         reader: u64,
-        wanted: &Wanted<'_>,
+        wanted: &KeyFilter<'_>,
         found: &mut Vec<(K, Held)>,
     ) -> bool {
         let Some(order) = &self.order else {

@@ -4,7 +4,7 @@
 //! back end isn't read. Also tracks the highest segment, and forgets dropped ones. As everywhere in the
 //! store, bytes are read and decoded before the lock is taken.
 
-use super::order::{Held, Row, Wanted};
+use super::order::{Held, KeyFilter, Row};
 use super::scan::{is_empty, merge};
 use super::slot::stamp;
 use super::{KeyValueStore, Stored};
@@ -69,7 +69,7 @@ impl KeyValueStore {
         if limit == 0 || is_empty(range) {
             return Ok(Vec::new());
         }
-        let wanted = Wanted {
+        let wanted = KeyFilter {
             range,
             row: Some(row),
             layout: self.layout,
@@ -127,7 +127,7 @@ impl KeyValueStore {
         &self,
         epoch: Epoch,
         row: &Bytes,
-        wanted: &Wanted<'_>,
+        wanted: &KeyFilter<'_>,
         generation: u64,
     ) -> Result<Option<Vec<(Bytes, Stored)>>> {
         let shard = self.shard_of(self.hash(&row[self.layout.segment_len()..]));

@@ -3,7 +3,7 @@
 //! Memory is read first and the back end second: a commit in between moves entries from memory to the
 //! back end, so the other order could miss them.
 
-use super::order::{Held, Wanted};
+use super::order::{Held, KeyFilter};
 use super::rows::after;
 use super::shard::Shard;
 use super::slot::stamp;
@@ -50,7 +50,7 @@ impl KeyValueStore {
         if limit == 0 || is_empty(range) {
             return Ok(Vec::new());
         }
-        let wanted = Wanted {
+        let wanted = KeyFilter {
             range,
             row: None,
             layout: self.layout,
@@ -63,7 +63,7 @@ impl KeyValueStore {
     pub(super) fn scan_wanted(
         &self,
         epoch: Epoch,
-        wanted: &Wanted<'_>,
+        wanted: &KeyFilter<'_>,
         shards: &[Shard],
     ) -> Result<Vec<(Bytes, Stored)>> {
         let (range, limit) = (wanted.range, wanted.limit);
@@ -97,7 +97,12 @@ impl KeyValueStore {
     }
 
     /// What memory holds for the range, sorted.
-    fn held_in(&self, epoch: Epoch, wanted: &Wanted<'_>, shards: &[Shard]) -> Vec<(SlotKey, Held)> {
+    fn held_in(
+        &self,
+        epoch: Epoch,
+        wanted: &KeyFilter<'_>,
+        shards: &[Shard],
+    ) -> Vec<(SlotKey, Held)> {
         let reader = stamp(epoch);
         let mut found = Vec::new();
         for shard in shards {
@@ -162,7 +167,7 @@ impl KeyValueStore {
         &self,
         range: &KeyRange,
         limit: usize,
-        wanted: &Wanted<'_>,
+        wanted: &KeyFilter<'_>,
     ) -> Result<Vec<(Bytes, Bytes)>> {
         let mut rest = range.clone();
         let mut found: Vec<(Bytes, Bytes)> = Vec::new();

@@ -77,7 +77,7 @@ impl Shard {
 }
 
 /// The outcome of a write.
-pub(super) struct Written {
+pub(super) struct ShardWrite {
     /// The key, if this was its first write in the epoch.
     pub first: Option<SlotKey>,
     /// The replaced value, to be dropped without the lock.
@@ -159,7 +159,7 @@ impl Table {
     }
 
     /// Writes to a slot.
-    pub fn write(&mut self, index: u32, epoch: Epoch, value: Option<Stored>) -> Result<Written> {
+    pub fn write(&mut self, index: u32, epoch: Epoch, value: Option<Stored>) -> Result<ShardWrite> {
         self.check_open(epoch)?;
         let (ticket, committed) = (self.ticket(), self.committed);
         let slot = self.slots[index as usize]
@@ -174,7 +174,7 @@ impl Table {
         }
         self.staged_bytes = self.staged_bytes.saturating_add_signed(wrote.grown);
         self.cached_bytes -= wrote.uncached;
-        Ok(Written {
+        Ok(ShardWrite {
             first,
             replaced: wrote.replaced,
         })
@@ -188,7 +188,7 @@ impl Table {
         epoch: Epoch,
         value: Option<Stored>,
         trash: &mut Vec<Slot>,
-    ) -> Result<Written> {
+    ) -> Result<ShardWrite> {
         self.check_open(epoch)?;
         let value = value.unwrap_or(ABSENT);
         let mut version = Version::open(stamp(epoch), self.ticket(), key.len(), value);
@@ -200,7 +200,7 @@ impl Table {
         let first = Some(slot.key.clone());
         let index = self.insert(slot);
         self.staged.push(index);
-        Ok(Written {
+        Ok(ShardWrite {
             first,
             replaced: None,
         })

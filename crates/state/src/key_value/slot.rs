@@ -132,7 +132,7 @@ pub(super) struct Slot {
 }
 
 /// The outcome of a write.
-pub(super) struct Wrote {
+pub(super) struct SlotWrite {
     /// Whether this is the epoch's first write of the key (for the changelog).
     pub first: bool,
     /// Change in staged bytes.
@@ -189,7 +189,7 @@ impl Slot {
         committed: u64,
         ticket: u64,
         value: Option<Stored>,
-    ) -> Result<Wrote> {
+    ) -> Result<SlotWrite> {
         let value = value.unwrap_or_else(|| Stored {
             value: Datum::Null,
             timestamp: self.last_timestamp(stamp),
@@ -216,14 +216,14 @@ impl Slot {
                 std::mem::replace(&mut version.value, value),
                 version.frozen.take(),
             ));
-            return Ok(Wrote {
+            return Ok(SlotWrite {
                 first,
                 grown,
                 uncached: 0,
                 replaced,
             });
         }
-        let mut wrote = Wrote {
+        let mut wrote = SlotWrite {
             first: true,
             grown: 0,
             uncached: 0,

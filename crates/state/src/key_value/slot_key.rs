@@ -7,12 +7,12 @@ mod tests;
 
 use bytes::Bytes;
 use std::ops::Deref;
-use stoatflow_core::Short;
+use stoatflow_core::InlineBytes;
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) enum SlotKey {
-    Short(Short),
+    Inline(InlineBytes),
     Long(Bytes),
 }
 
@@ -20,13 +20,14 @@ const _: () = assert!(size_of::<SlotKey>() == size_of::<Bytes>());
 
 impl SlotKey {
     pub fn new(bytes: &[u8]) -> Self {
-        Short::of(0, bytes).map_or_else(|| Self::Long(Bytes::copy_from_slice(bytes)), Self::Short)
+        InlineBytes::of(0, bytes)
+            .map_or_else(|| Self::Long(Bytes::copy_from_slice(bytes)), Self::Inline)
     }
 
     /// Converts the key to `Bytes`.
     pub fn into_bytes(self) -> Bytes {
         match self {
-            Self::Short(short) => Bytes::copy_from_slice(short.bytes()),
+            Self::Inline(short) => Bytes::copy_from_slice(short.bytes()),
             Self::Long(bytes) => bytes,
         }
     }
@@ -50,7 +51,7 @@ impl Deref for SlotKey {
     #[inline]
     fn deref(&self) -> &[u8] {
         match self {
-            Self::Short(short) => short.bytes(),
+            Self::Inline(short) => short.bytes(),
             Self::Long(bytes) => bytes,
         }
     }

@@ -395,7 +395,7 @@ fn sealed_keys(store: &KeyValueStore, epoch: Epoch, dirty: Dirty) -> Vec<Bytes> 
 }
 
 #[test]
-fn what_an_epoch_makes_and_deletes_again_is_told_to_nobody() {
+fn rows_created_and_deleted_in_an_epoch_are_not_logged() {
     let (store, backend) = store(1 << 20);
     let (e, next) = (Epoch(1), Epoch(2));
     let (mut d1, mut d2) = (Dirty::default(), Dirty::default());

@@ -112,7 +112,7 @@ fn key_value_and_time_keys_are_written_as_they_are() {
 }
 
 #[test]
-fn what_only_tidies_up_is_not_for_the_changelog() {
+fn local_deletions_are_not_logged() {
     let local = Sealed {
         changelog: false,
         ..sealed(&bytes(b"k"), None, 1)

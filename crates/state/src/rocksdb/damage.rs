@@ -5,7 +5,7 @@
 //! decides whether the data is discarded.
 
 use super::RocksBackend;
-use super::errors::Place;
+use super::errors::DatabaseDir;
 use ::rocksdb::{DB, Options};
 use std::path::Path;
 use stoatflow_core::{Error, Result};
@@ -43,7 +43,7 @@ impl From<Error> for Refusal {
 }
 
 /// Checks for damage that is visible without opening the database.
-pub(super) fn look(place: &Place) -> Result<()> {
+pub(super) fn check_files(place: &DatabaseDir) -> Result<()> {
     match std::fs::read_to_string(place.dir.join(MARK)) {
         Ok(text) => {
             return Err(place.corrupt(&format!("an earlier run found it damaged: {}", text.trim())));
@@ -83,7 +83,7 @@ impl RocksBackend {
     /// # Errors
     /// `StateLocked` if a process has it open; `Config` if files can't be removed.
     pub fn discard(dir: &Path) -> Result<()> {
-        let place = Place::new(dir.to_path_buf());
+        let place = DatabaseDir::new(dir.to_path_buf());
         // `destroy` takes the lock first, and leaves files that aren't RocksDB's.
         DB::destroy(&Options::default(), dir).map_err(|e| place.error(&e))?;
         let gone = |outcome: std::io::Result<()>| match outcome {

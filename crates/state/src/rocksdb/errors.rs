@@ -8,13 +8,13 @@ use stoatflow_core::{Error, ErrorKind};
 
 /// The directory that an error is about.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct DatabaseDir {
     pub dir: PathBuf,
     /// Whether the database is open, so that damage must be recorded for the next start.
     pub open: bool,
 }
 
-impl Place {
+impl DatabaseDir {
     pub const fn new(dir: PathBuf) -> Self {
         Self { dir, open: false }
     }

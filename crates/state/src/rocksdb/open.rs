@@ -4,7 +4,7 @@
 //! formats is refused before anything is changed.
 
 use super::damage::{self, Refusal};
-use super::errors::Place;
+use super::errors::DatabaseDir;
 use super::options::Budget;
 use super::{META, RocksBackend};
 use crate::{Layout, StoreLayout};
@@ -21,7 +21,7 @@ const VERSION: &str = "stoatflow-state-1";
 const VERSION_KEY: &[u8] = b"version";
 
 /// If there are more new stores than this, opening the database again creates them.
-const FEW: usize = 4;
+const MAX_STORES_ADDED_OPEN: usize = 4;
 
 pub(super) fn format_key(store: &str) -> Vec<u8> {
     [b"format:", store.as_bytes()].concat()
@@ -45,10 +45,10 @@ pub(super) fn open(
     layouts: &[StoreLayout],
     memory_max_bytes: usize,
 ) -> Result<RocksBackend, Refusal> {
-    let place = Place::new(dir);
+    let place = DatabaseDir::new(dir);
     let names = names(layouts)?;
     std::fs::create_dir_all(&place.dir).map_err(|e| place.io(&e))?;
-    damage::look(&place)?;
+    damage::check_files(&place)?;
     let budget = Budget::new(memory_max_bytes, layouts);
     let database = budget.database();
     let exists = place.dir.join("CURRENT").exists();
@@ -83,7 +83,7 @@ pub(super) fn open(
     backend.check_version(families.iter().any(|f| f == META))?;
     backend.check_formats(layouts)?;
     let new: Vec<String> = wanted.filter(|name| !families.contains(name)).collect();
-    if new.len() > FEW {
+    if new.len() > MAX_STORES_ADDED_OPEN {
         let RocksBackend {
             db,
             place,
@@ -116,7 +116,12 @@ pub(super) fn open(
     Ok(backend)
 }
 
-fn assemble(db: DB, place: Place, budget: Budget, names: Vec<Option<String>>) -> RocksBackend {
+fn assemble(
+    db: DB,
+    place: DatabaseDir,
+    budget: Budget,
+    names: Vec<Option<String>>,
+) -> RocksBackend {
     RocksBackend {
         db: Arc::new(db),
         ingest: place.dir.join("ingest"),
@@ -135,7 +140,7 @@ fn assemble(db: DB, place: Place, budget: Budget, names: Vec<Option<String>>) ->
 /// would cost more than the one before. Opening the database writes the options once.
 pub(super) fn open_families<'n>(
     budget: &Budget,
-    place: &Place,
+    place: &DatabaseDir,
     names: impl IntoIterator<Item = &'n str>,
 ) -> Result<DB> {
     let mut database = budget.database();

@@ -23,7 +23,7 @@ const MIB: usize = 1 << 20;
 pub(super) const HINTS: &str = "memtable_insert_with_hint_prefix_extractor=rocksdb.CappedPrefix.0";
 
 /// The options of one store, and its own block cache if it has one.
-struct Asked {
+struct RequestedOptions {
     options: RocksDbOptions,
     cache: Option<Cache>,
 }
@@ -32,7 +32,7 @@ struct Asked {
 pub(super) struct Budget {
     cache: Cache,
     /// Options by store name; a missing store has the defaults.
-    stores: BTreeMap<String, Asked>,
+    stores: BTreeMap<String, RequestedOptions>,
     buffers: WriteBufferManager,
     buffer_bytes: usize,
     /// All options of the database are copies of these and share their counters.
@@ -45,7 +45,7 @@ impl Budget {
         let shared = layouts.iter().filter_map(own);
         let shared = shared.fold(memory_max_bytes, usize::saturating_sub);
         let cache = Cache::new_hyper_clock_cache(shared, 0);
-        let asked = |layout: &StoreLayout| Asked {
+        let asked = |layout: &StoreLayout| RequestedOptions {
             options: layout.rocksdb,
             cache: own(layout).map(|bytes| Cache::new_hyper_clock_cache(bytes, 0)),
         };

@@ -1,6 +1,6 @@
 //! Stores that no topology has any more: lists them and removes them.
 
-use super::errors::Place;
+use super::errors::DatabaseDir;
 use super::open::{
     current_key, format_key, is_index, open_families, position_prefix, source_topic_key,
 };
@@ -19,7 +19,7 @@ impl RocksBackend {
         if !dir.join("CURRENT").exists() {
             return Ok(Vec::new());
         }
-        let place = Place::new(dir.to_owned());
+        let place = DatabaseDir::new(dir.to_owned());
         let mut names = families(&place)?;
         names.retain(|name| name != META && name != DEFAULT_COLUMN_FAMILY_NAME && !is_index(name));
         names.sort_unstable();
@@ -32,7 +32,7 @@ impl RocksBackend {
     /// # Errors
     /// `StateLocked` if another process has it open, `StateCorrupt`, `DiskFull`.
     pub fn drop_stores(dir: &Path, stores: &[String], memory_max_bytes: usize) -> Result<()> {
-        let place = Place::new(dir.to_owned());
+        let place = DatabaseDir::new(dir.to_owned());
         let budget = Budget::new(memory_max_bytes, &[]);
         let present = families(&place)?;
         let db = open_families(&budget, &place, present.iter().map(String::as_str))?;
@@ -46,7 +46,7 @@ impl RocksBackend {
     }
 }
 
-fn families(place: &Place) -> Result<Vec<String>> {
+fn families(place: &DatabaseDir) -> Result<Vec<String>> {
     DB::list_cf(&Options::default(), &place.dir).map_err(|e| place.error(&e))
 }
 

@@ -3,7 +3,7 @@
 //! While it exists, RocksDB keeps overwritten entries in its files. Each page uses its own
 //! iterator, so that no file and no write buffer is held between pages.
 
-use super::errors::Place;
+use super::errors::DatabaseDir;
 use crate::{KeyRange, Page, Snapshot};
 use ::rocksdb::{DB, IteratorMode, ReadOptions};
 use bytes::Bytes;
@@ -26,7 +26,7 @@ self_cell!(
 pub(super) struct RocksSnapshot {
     held: Held,
     names: Vec<(StoreId, Box<str>)>,
-    place: Place,
+    place: DatabaseDir,
 }
 
 impl std::fmt::Debug for RocksSnapshot {
@@ -39,7 +39,7 @@ impl std::fmt::Debug for RocksSnapshot {
 }
 
 impl RocksSnapshot {
-    pub fn new(db: &Arc<DB>, names: Vec<(StoreId, Box<str>)>, place: Place) -> Self {
+    pub fn new(db: &Arc<DB>, names: Vec<(StoreId, Box<str>)>, place: DatabaseDir) -> Self {
         Self {
             held: Held::new(Arc::clone(db), |db| db.snapshot()),
             names,

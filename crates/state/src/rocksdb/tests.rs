@@ -112,7 +112,7 @@ fn another_version_of_the_layout_is_refused() {
 }
 
 #[test]
-fn a_rocksdb_of_somebody_else_is_left_alone() {
+fn foreign_databases_are_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let mut options = ::rocksdb::Options::default();
     options.create_if_missing(true);
@@ -302,7 +302,7 @@ fn flip(path: &Path, at: impl Fn(usize) -> usize) {
 }
 
 #[test]
-fn whatever_is_broken_it_is_not_used_and_can_be_thrown_away() {
+fn damaged_databases_are_not_used_and_can_be_discarded() {
     type Break = fn(&Path);
     let breaks: [(&str, Break); 6] = [
         ("a table is shorter", |dir| {
@@ -418,7 +418,7 @@ fn only_a_format_that_the_changelog_does_not_share_can_be_rebuilt() {
 }
 
 #[test]
-fn what_a_process_has_open_is_not_thrown_away() {
+fn open_databases_are_not_discarded() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     let b = open(dir.path()).unwrap();

@@ -53,7 +53,7 @@ fn the_order_of_rows_is_that_of_domain_time_and_key() {
 }
 
 #[test]
-fn what_is_no_row_has_no_parts() {
+fn malformed_rows_have_no_parts() {
     for bytes in [&b""[..], b"\0\0\0\0\0\0\0\0", b"\x02\0\0\0\0\0\0\0\0key"] {
         assert_eq!(split_timer(bytes), None);
     }

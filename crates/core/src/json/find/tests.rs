@@ -34,7 +34,7 @@ fn of_two_members_the_first_counts() {
 }
 
 #[test]
-fn what_is_behind_the_value_is_not_read() {
+fn text_after_the_value_is_not_read() {
     assert_eq!(at(r#"{"a":1,"b"#, &["a"]), Some("1"));
     assert_eq!(
         at(r#"{"a":{"b":"x"}, nonsense"#, &["a", "b"]),
@@ -43,7 +43,7 @@ fn what_is_behind_the_value_is_not_read() {
 }
 
 #[test]
-fn what_it_cannot_tell_it_leaves_to_others() {
+fn undecidable_texts_are_left_to_the_parser() {
     for text in [
         r#"{"\u0061":1,"a":2}"#, // escaped
         r#"{"b":01,"a":2}"#,

@@ -1,7 +1,7 @@
 use super::*;
 
 fn chosen(variables: &[(&str, &str)], writable: &[&str]) -> String {
-    let choice = choose(&Machine {
+    let choice = choose(&Environment {
         variable: &|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())

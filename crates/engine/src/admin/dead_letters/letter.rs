@@ -10,17 +10,17 @@ use stoatflow_core::Header;
 use stoatflow_log::ProducerRecord;
 
 /// Bytes kept of a key or a value.
-const PAYLOAD: usize = 4_096;
+const MAX_PAYLOAD_BYTES: usize = 4_096;
 /// Bytes kept of a header's value.
-const HEADER: usize = 1_024;
+const MAX_HEADER_BYTES: usize = 1_024;
 /// Number of headers kept of a record.
-const HEADERS: usize = 32;
+const MAX_HEADERS: usize = 32;
 /// Characters kept of a text.
-const TEXT: usize = 4_000;
+const MAX_TEXT_CHARS: usize = 4_000;
 /// Prefix of the headers that describe the error.
-const OURS: &str = "__stoatflow.errors.";
+const ERROR_HEADER_PREFIX: &str = "__stoatflow.errors.";
 /// The first of these headers; the headers of the input record come before it.
-const FIRST: &str = "__stoatflow.errors.application";
+const FIRST_ERROR_HEADER: &str = "__stoatflow.errors.application";
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -43,14 +43,17 @@ impl Letter {
         let all = record.headers.as_deref().unwrap_or_default();
         // A record that had been a dead letter, was replayed and failed again has the headers of both
         // failures: the last ones count.
-        let begin = all.iter().rposition(|header| &*header.name == FIRST);
+        let begin = all
+            .iter()
+            .rposition(|header| &*header.name == FIRST_ERROR_HEADER);
         let (own, error_headers) = all.split_at(begin.unwrap_or(all.len()));
-        let payload = |bytes: &Option<bytes::Bytes>| Some(Excerpt::of(bytes.as_ref()?, PAYLOAD));
+        let payload =
+            |bytes: &Option<bytes::Bytes>| Some(Excerpt::of(bytes.as_ref()?, MAX_PAYLOAD_BYTES));
         let header = |header: &Header| {
             let value = header.value.as_ref();
             (
                 Arc::clone(&header.name),
-                value.map(|value| Excerpt::of(value, HEADER)),
+                value.map(|value| Excerpt::of(value, MAX_HEADER_BYTES)),
             )
         };
         Self {
@@ -59,8 +62,8 @@ impl Letter {
             timestamp: record.timestamp.0,
             key: payload(&record.key),
             value: payload(&record.value),
-            headers: own.iter().take(HEADERS).map(header).collect(),
-            headers_left_out: own.len().saturating_sub(HEADERS),
+            headers: own.iter().take(MAX_HEADERS).map(header).collect(),
+            headers_left_out: own.len().saturating_sub(MAX_HEADERS),
             error_headers: error_headers.iter().filter_map(said).collect(),
         }
     }
@@ -107,11 +110,11 @@ impl Letter {
 
 /// The name and text of a header that describes the error.
 fn said(header: &Header) -> Option<(Arc<str>, String)> {
-    let name = header.name.strip_prefix(OURS)?;
+    let name = header.name.strip_prefix(ERROR_HEADER_PREFIX)?;
     let value = header.value.as_deref()?;
     // A character has at most four bytes.
-    let text = String::from_utf8_lossy(&value[..value.len().min(4 * TEXT)]);
-    let text = match text.char_indices().nth(TEXT) {
+    let text = String::from_utf8_lossy(&value[..value.len().min(4 * MAX_TEXT_CHARS)]);
+    let text = match text.char_indices().nth(MAX_TEXT_CHARS) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.into_owned(),
     };

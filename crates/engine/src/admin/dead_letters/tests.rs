@@ -1,6 +1,6 @@
 use super::excerpt::Excerpt;
 use super::letter::Letter;
-use super::{DeadLetterLog, KEPT};
+use super::{DeadLetterLog, MAX_LETTERS};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use stoatflow_core::{Epoch, Header, Timestamp};
@@ -205,8 +205,8 @@ fn a_flood_keeps_the_last_ones_and_counts_all() {
     log.sent(Epoch(1), &many[..10]);
     log.sent(Epoch(1), &many[10..]);
     log.committed(Epoch(1), Timestamp(0));
-    let (count, letters, next) = log.page(None, KEPT);
-    assert_eq!((count, letters.len(), next), (250, KEPT, None));
+    let (count, letters, next) = log.page(None, MAX_LETTERS);
+    assert_eq!((count, letters.len(), next), (250, MAX_LETTERS, None));
     assert_eq!(
         (&letters[0]["id"], &letters[0]["offset"]),
         (&json!(250), &json!(250))
@@ -217,7 +217,7 @@ fn a_flood_keeps_the_last_ones_and_counts_all() {
     );
     log.sent(Epoch(2), &[record(251, b"")]);
     log.committed(Epoch(2), Timestamp(0));
-    let (count, letters, _) = log.page(None, KEPT);
-    assert_eq!((count, letters.len()), (251, KEPT));
+    let (count, letters, _) = log.page(None, MAX_LETTERS);
+    assert_eq!((count, letters.len()), (251, MAX_LETTERS));
     assert_eq!(letters[99]["id"], 152);
 }

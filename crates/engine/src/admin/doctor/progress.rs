@@ -14,9 +14,9 @@ use stoatflow_core::Lane;
 /// A call that takes this long is reported.
 const LONG_CALL_MS: u64 = 10_000;
 /// Findings about commits, lag and the watermark compare samples at least this far apart.
-const STANDS_STILL: Duration = Duration::from_secs(90);
+const STANDSTILL_SAMPLE_SPAN: Duration = Duration::from_secs(90);
 /// The finding about a busy lane compares samples at least this far apart.
-const AT_WORK: Duration = Duration::from_secs(10);
+const BUSY_LANE_SAMPLE_SPAN: Duration = Duration::from_secs(10);
 
 pub(super) fn find(facts: &Facts<'_>) -> Vec<LiveFinding> {
     let mut found: Vec<LiveFinding> = readiness(facts).into_iter().collect();
@@ -82,7 +82,7 @@ fn lag(sample: &Sample) -> i64 {
 }
 
 fn nothing_committed(facts: &Facts<'_>) -> Option<LiveFinding> {
-    let (before, seconds) = facts.before(STANDS_STILL)?;
+    let (before, seconds) = facts.before(STANDSTILL_SAMPLE_SPAN)?;
     let waits = lag(&facts.now);
     if lag(before) == 0 || waits == 0 || facts.now.records_committed != before.records_committed {
         return None;
@@ -100,7 +100,7 @@ fn nothing_committed(facts: &Facts<'_>) -> Option<LiveFinding> {
 }
 
 fn lag_grows(facts: &Facts<'_>) -> Option<LiveFinding> {
-    let (before, seconds) = facts.before(STANDS_STILL)?;
+    let (before, seconds) = facts.before(STANDSTILL_SAMPLE_SPAN)?;
     let (waits, grown) = (lag(&facts.now), lag(&facts.now) - lag(before));
     let committed = (facts.now.records_committed).saturating_sub(before.records_committed);
     // Less than a minute's work is not falling behind.
@@ -120,7 +120,7 @@ fn lag_grows(facts: &Facts<'_>) -> Option<LiveFinding> {
 }
 
 fn watermark(facts: &Facts<'_>) -> Option<LiveFinding> {
-    let (before, seconds) = facts.before(STANDS_STILL)?;
+    let (before, seconds) = facts.before(STANDSTILL_SAMPLE_SPAN)?;
     let now = &facts.now;
     let stands = now.watermark == before.watermark && now.records_in > before.records_in;
     if !(stands && facts.status.by_watermark.load(Relaxed)) {
@@ -145,7 +145,7 @@ fn watermark(facts: &Facts<'_>) -> Option<LiveFinding> {
 }
 
 fn one_lane(facts: &Facts<'_>) -> Option<LiveFinding> {
-    let (before, seconds) = facts.before(AT_WORK)?;
+    let (before, seconds) = facts.before(BUSY_LANE_SAMPLE_SPAN)?;
     let both = facts.now.lanes.iter().zip(&before.lanes);
     let shares = both.map(|(now, was)| now.busy.saturating_sub(was.busy).as_secs_f64() / seconds);
     let mut shares: Vec<(usize, f64)> = shares.enumerate().collect();

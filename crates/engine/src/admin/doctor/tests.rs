@@ -74,7 +74,7 @@ fn a_running_application_is_healthy() {
 }
 
 #[test]
-fn records_that_wait_without_a_commit_are_told() {
+fn records_that_wait_without_a_commit_are_reported() {
     let status = status();
     status.report_partitions(vec![partition(0, 100, 130, NOW_MS)]);
     let still = found_after(95, &status, |_| ());
@@ -94,7 +94,7 @@ fn records_that_wait_without_a_commit_are_told() {
 }
 
 #[test]
-fn a_lag_that_grows_is_told() {
+fn a_growing_lag_is_reported() {
     let status = status();
     let behind = found_after(100, &status, |status| {
         status.records_committed.store(500, Relaxed);
@@ -108,7 +108,7 @@ fn a_lag_that_grows_is_told() {
 }
 
 #[test]
-fn a_partition_that_holds_time_back_is_told() {
+fn a_partition_that_holds_time_back_is_reported() {
     let status = status();
     status.by_watermark.store(true, Relaxed);
     status.watermark.store(5, Relaxed);
@@ -129,7 +129,7 @@ fn a_partition_that_holds_time_back_is_told() {
 }
 
 #[test]
-fn one_lane_that_does_all_the_work_is_told() {
+fn one_lane_that_does_all_the_work_is_reported() {
     let status = status();
     let lane = found_after(20, &status, |status| {
         status.lanes[2].busy_ns.store(19_600_000_000, Relaxed);
@@ -184,7 +184,7 @@ fn dropped_records_are_reported_by_their_outcome() {
 }
 
 #[test]
-fn commits_that_fail_or_take_long_are_told() {
+fn failed_and_slow_commits_are_reported() {
     let status = status();
     let slow = |align_us, commit_us, ago_ms| CommitStatus {
         epoch: 9,
@@ -204,7 +204,7 @@ fn commits_that_fail_or_take_long_are_told() {
 }
 
 #[test]
-fn an_open_transaction_is_told_before_it_makes_it_unready() {
+fn an_open_transaction_is_reported_before_it_makes_it_unready() {
     let status = status();
     let mut held = partition(0, 100, 100, NOW_MS);
     held.held_back = Some(HeldBack {
@@ -227,7 +227,7 @@ fn an_open_transaction_is_told_before_it_makes_it_unready() {
 }
 
 #[test]
-fn a_quota_and_what_could_be_an_expression_are_told() {
+fn quotas_and_possible_expressions_are_reported() {
     let status = status();
     status.hint(
         "large",

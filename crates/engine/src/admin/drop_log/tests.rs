@@ -51,8 +51,8 @@ fn many_causes_are_no_flood() {
         lines += u64::from(line.is_some());
         logged += line.unwrap_or(0);
     }
-    assert_eq!(lines, u64::from(LINES));
+    assert_eq!(lines, u64::from(MAX_LINES_PER_INTERVAL));
     let rest: u64 = log.unlogged(at(99), true).iter().map(|u| u.records).sum();
     assert_eq!(logged + rest, 50_000, "each is logged once");
-    assert!(log.state.lock().causes.len() <= CAUSES + 1);
+    assert!(log.state.lock().causes.len() <= MAX_CAUSES + 1);
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Minimum time between two writes.
-const EVERY: Duration = Duration::from_secs(1);
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize, Serialize)]
 struct Saved {
@@ -47,7 +47,7 @@ impl ErrorLog {
             return;
         }
         let mut saved_at = self.saved_at.lock();
-        let is_due = saved_at.is_none_or(|at| now.saturating_sub(at) >= EVERY);
+        let is_due = saved_at.is_none_or(|at| now.saturating_sub(at) >= WRITE_INTERVAL);
         if !(is_due || is_end) {
             return;
         }

@@ -79,7 +79,7 @@ fn the_last_hundred_causes_are_kept() {
     assert_eq!(found[1].message, name(119));
     assert_eq!(found[99].message, name(21));
     note(&log, &"x".repeat(10_000), 0);
-    assert_eq!(log.entries()[0].message.len(), TEXT + 3);
+    assert_eq!(log.entries()[0].message.len(), MAX_TEXT_CHARS + 3);
 }
 
 #[test]

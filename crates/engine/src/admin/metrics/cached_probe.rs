@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// How long a scrape waits for a new value. After that it uses the last one.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PROBE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// See the module.
 #[derive(Debug)]
@@ -32,7 +32,10 @@ impl<T: Clone + Send + 'static> CachedProbe<T> {
     }
 
     /// Starts computing the value again, unless a thread still does, and waits a moment for the result.
-    pub(super) async fn ask(self: &Arc<Self>, find: impl FnOnce() -> Option<T> + Send + 'static) {
+    pub(super) async fn refresh(
+        self: &Arc<Self>,
+        find: impl FnOnce() -> Option<T> + Send + 'static,
+    ) {
         if self.asking.swap(true, Relaxed) {
             return;
         }
@@ -42,7 +45,7 @@ impl<T: Clone + Send + 'static> CachedProbe<T> {
             *this.last.lock() = found;
             this.asking.store(false, Relaxed);
         });
-        let _in_time = tokio::time::timeout(PATIENCE, asked).await;
+        let _in_time = tokio::time::timeout(PROBE_TIMEOUT, asked).await;
     }
 }
 

@@ -35,7 +35,7 @@ impl StateDisk {
     /// Looks it up again.
     pub(super) async fn refresh(&self) {
         let dir = self.dir.clone();
-        self.found.ask(move || space(&dir)).await;
+        self.found.refresh(move || space(&dir)).await;
     }
 }
 

@@ -28,7 +28,7 @@ use stoatflow_protocol::Lifecycle;
 use stoatflow_state::StoreSize;
 
 /// The period that rates cover.
-const RATES_OF: Duration = Duration::from_secs(60);
+const RATE_PERIOD: Duration = Duration::from_secs(60);
 
 /// The text of the answer.
 pub(super) fn text(shared: &Shared) -> Result<String, fmt::Error> {
@@ -39,7 +39,7 @@ pub(super) fn text(shared: &Shared) -> Result<String, fmt::Error> {
         status: Arc::clone(status),
         stores: shared.metrics.stores.on_disk(),
         version: shared.version,
-        before: shared.samples.before(monotonic, RATES_OF),
+        before: shared.samples.before(monotonic, RATE_PERIOD),
         now: Sample::take(status, monotonic),
         now_ms: shared.clock.now().0,
     }));
@@ -134,7 +134,7 @@ impl KafkaStreams {
             )]
         };
         let recent = self.status.recent_commits().into_iter();
-        let since = self.now_ms - i64::try_from(RATES_OF.as_millis()).unwrap_or(i64::MAX);
+        let since = self.now_ms - i64::try_from(RATE_PERIOD.as_millis()).unwrap_or(i64::MAX);
         let took: Vec<f64> = recent
             .filter(|commit| commit.at_ms > since)
             .map(|commit| (commit.commit_us + commit.apply_us) as f64 / 1e3)

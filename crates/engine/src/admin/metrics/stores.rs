@@ -26,7 +26,7 @@ impl StoreFigures {
             let database = target.database().ok()?;
             Some(Found { sizes, database })
         };
-        self.0.ask(find).await;
+        self.0.refresh(find).await;
     }
 
     /// The stores on disk; empty if all are in memory.

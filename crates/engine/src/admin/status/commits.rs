@@ -7,7 +7,7 @@ use crate::admin::status::duration_buckets::DurationBuckets;
 use serde::Serialize;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Timestamp};
-use stoatflow_protocol::Step;
+use stoatflow_protocol::CommitStep;
 
 /// How many past commits `/debug/barriers` shows.
 pub(super) const COMMITS_KEPT: usize = 64;
@@ -37,14 +37,14 @@ pub struct CommitStatus {
 
 impl CommitStatus {
     /// Adds the duration of a step.
-    pub fn took(&mut self, step: Step, us: u64) {
+    pub fn took(&mut self, step: CommitStep, us: u64) {
         match step {
-            Step::Apply => self.apply_us += us,
-            Step::Changelog | Step::Flush => self.flush_us += us,
-            Step::Offsets => self.offsets_us += us,
-            Step::Commit | Step::Announce => {}
+            CommitStep::Apply => self.apply_us += us,
+            CommitStep::Changelog | CommitStep::Flush => self.flush_us += us,
+            CommitStep::Offsets => self.offsets_us += us,
+            CommitStep::Commit | CommitStep::Announce => {}
         }
-        if step != Step::Apply {
+        if step != CommitStep::Apply {
             self.commit_us += us;
         }
     }

@@ -30,18 +30,18 @@ use stoatflow_state::Page;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// Maximum number of clients that follow stores at a time.
-pub(in crate::admin) const MOST: usize = 32;
+pub(in crate::admin) const MAX_CLIENTS: usize = 32;
 /// Maximum size of unread changes per client, besides one commit.
 const BUFFER_BYTES: usize = 8 << 20;
 /// Approximate size of an event.
-const EVENT: Page = Page {
+const EVENT_BYTES: Page = Page {
     rows: 1_000,
     bytes: 1 << 20,
 };
 /// How often a comment is sent when nothing changes, so that both sides notice a lost connection.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// The first thing sent: after how long a browser reconnects.
-const RETRY: Bytes = Bytes::from_static(b"retry: 1000\n\n");
+const RECONNECT_HINT: Bytes = Bytes::from_static(b"retry: 1000\n\n");
 
 /// Follows a store.
 pub(in crate::admin) async fn follow(
@@ -71,7 +71,7 @@ pub(in crate::admin) async fn follow(
         Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "too_many_followers",
-            format!("{MOST} clients follow stores already"),
+            format!("{MAX_CLIENTS} clients follow stores already"),
             "share one of them between readers, or ask again later",
         )
         .retry_after(1)
@@ -130,7 +130,7 @@ async fn send_events(
     out: mpsc::Sender<Bytes>,
     permit: OwnedSemaphorePermit,
 ) {
-    let mut event = RETRY;
+    let mut event = RECONNECT_HINT;
     while out.send(event).await.is_ok() {
         let next = loop {
             let reader = Arc::clone(&follower);
@@ -166,7 +166,7 @@ async fn readable(follower: &Follower) {
 }
 
 fn next_event(follower: &Follower) -> Next {
-    let next = follower.next(EVENT);
+    let next = follower.next(EVENT_BYTES);
     let text = next.and_then(|batch| batch.map(|batch| rows(&batch)).transpose());
     match text {
         Ok(Some(text)) => Next::Rows(text),

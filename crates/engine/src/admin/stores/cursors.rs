@@ -19,9 +19,9 @@ use stoatflow_core::Bytes;
 /// An unused cursor expires after this time.
 pub(super) const LIFETIME: Duration = Duration::from_secs(60);
 /// Lifetime of a cursor after its last page.
-const AFTER_THE_END: Duration = Duration::from_secs(5);
+const FINISHED_LIFETIME: Duration = Duration::from_secs(5);
 /// Maximum number of open cursors.
-const MOST: usize = 64;
+const MAX_CURSORS: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
@@ -78,12 +78,13 @@ impl Cursors {
         let id: u64 = id.parse().map_err(|_| bad())?;
         let last = URL_SAFE_NO_PAD.decode(last).map_err(|_| bad())?;
         if process != self.process {
-            return Err(gone("it is of another process"));
+            return Err(expired_cursor("it is of another process"));
         }
         let mut open = self.open.lock();
         open.sweep(now);
         let held = open.held.get_mut(&id);
-        let held = held.ok_or_else(|| gone("it was unused for too long, or its walk is over"))?;
+        let held =
+            held.ok_or_else(|| expired_cursor("it was unused for too long, or its walk is over"))?;
         if held.store != store {
             return Err(Problem::bad(
                 format!("this cursor is of the store '{}'", held.store),
@@ -133,11 +134,11 @@ impl Cursors {
         Ok(format!("{}-{id}-{last}", self.process))
     }
 
-    /// The read is complete. Its last page may be requested again for [`AFTER_THE_END`].
+    /// The read is complete. Its last page may be requested again for [`FINISHED_LIFETIME`].
     pub(super) fn done(&self, id: Option<u64>) {
         let mut open = self.open.lock();
         if let Some(held) = id.and_then(|id| open.held.get_mut(&id)) {
-            held.until = (held.until).min(held.until.saturating_sub(LIFETIME) + AFTER_THE_END);
+            held.until = (held.until).min(held.until.saturating_sub(LIFETIME) + FINISHED_LIFETIME);
             held.is_done = true;
         }
     }
@@ -161,7 +162,7 @@ impl Open {
     }
 
     fn make_room(&mut self) -> Result<(), Problem> {
-        if self.held.len() < MOST {
+        if self.held.len() < MAX_CURSORS {
             return Ok(());
         }
         let done = self.held.iter().find(|(_, held)| held.is_done);
@@ -169,7 +170,7 @@ impl Open {
             return Err(Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too_many_cursors",
-                format!("{MOST} cursors are open, each of which holds a commit"),
+                format!("{MAX_CURSORS} cursors are open, each of which holds a commit"),
                 "walk to the end, or ask again when one of them has expired",
             )
             .retry_after(5));
@@ -180,7 +181,7 @@ impl Open {
 }
 
 /// The answer for a cursor that no longer exists.
-pub(super) fn gone(why: &str) -> Problem {
+pub(super) fn expired_cursor(why: &str) -> Problem {
     Problem::new(
         StatusCode::GONE,
         "cursor_expired",

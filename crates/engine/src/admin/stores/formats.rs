@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use stoatflow_core::fields::{Fields, Open};
 use stoatflow_core::serde::write_json;
 use stoatflow_core::{Bytes, Datum, Error, Result, Serde, Text};
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 use stoatflow_plan::find::text::Values;
 use stoatflow_plan::{SerdeSpec, Store, StoreKind};
 
@@ -48,7 +48,7 @@ pub(super) const fn kind_name(kind: StoreKind) -> &'static str {
 }
 
 impl StoreFormats {
-    pub(super) fn of(store: &Store, foreign: &Foreign) -> Self {
+    pub(super) fn of(store: &Store, foreign: &ForeignCode) -> Self {
         let (mut usable, mut formats) = (store.clone(), Vec::new());
         for spec in [&mut usable.key, &mut usable.value] {
             let name = foreign.serde(spec).map(|serde| serde.name().to_owned());
@@ -85,7 +85,7 @@ impl StoreFormats {
 }
 
 /// Replaces a serde that needs the user's runtime by plain bytes; true if it did.
-fn replace(spec: &mut SerdeSpec, foreign: &Foreign) -> bool {
+fn replace(spec: &mut SerdeSpec, foreign: &ForeignCode) -> bool {
     match spec {
         SerdeSpec::Custom { custom } => {
             let serde = foreign.serdes.get(*custom as usize);

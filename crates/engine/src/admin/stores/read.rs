@@ -16,11 +16,11 @@ use stoatflow_state::{Stored, VersionedRecord};
 /// A page ends once it has this many bytes.
 const PAGE_BYTES: usize = 4 << 20;
 /// Entries are read in batches of this size, so that large ones don't pile up in memory.
-const AT_A_TIME: usize = 64;
+const BATCH_ROWS: usize = 64;
 /// A page of search results ends after this many rows were read.
-const ROWS_READ: u64 = 100_000;
+const MAX_ROWS_READ: u64 = 100_000;
 /// Maximum number of rows per page if they are sorted in memory.
-const SORTED: usize = 1_000;
+const MAX_SORTED_ROWS: usize = 1_000;
 const LAST: i64 = i64::MAX;
 
 /// The entries that a cursor reads.
@@ -166,7 +166,7 @@ impl Reading<'_> {
                 .unwrap_or_default(),
             limit: Some(params.limit),
             allow_scan: params.allow_scan,
-            most_read: Some(ROWS_READ),
+            most_read: Some(MAX_ROWS_READ),
             ..FindSpec::default()
         };
         query.check().map_err(refused)?;
@@ -190,7 +190,7 @@ impl Reading<'_> {
         text: &mut Vec<u8>,
     ) -> Result<(Option<Bytes>, Value)> {
         let (mut last, mut count, mut read, mut unreadable) = (last.cloned(), 0, 0, 0);
-        let most = if sorted { SORTED } else { AT_A_TIME };
+        let most = if sorted { MAX_SORTED_ROWS } else { BATCH_ROWS };
         loop {
             let query = FindSpec {
                 limit: Some(most.min(self.params.limit - count)),
@@ -207,7 +207,7 @@ impl Reading<'_> {
             let is_full = sorted
                 || count >= self.params.limit
                 || text.len() >= PAGE_BYTES
-                || read >= ROWS_READ;
+                || read >= MAX_ROWS_READ;
             if last.is_none() || is_full {
                 let plan = json!({
                     "way": page.explained.way,
@@ -230,7 +230,7 @@ impl Reading<'_> {
     ) -> Result<Option<Bytes>> {
         let (mut last, mut count) = (last.cloned(), 0);
         while count < self.params.limit && text.len() < PAGE_BYTES {
-            let rows = AT_A_TIME.min(self.params.limit - count);
+            let rows = BATCH_ROWS.min(self.params.limit - count);
             let page = self.reader.page(span, reverse, last.as_ref(), rows)?;
             count += page.entries.len();
             for (key, stored) in &page.entries {

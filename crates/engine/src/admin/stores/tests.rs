@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::fields::Fields;
 use stoatflow_core::{Bytes, Clock, CustomSerde, Datum, Offset, Result, TopicPartition};
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 use stoatflow_plan::{SerdeSpec, Store, StoreKind};
 use stoatflow_state::Backend;
 use stoatflow_state::memory::MemoryBackend;
@@ -89,7 +89,7 @@ fn store(key: &str, value: &str) -> Store {
 #[test]
 fn keys_are_read_by_the_serde_of_the_store() {
     let key = |serde: &str, text: &str, format| {
-        let formats = StoreFormats::of(&store(serde, "string"), &Foreign::default());
+        let formats = StoreFormats::of(&store(serde, "string"), &ForeignCode::default());
         formats.key.key(text.as_bytes(), format)
     };
     let text = |serde, given| key(serde, given, KeyFormat::Text);
@@ -158,9 +158,9 @@ impl CustomSerde for Foreigner {
 
 #[test]
 fn serdes_of_the_user_are_never_called() {
-    let foreign = Foreign {
+    let foreign = ForeignCode {
         serdes: vec![Arc::new(Foreigner(false)), Arc::new(Foreigner(true))],
-        ..Foreign::default()
+        ..ForeignCode::default()
     };
     let custom = |custom| SerdeSpec::Custom { custom };
     let formats = StoreFormats::of(&Store::new("s", ROWS, custom(0), custom(1)), &foreign);

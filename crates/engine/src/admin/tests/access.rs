@@ -25,7 +25,7 @@ fn with(header: &str) -> String {
 }
 
 #[test]
-fn with_a_token_only_health_answers_strangers() {
+fn with_a_token_only_health_is_public() {
     let port = guarded();
     for path in [
         "/",
@@ -78,7 +78,7 @@ fn with_a_token_only_health_answers_strangers() {
 }
 
 #[test]
-fn strangers_learn_the_state_and_nothing_else() {
+fn unauthorised_requests_see_only_the_state() {
     let port = guarded();
     port.status
         .failed(&stoatflow_core::Error::user("secret 42 in a record"));
@@ -246,7 +246,7 @@ fn malformed_requests_are_refused_and_others_go_on() {
 }
 
 #[test]
-fn one_connection_too_many_is_told_so() {
+fn one_connection_too_many_is_refused_with_a_message() {
     let port = Port::with(AdminAccess {
         max_connections: 2,
         ..AdminAccess::default()

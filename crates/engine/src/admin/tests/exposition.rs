@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::SourceId;
-use stoatflow_operators::{AsyncUdf, Call, CallQueue, CallsInFlight, Cost, Foreign, Udf};
+use stoatflow_operators::{AsyncUdf, Call, CallQueue, CallsInFlight, Cost, ForeignCode, Udf};
 use stoatflow_plan::{Function, Op};
 use stoatflow_protocol::Lifecycle;
 
@@ -330,11 +330,11 @@ fn functions_tell_their_cost_by_node() {
         functions: vec![Function::Udf(1), Function::Udf(2), Function::Udf(0)],
     };
     let udfs = ["app.py:12 split", "app.py:9 is_it", "app.py:9 is_it"];
-    let foreign = Foreign {
+    let foreign = ForeignCode {
         udfs: udfs
             .map(|name| Arc::new(Counted(name)) as Arc<dyn Udf>)
             .into(),
-        ..Foreign::default()
+        ..ForeignCode::default()
     };
     let status = Status::new("word-count", Arc::new(plan), 1).calling(&foreign);
     assert_eq!(status.calls.spent().len(), 3);
@@ -399,14 +399,14 @@ fn async_functions_tell_what_becomes_of_their_calls() {
         tally.retried();
     }
     let numbered = (0..).zip(awaited);
-    let foreign = Foreign {
+    let foreign = ForeignCode {
         udfs: ["app.py:12 fetch"; 2]
             .map(|name| Arc::new(Counted(name)) as Arc<dyn Udf>)
             .into(),
         calls: numbered
             .map(|(number, fetch)| (number, Arc::new(fetch) as Arc<dyn AsyncUdf>))
             .collect(),
-        ..Foreign::default()
+        ..ForeignCode::default()
     };
     let status = Status::new("word-count", Arc::new(plan), 1).calling(&foreign);
     let shown = serde_json::to_value(&status.calls.spent()[0]).unwrap();

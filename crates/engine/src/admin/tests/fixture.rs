@@ -16,10 +16,10 @@ use stoatflow_core::{
     Clock, Error, NodeId, Offset, Result, SinkId, SourceId, StageId, StoreId, Timestamp,
     TopicPartition,
 };
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 use stoatflow_plan::{
-    Delivery, Function, Node, Op, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store, StoreKind,
-    TimestampExtractor,
+    Delivery, Function, Op, PhysicalNode, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store,
+    StoreKind, TimestampExtractor,
 };
 use stoatflow_protocol::Lifecycle;
 use stoatflow_state::{DatabaseFigures, StoreSize};
@@ -45,8 +45,8 @@ pub(super) fn serde(name: &str) -> SerdeSpec {
     SerdeSpec::Builtin(name.to_owned())
 }
 
-pub(super) fn node(id: u32, name: &str, stage: u16, op: Op, children: &[u32]) -> Node {
-    Node {
+pub(super) fn node(id: u32, name: &str, stage: u16, op: Op, children: &[u32]) -> PhysicalNode {
+    PhysicalNode {
         id: NodeId(id),
         name: name.to_owned(),
         stage: StageId(stage),
@@ -198,7 +198,7 @@ impl AdminTarget for NoState {
         Err(Error::config("nothing runs"))
     }
 
-    fn foreign(&self) -> Result<Arc<Foreign>> {
+    fn foreign(&self) -> Result<Arc<ForeignCode>> {
         Ok(Arc::default())
     }
 }

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Time between two samples.
-pub(in crate::admin) const PAUSE: Duration = Duration::from_secs(5);
+pub(in crate::admin) const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 /// Samples kept: two minutes.
-const KEPT: usize = 25;
+const MAX_SAMPLES: usize = 25;
 
 /// Counters of a lane.
 #[derive(Clone, Copy, Debug, Default)]
@@ -97,7 +97,7 @@ impl Samples {
     pub(in crate::admin) fn take(&self, status: &Status, now: Duration) {
         let sample = Sample::take(status, now);
         let mut kept = self.0.lock();
-        if kept.len() == KEPT {
+        if kept.len() == MAX_SAMPLES {
             kept.pop_front();
         }
         kept.push_back(sample);

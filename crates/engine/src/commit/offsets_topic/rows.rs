@@ -13,7 +13,7 @@ use stoatflow_core::{Error, Offset, Result, Timestamp, TopicPartition};
 use stoatflow_log::{Broker, Committed};
 
 /// Timeout of one poll while the topic is read.
-const STEP: Duration = Duration::from_millis(100);
+const POLL_TIMEOUT: Duration = Duration::from_millis(100);
 /// Records per poll.
 const BATCH: usize = 2_048;
 
@@ -69,7 +69,7 @@ impl OffsetRows {
                 return Ok(None);
             }
             let mut taken = Ok(());
-            consumer.poll_borrowed(BATCH, STEP, &mut |record| {
+            consumer.poll_borrowed(BATCH, POLL_TIMEOUT, &mut |record| {
                 if taken.is_ok() {
                     taken = rows.take(record.key.unwrap_or_default(), record.value);
                 }
@@ -86,7 +86,7 @@ impl OffsetRows {
             })?;
             let now = consumer.positions()[0];
             silent = if now == at {
-                silent + STEP
+                silent + POLL_TIMEOUT
             } else {
                 Duration::ZERO
             };

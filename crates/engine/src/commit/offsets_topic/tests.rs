@@ -167,7 +167,7 @@ fn a_reset_writes_positions_and_forgets_the_topics_that_it_deletes() {
 }
 
 #[test]
-fn a_row_of_somebody_else_is_told_by_its_key() {
+fn rows_of_other_applications_are_recognized_by_key() {
     let mut rows = OffsetRows::default();
     for key in [
         "what",

@@ -74,7 +74,7 @@ fn an_epoch_is_worth_waking_when_all_lanes_have_sealed_it() {
 
 /// Pushes repeatedly, so that some cuts arrive while the other thread sleeps.
 #[test]
-fn a_cut_wakes_nobody() {
+fn a_cut_wakes_no_thread() {
     let outbox = Outbox::new(2);
     let clock = SystemClock::new();
     let woken = std::thread::scope(|scope| {
@@ -104,7 +104,7 @@ fn a_take_without_waiting_gets_what_is_there_and_a_nudge_wakes() {
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| outbox.take_all(&mut inbox, LONG));
         while !waits.is_finished() {
-            outbox.nudge();
+            outbox.wake_commit_thread();
             assert!(clock.monotonic() < LONG, "it sleeps on");
         }
         assert!(!waits.join().unwrap());

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 /// First warning after this time.
-const LONG: Duration = Duration::from_secs(60);
+const WARN_AFTER: Duration = Duration::from_secs(60);
 /// Interval of further warnings.
-const AGAIN: Duration = Duration::from_secs(600);
+const WARN_INTERVAL: Duration = Duration::from_secs(600);
 
 /// See the module.
 #[derive(Debug)]
@@ -44,7 +44,9 @@ impl StalledWatermark {
         }
         self.records += records;
         let stood = now.saturating_sub(self.since);
-        let due = (self.warned_at).map_or(stood >= LONG, |at| now.saturating_sub(at) >= AGAIN);
+        let due = (self.warned_at).map_or(stood >= WARN_AFTER, |at| {
+            now.saturating_sub(at) >= WARN_INTERVAL
+        });
         // Without records nothing is held back.
         if !due || records == 0 {
             return None;

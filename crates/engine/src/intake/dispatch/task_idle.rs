@@ -9,7 +9,7 @@ use crate::intake::source_partitions::SourcePartitions;
 use std::time::Duration;
 
 /// A wait longer than this is logged.
-const STRANGE: Duration = Duration::from_secs(10);
+const LOG_WAITS_ABOVE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 struct Partition {
@@ -131,7 +131,7 @@ impl TaskIdle {
             return;
         }
         let (since, said) = *self.kept.get_or_insert((now, false));
-        if said || now.saturating_sub(since) < STRANGE {
+        if said || now.saturating_sub(since) < LOG_WAITS_ABOVE {
             return;
         }
         self.kept = Some((since, true));

@@ -13,9 +13,9 @@ use stoatflow_plan::{Op, PhysicalPlan};
 
 /// A tick ends after this many records per lane, so that each has some.
 const RECORDS_PER_LANE: u64 = 512;
-const LEAST_RECORDS: u64 = 4_096;
+const MIN_RECORDS: u64 = 4_096;
 /// A tick also ends after this time, if lanes have taken the tick before.
-const LONGEST: Duration = Duration::from_millis(2);
+const MAX_TICK_TIME: Duration = Duration::from_millis(2);
 
 /// See the module.
 #[derive(Debug)]
@@ -104,9 +104,9 @@ impl Dispatch {
             return;
         }
         let lanes = self.shared.queues.len() as u64;
-        let many = records >= LEAST_RECORDS.max(RECORDS_PER_LANE * lanes);
+        let many = records >= MIN_RECORDS.max(RECORDS_PER_LANE * lanes);
         let taken = self.shared.taken() + 1 >= self.ticks.tick;
-        let long = now.saturating_sub(self.ticks.since) >= LONGEST;
+        let long = now.saturating_sub(self.ticks.since) >= MAX_TICK_TIME;
         // Intake is woken as soon as lanes return credit, which may be before it can admit more.
         let crowded = taken && !self.has_credit();
         if many || crowded || long && taken {
@@ -119,7 +119,7 @@ impl Dispatch {
     pub(super) fn until_tick(&self, now: Duration) -> Option<Duration> {
         let ticks = &self.ticks;
         let open = ticks.wanted && ticks.next > ticks.tick_first;
-        open.then(|| LONGEST.saturating_sub(now.saturating_sub(ticks.since)))
+        open.then(|| MAX_TICK_TIME.saturating_sub(now.saturating_sub(ticks.since)))
     }
 
     /// Sends the end of a tick to all lanes.

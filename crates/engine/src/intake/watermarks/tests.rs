@@ -63,7 +63,7 @@ fn a_source_says_it_or_the_settings_do() {
     };
     let mut groups = Vec::new();
     let mut of = |text: Option<&str>| {
-        WatermarkOf::source(&source(text), default, &Foreign::default(), &mut groups).unwrap()
+        WatermarkOf::source(&source(text), default, &ForeignCode::default(), &mut groups).unwrap()
     };
     let by_settings = of(None);
     assert_eq!(by_settings.rule.strategy, Strategy::Bounded(5));

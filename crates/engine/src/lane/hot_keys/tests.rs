@@ -45,7 +45,7 @@ fn a_key_with_many_records_is_found_among_thousands() {
     assert_eq!(hottest.key, "DE");
     assert!((hottest.least()..=hottest.most).contains(&3_000));
     assert!(hottest.most - hottest.least() <= 10_000 / 64);
-    assert_eq!(recent[0].keys.len(), COUNTERS);
+    assert_eq!(recent[0].keys.len(), MAX_COUNTERS);
     // The counters of rare keys show that they took over earlier counts.
     let rare = recent[0].keys.iter().filter(|k| k.key != "DE");
     assert!(rare.clone().all(|k| k.least() == 1 && k.most > 50));
@@ -78,7 +78,10 @@ fn keys_are_shown_as_a_person_reads_them() {
     assert_eq!(bytes(b"\0\0\0\x07").unwrap(), "0x00000007");
     assert_eq!(text(&Datum::Null), None);
     let long = "\u{e9}".repeat(500);
-    assert_eq!(text(&Datum::text(long)).unwrap().chars().count(), KEPT);
+    assert_eq!(
+        text(&Datum::text(long)).unwrap().chars().count(),
+        MAX_KEY_CHARS
+    );
 }
 
 #[test]

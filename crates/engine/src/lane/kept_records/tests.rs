@@ -18,8 +18,8 @@ fn records(offsets: std::ops::Range<i64>) -> Vec<ConsumerRecord> {
 }
 
 /// Room for this many records; records of epochs after `committed` stay.
-fn room(records: usize, committed: u64) -> Keep {
-    Keep {
+fn room(records: usize, committed: u64) -> KeepLimits {
+    KeepLimits {
         most: records * weight(&record(0)),
         committed: Epoch(committed),
     }

@@ -10,7 +10,7 @@ use crate::intake::source_partitions::{SourcePartition, SourcePartitions};
 use std::collections::{BTreeMap, BTreeSet};
 use stoatflow_core::{ClockId, NodeId, Record, StageId, StoreId};
 use stoatflow_operators::ClockRule;
-use stoatflow_plan::{Emit, Node, Op, PhysicalPlan, Source, Stage, StoreKind, Window};
+use stoatflow_plan::{Emit, Op, PhysicalNode, PhysicalPlan, Source, Stage, StoreKind, Window};
 
 /// Which records move a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -210,7 +210,7 @@ pub const fn is_straight(op: &Op) -> bool {
 /// True if a stage uses the times that dispatch notes at records. Only the first one can.
 #[must_use]
 pub fn uses_dispatch_times(plan: &PhysicalPlan, stage: StageId) -> bool {
-    let goes = |node: &Node| {
+    let goes = |node: &PhysicalNode| {
         is_straight(&node.op)
             || matches!(
                 node.op,
@@ -278,10 +278,10 @@ fn into_sub_topology(
     plan: &PhysicalPlan,
     topologies: &[usize],
     by_clock: &[bool],
-    node: &Node,
+    node: &PhysicalNode,
 ) -> Vec<NodeId> {
     let own = topologies[node.id.0 as usize];
-    let leads = |one: &Node| {
+    let leads = |one: &PhysicalNode| {
         matches!(&one.op, Op::Exchange { to, stage, .. }
             if *stage == node.stage && to.iter().any(|to| topologies[to.0 as usize] == own))
             && !by_clock[one.id.0 as usize]

@@ -4,7 +4,7 @@ use super::*;
 
 fn ours(headers: &[(&str, &str)]) -> Vec<Header> {
     let header = |(name, value): &(&str, &str)| Header {
-        name: format!("{OURS}{name}").into(),
+        name: format!("{ERROR_HEADER_PREFIX}{name}").into(),
         value: Some((*value).to_owned().into()),
     };
     headers.iter().map(header).collect()

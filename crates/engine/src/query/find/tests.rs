@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Record, Result, StoreId, ordered};
 use stoatflow_operators::expr::Compiled;
-use stoatflow_operators::{Foreign, OpenSnapshot};
+use stoatflow_operators::{ForeignCode, OpenSnapshot};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_plan::find::FindSpec;
 use stoatflow_state::memory::MemoryBackend;
@@ -59,7 +59,7 @@ fn reader(plan: &PhysicalPlan, rows: &Rows) -> StoreReader {
         value: Some([&[0; 8], document.as_bytes()].concat().into()),
     });
     backend.restore(StoreId(0), writes.collect(), &[]).unwrap();
-    let foreign = Foreign::default();
+    let foreign = ForeignCode::default();
     for of in StoreIndexes::all(plan, &foreign).unwrap() {
         let mut unbuilt = find_unbuilt(backend.as_ref(), &of).unwrap().unwrap();
         assert!(build_now(backend.as_ref(), &mut unbuilt, || false).unwrap());

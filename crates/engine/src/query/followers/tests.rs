@@ -17,7 +17,7 @@ use std::time::Duration;
 use stoatflow_core::{
     Bytes, Clock, Datum, Epoch, ErrorKind, Offset, Result, StoreId, TopicPartition,
 };
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 use stoatflow_plan::find::FindSpec;
 use stoatflow_plan::{Expression, PhysicalPlan};
 use stoatflow_state::memory::MemoryBackend;
@@ -104,7 +104,7 @@ impl Run {
     }
 
     fn follow(&self, spec: &FollowSpec) -> Follower {
-        let (store, foreign) = (&self.plan.stores[0], Foreign::default());
+        let (store, foreign) = (&self.plan.stores[0], ForeignCode::default());
         (self.readers.follow(&self.plan, &foreign, store, spec)).unwrap()
     }
 }
@@ -263,7 +263,7 @@ fn a_row_that_no_longer_meets_the_condition_is_gone_once() {
 }
 
 #[test]
-fn a_reader_that_falls_behind_is_told_so_and_keeps_nothing() {
+fn a_slow_reader_is_ended_and_keeps_no_memory() {
     let run = Run::in_memory();
     let spec = FollowSpec {
         buffer_bytes: 1,

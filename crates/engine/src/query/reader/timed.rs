@@ -14,7 +14,7 @@ use stoatflow_state::{
 /// Rows read at a time.
 const ROWS: usize = 256;
 /// A page ends after this many rows were read, however few of them were wanted.
-const MOST_READ: usize = 65_536;
+const MAX_ROWS_READ: usize = 65_536;
 
 /// A range of windows or sessions.
 #[derive(Clone, Debug)]
@@ -176,7 +176,7 @@ impl StoreReader {
                         key: self.datum(key)?,
                         start,
                         end,
-                        value: self.given(stored)?,
+                        value: self.owned_copy(stored)?,
                     });
                     if page.entries.len() >= rows || size >= bytes {
                         page.last = at;
@@ -186,7 +186,7 @@ impl StoreReader {
                 if is_last {
                     break;
                 }
-                if read >= MOST_READ {
+                if read >= MAX_ROWS_READ {
                     page.last = at;
                     return Ok(page);
                 }

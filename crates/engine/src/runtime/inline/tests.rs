@@ -26,7 +26,7 @@ use stoatflow_core::{ManualClock, Offset, Settings, StoreId, Timestamp, TopicPar
 use stoatflow_log::{
     Broker, ConsumerRecord, NewTopic, Producer, ProducerMode, ProducerRecord, embedded,
 };
-use stoatflow_operators::{Foreign, Udf};
+use stoatflow_operators::{ForeignCode, Udf};
 use stoatflow_plan::PhysicalPlan;
 
 const SOON: Duration = Duration::from_secs(5);
@@ -77,9 +77,9 @@ impl TestBench {
         .unwrap();
         let spec = EngineSpec {
             plan: Arc::new(plan),
-            foreign: Arc::new(Foreign {
+            foreign: Arc::new(ForeignCode {
                 udfs,
-                ..Foreign::default()
+                ..ForeignCode::default()
             }),
             settings: Arc::new(settings),
             components: Components {

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, TopicPartition};
-use stoatflow_operators::Foreign;
+use stoatflow_operators::ForeignCode;
 use stoatflow_plan::Store;
 use stoatflow_state::{DatabaseFigures, StoreSize};
 
@@ -65,7 +65,7 @@ impl AdminTarget for EngineTarget {
         Ok(())
     }
 
-    fn foreign(&self) -> Result<Arc<Foreign>> {
+    fn foreign(&self) -> Result<Arc<ForeignCode>> {
         Ok(Arc::clone(&self.engine()?.inner.spec.foreign))
     }
 }

@@ -17,7 +17,7 @@ use stoatflow_core::{Error, ErrorKind};
 use stoatflow_protocol::Lifecycle;
 
 /// How long a user function may take to return after an abort.
-const GRACE: Duration = Duration::from_millis(1500);
+const USER_CODE_GRACE: Duration = Duration::from_millis(1500);
 /// How long brokers and disks may take after a stop has timed out.
 const IO_GRACE: Duration = Duration::from_secs(5);
 /// How long to wait without a time limit.
@@ -33,7 +33,7 @@ impl Inner {
             let now = shared.clock.monotonic();
             let stalls = watchdog.due(self, now);
             let due = match ending.aborted {
-                Some(at) => Some(at + GRACE * (looks + 1)),
+                Some(at) => Some(at + USER_CODE_GRACE * (looks + 1)),
                 None => ending.stop_by.into_iter().chain(stalls).min(),
             };
             let wait = due.map_or(IDLE, |due| due.saturating_sub(now));
@@ -68,7 +68,7 @@ impl Inner {
 
     /// True if the run was aborted so long ago that waiting is useless.
     fn should_abandon_threads(&self, shared: &Shared, ending: Ending, ago: Duration) -> bool {
-        let bound = self.spec.settings.shutdown_timeout.max(GRACE);
+        let bound = self.spec.settings.shutdown_timeout.max(USER_CODE_GRACE);
         if ago >= bound || ending.is_late() && ago >= IO_GRACE {
             return true;
         }

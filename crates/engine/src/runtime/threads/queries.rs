@@ -46,7 +46,7 @@ impl Engine {
         at_least: &[(TopicPartition, Offset)],
         timeout: Duration,
     ) -> Result<CommittedSnapshot> {
-        self.behind(at_least, timeout, |readers| {
+        self.once_committed(at_least, timeout, |readers| {
             readers.snapshot(&self.inner.spec.plan, store)
         })
     }
@@ -64,7 +64,7 @@ impl Engine {
         timeout: Duration,
     ) -> Result<Follower> {
         let store = self.inner.spec.plan.store_named(store)?;
-        self.behind(at_least, timeout, |_| self.follow_as(store, spec))
+        self.once_committed(at_least, timeout, |_| self.follow_as(store, spec))
     }
 
     /// Likewise, without waiting for positions, for a store of the plan whose serdes may be others.
@@ -77,7 +77,7 @@ impl Engine {
     }
 
     /// Calls `ask` once these positions are committed.
-    fn behind<T>(
+    fn once_committed<T>(
         &self,
         at_least: &[(TopicPartition, Offset)],
         timeout: Duration,
@@ -101,7 +101,7 @@ impl Engine {
     /// The committed epoch that reads of stores see now; `None` if nothing runs. The broker has it a
     /// moment earlier.
     #[must_use]
-    pub fn shown(&self) -> Option<Arc<CommittedCut>> {
+    pub fn visible_cut(&self) -> Option<Arc<CommittedCut>> {
         self.inner.readers.cut()
     }
 

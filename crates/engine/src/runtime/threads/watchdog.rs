@@ -20,7 +20,7 @@ use stoatflow_core::{Error, Result, Settings};
 use stoatflow_protocol::Lifecycle;
 
 /// How long the interpreter has to report where its threads are.
-const SHOW: Duration = Duration::from_secs(2);
+const STACKS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Detects that nothing was committed for too long.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ impl Inner {
             let _unheard = said.send(runtime.stacks(&named));
         })
         .ok()?;
-        hears.recv_timeout(SHOW).ok().flatten()
+        hears.recv_timeout(STACKS_TIMEOUT).ok().flatten()
     }
 
     fn keep(&self, report: &str) -> Result<PathBuf> {

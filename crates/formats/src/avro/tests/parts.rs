@@ -50,7 +50,7 @@ fn the_last_of_equal_entries_counts() {
 }
 
 #[test]
-fn what_is_written_again_keeps_the_branch_that_it_came_in() {
+fn rewritten_values_keep_their_union_branch() {
     // For each of the first two fields another branch would fit better.
     let schema = r#"{"type": "record", "name": "T", "fields": [
         {"name": "number", "type": ["int", "long"]},
@@ -87,7 +87,7 @@ fn bytes_that_are_written_again_have_a_form_in_json() {
 }
 
 #[test]
-fn what_functions_may_change_is_said_of_all_parts() {
+fn all_parts_of_a_changeable_value_are_changeable() {
     let mut spec = Spec::new(USER.to_owned(), None, BTreeMap::new());
     spec.decode = Decode::Dict;
     let plain = spec.format().unwrap();
@@ -110,7 +110,7 @@ fn changed(user: &Datum, name: &str, value: Datum) -> Datum {
 }
 
 #[test]
-fn what_lies_between_changes_is_copied() {
+fn bytes_between_changes_are_copied() {
     // Runs of elements with their sizes, which our own writer doesn't produce; then the last field.
     let schema = r#"{"type": "record", "name": "T", "fields": [
         {"name": "longs", "type": {"type": "array", "items": "long"}},
@@ -144,7 +144,7 @@ fn what_lies_between_changes_is_copied() {
 }
 
 #[test]
-fn a_change_that_does_not_fit_says_where() {
+fn a_misfitting_change_names_its_position() {
     let format = format(USER);
     let user = value(&format, r#"{"id": 7, "name": "ann"}"#);
     let said = |name: &str, value: Datum| {

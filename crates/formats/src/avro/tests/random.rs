@@ -1,7 +1,7 @@
 //! Random schemas and values: what `apache-avro` writes is read here, and vice versa.
 
 use super::super::*;
-use crate::{Leaf, Maker, Step};
+use crate::{Leaf, Maker, PathStep};
 use apache_avro::Schema as Parsed;
 use apache_avro::reader::datum::GenericDatumReader;
 use apache_avro::types::Value;
@@ -272,21 +272,21 @@ fn made(plain: &Plain) -> Datum {
 /// Calls `take` with every path into a value and the part found there.
 fn paths<'p>(
     plain: &'p Plain,
-    here: &mut Vec<Step<'p>>,
-    take: &mut dyn FnMut(&[Step<'p>], &Plain),
+    here: &mut Vec<PathStep<'p>>,
+    take: &mut dyn FnMut(&[PathStep<'p>], &Plain),
 ) {
     take(here, plain);
     match plain {
         Plain::List(items) => {
             for (at, item) in items.iter().enumerate() {
-                here.push(Step::Element(at));
+                here.push(PathStep::Element(at));
                 paths(item, here, take);
                 here.pop();
             }
         }
         Plain::Object(members) => {
             for (name, value) in members {
-                here.push(Step::Member(name));
+                here.push(PathStep::Member(name));
                 paths(value, here, take);
                 here.pop();
             }
@@ -360,7 +360,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_apache_avro_writes_is_read((shape, value) in cases()) {
+    fn values_written_by_apache_avro_are_read((shape, value) in cases()) {
         let (format, parsed) = format_of(&shape);
         let bytes = written(&parsed, value.clone());
         let (wanted, found) = (plain(&value), format.decode(&bytes).unwrap());
@@ -434,6 +434,9 @@ fn maps_are_read_whatever_their_order() {
     let found = AvroValue::of(&found).unwrap();
     for n in 0..50 {
         let name = format!("k{n}");
-        assert_eq!(found.walk([Step::Member(&name)]).unwrap(), Datum::Int(n));
+        assert_eq!(
+            found.walk([PathStep::Member(&name)]).unwrap(),
+            Datum::Int(n)
+        );
     }
 }

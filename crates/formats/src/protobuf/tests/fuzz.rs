@@ -19,14 +19,14 @@ fn damaged_messages() {
         if let Some(value) = ProtobufValue::of(&found) {
             drop(value.to_json());
             drop(value.walk([
-                Step::Member("others"),
-                Step::Element(0),
-                Step::Member("name"),
+                PathStep::Member("others"),
+                PathStep::Element(0),
+                PathStep::Member("name"),
             ]));
             drop(value.walk([
-                Step::Member("by_number"),
-                Step::Member("4"),
-                Step::Member("age"),
+                PathStep::Member("by_number"),
+                PathStep::Member("4"),
+                PathStep::Member("age"),
             ]));
         }
     });

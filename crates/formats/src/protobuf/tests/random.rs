@@ -271,20 +271,20 @@ fn to_datum(plain: &Plain) -> Datum {
 }
 
 /// Compares the value at every path.
-fn walked<'p>(value: &ProtobufValue, plain: &'p Plain, here: &mut Vec<Step<'p>>) {
+fn walked<'p>(value: &ProtobufValue, plain: &'p Plain, here: &mut Vec<PathStep<'p>>) {
     let found = value.walk(here.iter().copied()).unwrap();
     assert_eq!(&of_datum(&found), plain, "{here:?}");
     match plain {
         Plain::List(items) => {
             for (at, item) in items.iter().enumerate() {
-                here.push(Step::Element(at));
+                here.push(PathStep::Element(at));
                 walked(value, item, here);
                 here.pop();
             }
         }
         Plain::Object(members) => {
             for (name, member) in members {
-                here.push(Step::Member(name));
+                here.push(PathStep::Member(name));
                 walked(value, member, here);
                 here.pop();
             }
@@ -365,7 +365,7 @@ fn pieces_of_messages_are_one_message() {
 }
 
 #[test]
-fn what_another_reads_is_read_here() {
+fn messages_that_prost_reflect_reads_are_read() {
     // `prost-reflect` accepts any wire type for the entry of a map.
     let without_maps = ALL.replace("  map<", "  // map<");
     for (text, message) in [(&*without_maps, "r.All"), (OLD, "old.Old")] {

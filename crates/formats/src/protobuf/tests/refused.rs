@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_does_not_fit_says_where_and_what_to_do() {
+fn misfits_name_their_position_and_a_remedy() {
     let format = order();
     for (text, parts) in [
         (
@@ -177,7 +177,7 @@ fn damaged_bytes_are_refused_where_they_are_read() {
 }
 
 #[test]
-fn what_is_required_must_be_there() {
+fn required_fields_must_be_present() {
     let old = format_of(OLD, "old.Old");
     for (bytes, missing) in [
         (&b""[..], true),
@@ -230,7 +230,7 @@ fn values_that_are_nested_too_deeply_are_refused() {
 }
 
 #[test]
-fn what_is_no_schema_says_where() {
+fn invalid_schemas_name_the_position() {
     let refused = |text: &str| of_text(text, &[]).unwrap_err().to_string();
     let said = refused("syntax = \"proto3\";\nmessage M { strin a = 1; }");
     assert!(said.contains("schema.proto:2:13"), "{said}");

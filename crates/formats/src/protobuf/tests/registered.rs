@@ -57,7 +57,7 @@ fn a_message_is_found_where_the_writers_file_has_it() {
         let read = city
             .decode(&framed(id, &[place, b"\x08\x05"].concat()))
             .unwrap();
-        assert_eq!(at(&read, &[Step::Member("zip")]), Datum::Int(5));
+        assert_eq!(at(&read, &[PathStep::Member("zip")]), Datum::Int(5));
     }
 }
 
@@ -92,7 +92,7 @@ fn another_message_is_an_error_that_names_both() {
 }
 
 #[test]
-fn a_file_may_be_its_descriptor_and_import_what_nobody_has() {
+fn a_file_may_be_a_descriptor_with_missing_imports() {
     let set = of_text(FILE, &[]).unwrap();
     let (own, files) = files(&set, "shop.Outer.City").unwrap();
     assert_eq!((own.as_str(), files.len()), ("schema.proto", 1));

@@ -5,7 +5,7 @@ use super::{ProtobufValue, Shown};
 use crate::make::Leaf;
 use crate::protobuf::fields::{self, Seen};
 use crate::protobuf::schema::{Node, NodeId};
-use crate::value::Step;
+use crate::value::PathStep;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Fields, Open, Result, Text};
 
@@ -57,7 +57,7 @@ impl Open for ProtobufValue {
         if self.is_object() {
             return Ok(None);
         }
-        let found = self.enter(self.node, &self.bytes, Step::Element(at))?;
+        let found = self.enter(self.node, &self.bytes, PathStep::Element(at))?;
         Ok(found.map(|seen| self.datum(seen)))
     }
 

@@ -46,7 +46,7 @@ both!(
     ends_that_may_not_be_known_are_a_permission,
     committed_offsets_are_read_whoever_coordinates,
     committed_offsets_of_a_group_that_is_refused,
-    nobody_at_the_address,
+    no_broker_at_the_address,
 );
 
 fn cluster() -> Cluster {
@@ -131,7 +131,7 @@ fn committed_offsets_of_a_group_that_is_refused(new: New) {
     assert!(refused.next_step().contains("group"), "{refused}");
 }
 
-fn nobody_at_the_address(new: New) {
+fn no_broker_at_the_address(new: New) {
     let admin = new("127.0.0.1:1");
     let short = Duration::from_millis(700);
     let parts = both_partitions();

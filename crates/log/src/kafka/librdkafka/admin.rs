@@ -12,7 +12,7 @@ mod members;
 #[cfg(test)]
 mod tests;
 
-use super::client::{Client, Fault, c_text, list, millis, text};
+use super::client::{Client, RdKafkaError, c_text, list, millis, text};
 use super::group::Group;
 use crate::kafka::admin::AdminClient;
 use crate::kafka::properties::Properties;
@@ -152,7 +152,7 @@ impl Admin {
             for index in 0..count {
                 let topic = *topics.add(index);
                 let name = text(sys::rd_kafka_TopicDescription_name(topic));
-                let fault = Fault::look(sys::rd_kafka_TopicDescription_error(topic));
+                let fault = RdKafkaError::look(sys::rd_kafka_TopicDescription_error(topic));
                 match fault.code {
                     Code::NoError => {}
                     Code::UnknownTopicOrPartition | Code::UnknownTopic => continue,
@@ -212,7 +212,7 @@ impl Admin {
         let answer = call.ask(Op::RD_KAFKA_ADMIN_OP_LISTOFFSETS, |options, queue| {
             // SAFETY: the request copies the list.
             unsafe {
-                Fault::take(sys::rd_kafka_AdminOptions_set_isolation_level(
+                RdKafkaError::take(sys::rd_kafka_AdminOptions_set_isolation_level(
                     options, isolation,
                 ));
                 sys::rd_kafka_ListOffsets(self.client.ptr(), asked.ptr(), options, queue);

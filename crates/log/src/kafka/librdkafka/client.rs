@@ -300,7 +300,7 @@ unsafe extern "C" {
 
 /// An error object of librdkafka, taken apart.
 #[derive(Debug)]
-pub(in crate::kafka) struct Fault {
+pub(in crate::kafka) struct RdKafkaError {
     pub code: Code,
     pub said: String,
     pub fatal: bool,
@@ -308,7 +308,7 @@ pub(in crate::kafka) struct Fault {
     pub abortable: bool,
 }
 
-impl Fault {
+impl RdKafkaError {
     /// Takes ownership of the object; null means success.
     ///
     /// # Safety

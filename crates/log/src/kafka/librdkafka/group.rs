@@ -16,11 +16,11 @@ use stoatflow_core::{Clock, Error, ErrorKind, Offset, Result, SystemClock, Topic
 const WHAT: &str = "asking for committed offsets";
 
 /// Pause between two requests while the group's coordinator is being found.
-const AGAIN: Duration = Duration::from_millis(50);
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// If permission is missing, the request never gets an answer instead of failing: check for a refusal
 /// this often.
-const SLICE: Duration = Duration::from_millis(500);
+const REQUEST_SLICE: Duration = Duration::from_millis(500);
 
 /// Reads the positions of one group.
 #[derive(Debug)]
@@ -51,12 +51,12 @@ impl Group {
         let clock = SystemClock::new();
         loop {
             let left = timeout.saturating_sub(clock.monotonic());
-            match self.ask(partitions, left.min(SLICE)) {
-                Err(e) if e.kind() == ErrorKind::Unavailable && left > AGAIN => {
+            match self.ask(partitions, left.min(REQUEST_SLICE)) {
+                Err(e) if e.kind() == ErrorKind::Unavailable && left > RETRY_PAUSE => {
                     if let Some(refusal) = self.refusal() {
                         return Err(refusal);
                     }
-                    self.client.serve(AGAIN);
+                    self.client.serve(RETRY_PAUSE);
                 }
                 other => return other,
             }

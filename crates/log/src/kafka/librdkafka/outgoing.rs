@@ -3,7 +3,7 @@
 //! Takes a record and a client, which copies it. Uses `produceva` because the batch call can carry
 //! neither timestamps nor headers.
 
-use super::client::Fault;
+use super::client::RdKafkaError;
 use crate::ProducerRecord;
 use crate::kafka::partitioner::Label;
 use rdkafka_sys as sys;
@@ -14,7 +14,7 @@ use stoatflow_core::{Error, Result};
 use sys::rd_kafka_vtype_t as Tag;
 
 /// librdkafka's "let the partitioner decide" (a C macro that has no binding).
-const ANY: i32 = -1;
+const ANY_PARTITION: i32 = -1;
 
 /// About how many bytes a record takes in a request.
 pub(in crate::kafka) fn weight(record: &ProducerRecord) -> usize {
@@ -71,7 +71,7 @@ pub(in crate::kafka) unsafe fn produce(
     label: Label,
     record: &ProducerRecord,
     headers: *mut sys::rd_kafka_headers_t,
-) -> Option<Fault> {
+) -> Option<RdKafkaError> {
     type Union = sys::rd_kafka_vu_s__bindgen_ty_1;
     let mem = |part: &Option<bytes::Bytes>| {
         let (ptr, size) = part.as_ref().map_or((ptr::null_mut(), 0), |b| {
@@ -87,7 +87,7 @@ pub(in crate::kafka) unsafe fn produce(
         row(
             Tag::RD_KAFKA_VTYPE_PARTITION,
             Union {
-                i32_: record.partition.map_or(ANY, |p| p.0),
+                i32_: record.partition.map_or(ANY_PARTITION, |p| p.0),
             },
         ),
         row(
@@ -113,5 +113,5 @@ pub(in crate::kafka) unsafe fn produce(
         rows.len()
     };
     // SAFETY: the caller's promise; the rows and what they point to live as long as the call.
-    unsafe { Fault::take(sys::rd_kafka_produceva(rk, rows.as_ptr(), count)) }
+    unsafe { RdKafkaError::take(sys::rd_kafka_produceva(rk, rows.as_ptr(), count)) }
 }

@@ -9,7 +9,7 @@ mod calls;
 mod targets;
 mod transactions;
 
-use super::client::{Client, Fault, c_text};
+use super::client::{Client, RdKafkaError, c_text};
 use crate::kafka::admin::AdminClient;
 use crate::kafka::errors::{ErrorContext, error};
 use crate::kafka::librdkafka::outgoing::{headers, produce, weight};
@@ -32,13 +32,13 @@ use targets::Target;
 use transactions::Group;
 
 /// One wait for room in the client's buffer.
-const ROOM: Duration = Duration::from_millis(20);
+const QUEUE_ROOM_WAIT: Duration = Duration::from_millis(20);
 
 /// Maximum number of bytes that wait for the previous burst.
-const KEPT: usize = 24 << 20;
+const MAX_WAITING_BYTES: usize = 24 << 20;
 
 /// librdkafka's name for the state of a transaction that can only be aborted.
-const GIVEN_UP: &str = "AbortableError";
+const ABORTABLE_STATE_NAME: &str = "AbortableError";
 
 /// A writer. Fields drop in order: topic handles before their client.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl KafkaProducer {
     }
 
     /// Converts a fault to an error. If the client has failed fatally, the error has the cause of that.
-    fn fail(&self, fault: &Fault, what: &str) -> Error {
+    fn fail(&self, fault: &RdKafkaError, what: &str) -> Error {
         let what = format!("{what} of '{}'", self.id);
         let fatal = if fault.fatal || fault.code == Code::Fatal {
             self.guard().fatal().or_else(|| self.client.fatal())
@@ -188,7 +188,7 @@ impl KafkaProducer {
             match fault {
                 None => return Ok(index),
                 Some(fault) if fault.code == Code::QueueFull => {
-                    self.client.serve(ROOM);
+                    self.client.serve(QUEUE_ROOM_WAIT);
                     self.delivered()?;
                 }
                 Some(fault) => {
@@ -202,7 +202,7 @@ impl KafkaProducer {
                     self.delivered()?;
                     // librdkafka allows only an abort now and hasn't reported the cause, for example a
                     // broker that was away for longer than the transaction timeout.
-                    if fault.code == Code::State && fault.said.contains(GIVEN_UP) {
+                    if fault.code == Code::State && fault.said.contains(ABORTABLE_STATE_NAME) {
                         return Err(Error::unavailable(format!(
                             "writing: the broker at {} was away for too long, the transaction of \
                                 '{}' is lost ({})",
@@ -222,7 +222,7 @@ impl KafkaProducer {
     fn settle(&mut self) {
         let guard = self.guard.as_ref().unwrap_or(&self.client);
         self.markers
-            .settle(|| self.clock.monotonic(), |left| guard.serve(left));
+            .wait_until_written(|| self.clock.monotonic(), |left| guard.serve(left));
     }
 }
 
@@ -244,7 +244,8 @@ impl Producer for KafkaProducer {
             return Err(self.end_in_doubt());
         }
         // SAFETY: the client is alive; the error object is ours.
-        let fault = unsafe { Fault::take(sys::rd_kafka_begin_transaction(self.guard().ptr())) };
+        let fault =
+            unsafe { RdKafkaError::take(sys::rd_kafka_begin_transaction(self.guard().ptr())) };
         fault.map_or(Ok(()), |fault| {
             Err(self.fail(&fault, "beginning a transaction"))
         })
@@ -264,7 +265,7 @@ impl Producer for KafkaProducer {
         self.kept.extend(records.drain(..));
         self.send_pending()?;
         // The broker is far away or slow: a busy librdkafka thread is better than one burst at a time.
-        while self.kept_bytes > KEPT {
+        while self.kept_bytes > MAX_WAITING_BYTES {
             let handed = self.hand_over();
             handed.map_err(|error| self.classify_fencing(error))?;
         }

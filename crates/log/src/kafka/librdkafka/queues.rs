@@ -185,7 +185,7 @@ impl Queues {
         into: &mut Vec<*mut sys::rd_kafka_message_t>,
     ) {
         /// Smaller shares are not worth the call.
-        const LEAST: usize = 64;
+        const MIN_SHARE_BYTES: usize = 64;
         // Before reading: later callbacks must not be lost.
         self.wake_up.clear();
         if self.common.may_have_some() {
@@ -193,7 +193,7 @@ impl Queues {
         }
         let count = self.slots.len();
         let reading = (0..count).filter(|at| wanted(*at)).count();
-        let share = (max / reading.max(1)).max(LEAST);
+        let share = (max / reading.max(1)).max(MIN_SHARE_BYTES);
         for step in 0..count {
             let at = (self.turn + step) % count;
             let room = max.saturating_sub(into.len()).min(share);

@@ -36,14 +36,14 @@ use stoatflow_core::{Error, ErrorKind, Offset, Result, Timestamp, TopicPartition
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// With less time left than this, no further request is sent.
-const TOO_LITTLE: Duration = Duration::from_millis(100);
+const MIN_TIME_LEFT: Duration = Duration::from_millis(100);
 /// Timeout of one answer; after it, another broker may know.
-const ANSWER: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections that were unused for this long are dropped: brokers close them after ten minutes, some
 /// clouds after four.
-const IDLE: Duration = Duration::from_secs(180);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(180);
 /// Maximum number of unused sets of connections.
-const MOST_IDLE: usize = 4;
+const MAX_IDLE_CONNECTIONS: usize = 4;
 
 /// The partitions of a request, by topic and without duplicates.
 type Topics<'p> = BTreeMap<&'p str, BTreeSet<i32>>;
@@ -93,23 +93,23 @@ impl NativeAdmin {
             what,
         };
         let outcome = ask(&mut call);
-        self.give_back(call.cluster);
+        self.return_connections(call.cluster);
         outcome
     }
 
     fn take(&self) -> Cluster {
         let mut idle = self.idle.lock();
         let now = self.clock.elapsed();
-        idle.retain(|(_, since)| now.saturating_sub(*since) < IDLE);
+        idle.retain(|(_, since)| now.saturating_sub(*since) < IDLE_TIMEOUT);
         // The most recent one: unneeded ones then become old enough to be dropped.
         let found = idle.pop();
         drop(idle);
         found.map_or_else(|| Cluster::new(&self.config), |(cluster, _)| cluster)
     }
 
-    fn give_back(&self, cluster: Cluster) {
+    fn return_connections(&self, cluster: Cluster) {
         let mut idle = self.idle.lock();
-        if idle.len() < MOST_IDLE {
+        if idle.len() < MAX_IDLE_CONNECTIONS {
             idle.push((cluster, self.clock.elapsed()));
         }
     }
@@ -122,7 +122,7 @@ impl Call<'_> {
 
     /// The timeout for the broker's own work before it answers.
     fn millis(&self) -> i32 {
-        i32::try_from(self.left().min(ANSWER).as_millis()).unwrap_or(i32::MAX)
+        i32::try_from(self.left().min(ANSWER_TIMEOUT).as_millis()).unwrap_or(i32::MAX)
     }
 
     fn fail(&self, code: i16, said: &str, topic: Option<&str>) -> Error {
@@ -166,13 +166,13 @@ impl Call<'_> {
             let left = self.left();
             match outcome {
                 Err(error) if error.kind() == ErrorKind::Unavailable => {
-                    if left <= TOO_LITTLE {
+                    if left <= MIN_TIME_LEFT {
                         // An attempt that had no time left to be answered says less than the one before.
                         return Err(last.filter(|_| left.is_zero()).unwrap_or(error));
                     }
                     tracing::trace!(target: "stoatflow::kafka", %error, "asked again");
                     last = Some(error);
-                    self.cluster.pause(pause.min(left - TOO_LITTLE));
+                    self.cluster.pause(pause.min(left - MIN_TIME_LEFT));
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
                 other => return other,
@@ -228,7 +228,7 @@ impl Call<'_> {
     where
         R::Response: Throttled,
     {
-        let most = self.left().min(ANSWER);
+        let most = self.left().min(ANSWER_TIMEOUT);
         let asked = (self.cluster).ask_anyone(i16::MAX, |_| request.clone(), most);
         asked
             .map(|(answer, _)| answer)
@@ -239,7 +239,9 @@ impl Call<'_> {
     fn metadata(&mut self, names: &[&str]) -> Result<MetadataResponse> {
         let names: BTreeSet<&str> = names.iter().copied().collect();
         let names: Vec<Arc<str>> = names.into_iter().map(Arc::from).collect();
-        let asked = self.cluster.metadata(&names, self.left().min(ANSWER));
+        let asked = self
+            .cluster
+            .metadata(&names, self.left().min(ANSWER_TIMEOUT));
         let answer = asked.map_err(|why| self.unanswered(&why))?;
         if answer.brokers.is_empty() {
             return Err(self.not_yet("the broker has just started, and knows of no other", None));

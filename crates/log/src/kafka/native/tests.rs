@@ -475,7 +475,7 @@ fn an_end_without_an_answer_is_unknown() {
 }
 
 #[test]
-fn a_transaction_of_nothing_is_committed_by_nobody() {
+fn empty_transactions_send_no_request() {
     for transactions_v2 in [true, false] {
         let broker = FaultyBroker::start(1, 0, transactions_v2);
         let mut writer = open(&broker, "app");

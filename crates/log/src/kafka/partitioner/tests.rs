@@ -1,4 +1,4 @@
-use super::{Label, STICK, StickyPartitioner, of_stick};
+use super::{Label, STICKY_BATCH_BYTES, StickyPartitioner, of_stick};
 
 #[test]
 fn a_label_goes_through_the_client_and_back() {
@@ -11,9 +11,9 @@ fn a_label_goes_through_the_client_and_back() {
 #[test]
 fn a_stick_is_left_by_bytes() {
     let mut sticks = StickyPartitioner::new();
-    let first = sticks.take(STICK - 1);
+    let first = sticks.take(STICKY_BATCH_BYTES - 1);
     assert_eq!(sticks.take(1), first);
-    assert_eq!(sticks.take(10 * STICK), first.wrapping_add(1));
+    assert_eq!(sticks.take(10 * STICKY_BATCH_BYTES), first.wrapping_add(1));
     assert_eq!(
         sticks.take(1),
         first.wrapping_add(2),

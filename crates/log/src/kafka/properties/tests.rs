@@ -105,7 +105,7 @@ fn prefetch_memory_is_divided_among_partitions() {
 }
 
 #[test]
-fn the_native_client_serves_whom_it_can() {
+fn the_native_client_is_chosen_where_possible() {
     let native = |rows: &[(ClientRole, String, String)]| {
         let properties = Properties::new("a:1,SSL://b:2", rows).unwrap();
         properties.native(ClientRole::Producer).is_some()
@@ -179,7 +179,7 @@ fn a_secret_is_shown_in_no_message() {
 }
 
 #[test]
-fn librdkafka_is_told_what_it_knows_where_the_native_client_serves() {
+fn librdkafka_gets_its_properties_beside_the_native_client() {
     let rows = [
         row(ClientRole::All, "metadata.max.age.ms", "5000"),
         row(ClientRole::All, "sasl.username", "me"),

@@ -5,7 +5,7 @@
 //! count.
 
 use super::LaneClocks;
-use super::steps::{Name, Step, Steps};
+use super::steps::{Step, Steps, TriggerRecord};
 use std::sync::Arc;
 use stoatflow_core::{ClockId, Order, Record, Task};
 
@@ -67,7 +67,7 @@ impl LaneClocks {
     /// The origin and headers for a result that is due since `time` in a task: those of the record of
     /// [`Self::first_at`].
     #[must_use]
-    pub fn name_at(&self, clock: ClockId, task: Task, time: i64) -> Option<&Name> {
+    pub fn name_at(&self, clock: ClockId, task: Task, time: i64) -> Option<&TriggerRecord> {
         let group = self.rules[usize::from(clock.0)].group?;
         let step = self.first_at(clock, task, time)?;
         self.steps.as_ref()?.name(group, step)

@@ -18,14 +18,14 @@ pub struct Step {
 }
 
 /// The origin and the headers of a record at which results became due: the results carry them.
-pub type Name = (Origin, Headers);
+pub type TriggerRecord = (Origin, Headers);
 
 /// The steps of one group of entries.
 #[derive(Clone, Debug, Default)]
 pub struct GroupSteps {
     /// The steps by task.
     tasks: Vec<Vec<Step>>,
-    names: Vec<Name>,
+    names: Vec<TriggerRecord>,
 }
 
 impl GroupSteps {
@@ -130,7 +130,7 @@ impl Steps {
 
     /// The origin and headers that results due at a step carry.
     #[must_use]
-    pub fn name(&self, group: u16, step: &Step) -> Option<&Name> {
+    pub fn name(&self, group: u16, step: &Step) -> Option<&TriggerRecord> {
         let group = self.0.get(usize::from(group))?;
         group.names.get(step.name as usize)
     }

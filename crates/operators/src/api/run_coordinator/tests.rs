@@ -14,8 +14,13 @@ impl Punctuator for Nothing {
 
 const NODE: NodeId = NodeId(3);
 
-fn asked(kind: Punctuation, interval_ms: i64, start_ms: Option<i64>, place: Option<u32>) -> Asked {
-    Asked {
+fn asked(
+    kind: Punctuation,
+    interval_ms: i64,
+    start_ms: Option<i64>,
+    place: Option<u32>,
+) -> ScheduleRequest {
+    ScheduleRequest {
         node: NODE,
         place,
         kind,
@@ -26,8 +31,8 @@ fn asked(kind: Punctuation, interval_ms: i64, start_ms: Option<i64>, place: Opti
     }
 }
 
-fn now(wall: i64, punctuated: i64) -> Now {
-    Now {
+fn now(wall: i64, punctuated: i64) -> ClockReadings {
+    ClockReadings {
         wall,
         punctuated: vec![punctuated],
     }
@@ -98,7 +103,7 @@ fn after_a_restart_what_fired_does_not_fire_again() {
 fn each_task_fires_by_its_own_time_and_goes_on_where_it_was() {
     use Punctuation::StreamTime;
     let run = RunCoordinator::new("app");
-    let now = Now {
+    let now = ClockReadings {
         wall: 0,
         punctuated: vec![-1, 350],
     };

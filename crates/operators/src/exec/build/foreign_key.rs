@@ -8,7 +8,7 @@ use crate::ops::joins::foreign_key::join::ForeignJoin;
 use crate::ops::joins::foreign_key::notify::ForeignNotify;
 use crate::ops::joins::foreign_key::subscribe::{ForeignSubscribe, Serdes};
 use std::collections::BTreeMap;
-use stoatflow_plan::{JoinKind, Node, Op};
+use stoatflow_plan::{JoinKind, Op, PhysicalNode};
 
 impl Builder<'_> {
     /// The left rows in order; `None` if updates are held back.
@@ -16,7 +16,7 @@ impl Builder<'_> {
         (!self.options.cached).then(|| self.options.left_rows.of(join))
     }
 
-    pub(super) fn foreign_keys(&self, node: &Node) -> Built {
+    pub(super) fn foreign_keys(&self, node: &PhysicalNode) -> Built {
         Ok(Some(match &node.op {
             Op::ForeignSubscribe {
                 kind,

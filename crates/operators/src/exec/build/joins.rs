@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use stoatflow_core::{ClockId, Error, NodeId, Result, StoreId};
-use stoatflow_plan::{JoinKind, JoinWindow, Node, Op, SerdeSpec};
+use stoatflow_plan::{JoinKind, JoinWindow, Op, PhysicalNode, SerdeSpec};
 
 /// State that two nodes of one operator share.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl Shared {
 }
 
 impl Builder<'_> {
-    pub(super) fn joins(&self, node: &Node) -> Built {
+    pub(super) fn joins(&self, node: &PhysicalNode) -> Built {
         let Op::StreamJoin {
             left,
             kind,

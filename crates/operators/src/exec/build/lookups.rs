@@ -5,15 +5,17 @@ use crate::Args::{KeyValue, Value};
 use crate::ops::async_ops::ConcurrentCalls;
 use crate::ops::joins::global_join::GlobalJoin;
 use crate::ops::joins::joiner::{Joiner, Needs};
-use crate::ops::joins::stream_table_join::{Lookup, Room, StreamTableJoin, Waiting};
+use crate::ops::joins::stream_table_join::{Lookup, StreamTableJoin, Waiting, WaitingSettings};
 use crate::ops::joins::table_join::{Late, TableJoin};
 use crate::ops::joins::table_merge::TableMerge;
 use crate::ops::tables::view_read::{Read, Shape, ViewRead};
 use stoatflow_core::{ClockId, Error, Result, Serde, StoreId};
-use stoatflow_plan::{Function as Spec, JoinKind, Node, Op, SerdeSpec, Store, StoreKind, View};
+use stoatflow_plan::{
+    Function as Spec, JoinKind, Op, PhysicalNode, SerdeSpec, Store, StoreKind, View,
+};
 
 impl Builder<'_> {
-    pub(super) fn lookups(&self, node: &Node) -> Built {
+    pub(super) fn lookups(&self, node: &PhysicalNode) -> Built {
         Ok(Some(match &node.op {
             Op::TableJoin {
                 left,
@@ -52,14 +54,16 @@ impl Builder<'_> {
             } => {
                 let joiner = self.joiner(function, *with_key)?;
                 let waiting = match (grace_ms, buffer, clock) {
-                    (Some(grace_ms), Some(store), Some(clock)) => Some(Waiting::new(Room {
-                        node_context: self.node_context.clone(),
-                        store: *store,
-                        clock: *clock,
-                        grace_ms: *grace_ms,
-                        key: self.foreign.serde(key)?,
-                        value: self.foreign.serde(value)?,
-                    })),
+                    (Some(grace_ms), Some(store), Some(clock)) => {
+                        Some(Waiting::new(WaitingSettings {
+                            node_context: self.node_context.clone(),
+                            store: *store,
+                            clock: *clock,
+                            grace_ms: *grace_ms,
+                            key: self.foreign.serde(key)?,
+                            value: self.foreign.serde(value)?,
+                        }))
+                    }
                     (None, _, _) => None,
                     _ => return Err(Error::internal("a join with a grace has no buffer")),
                 };
@@ -84,7 +88,7 @@ impl Builder<'_> {
     }
 
     /// `Some` if updates reach a join of tables later than their rows are written.
-    fn late(&self, node: &Node, key: &SerdeSpec, apart: bool) -> Result<Option<Late>> {
+    fn late(&self, node: &PhysicalNode, key: &SerdeSpec, apart: bool) -> Result<Option<Late>> {
         if !apart && !self.options.cached {
             return Ok(None);
         }
@@ -118,7 +122,13 @@ impl Builder<'_> {
         ))
     }
 
-    fn lookup(&self, node: &Node, kind: JoinKind, table: &View, joiner: Joiner) -> Result<Lookup> {
+    fn lookup(
+        &self,
+        node: &PhysicalNode,
+        kind: JoinKind,
+        table: &View,
+        joiner: Joiner,
+    ) -> Result<Lookup> {
         Ok(Lookup {
             node_context: self.node_context.clone(),
             outer: kind != JoinKind::Inner,
@@ -129,7 +139,7 @@ impl Builder<'_> {
 
     /// How a table is read by key. Functions of views have no error policy: the reading node's policy
     /// decides.
-    pub(super) fn view(&self, node: &Node, view: &View) -> Result<ViewRead> {
+    pub(super) fn view(&self, node: &PhysicalNode, view: &View) -> Result<ViewRead> {
         let strict = Builder {
             plan: self.plan,
             foreign: self.foreign,
@@ -141,7 +151,7 @@ impl Builder<'_> {
         strict.part(node, view)
     }
 
-    fn part(&self, node: &Node, view: &View) -> Result<ViewRead> {
+    fn part(&self, node: &PhysicalNode, view: &View) -> Result<ViewRead> {
         Ok(match view {
             View::Store { store, key } => ViewRead::Store(self.read(*store, key)?),
             View::Filter { of, function, not } => ViewRead::Filter {

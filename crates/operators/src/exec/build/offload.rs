@@ -7,11 +7,11 @@ use crate::ops::offload::{Offload, OffloadAnswers, OffloadProcessor, Settings};
 use crate::support::schema_ids::SchemaIds;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use stoatflow_core::{Error, Failing, Result};
-use stoatflow_plan::{Function as Spec, Node, Op};
+use stoatflow_core::{Error, FailureKind, Result};
+use stoatflow_plan::{Function as Spec, Op, PhysicalNode};
 
 impl Builder<'_> {
-    pub(super) fn offloads(&self, node: &Node) -> Built {
+    pub(super) fn offloads(&self, node: &PhysicalNode) -> Built {
         match &node.op {
             Op::Offload { .. } => {
                 let processor = Arc::new(Mutex::new(OffloadProcessor::new(self.processor(node)?)));
@@ -32,7 +32,7 @@ impl Builder<'_> {
     }
 
     /// The topic of an offload's requests.
-    fn asked_topic(&self, node: &Node) -> Option<&str> {
+    fn asked_topic(&self, node: &PhysicalNode) -> Option<&str> {
         let children = node.children.iter();
         let ops = children.filter_map(|child| self.plan.nodes.get(child.0 as usize));
         let mut sinks = ops.filter_map(|child| match &child.op {
@@ -42,7 +42,7 @@ impl Builder<'_> {
         sinks.next()?.topic.as_deref()
     }
 
-    fn processor(&self, node: &Node) -> Result<Settings> {
+    fn processor(&self, node: &PhysicalNode) -> Result<Settings> {
         let Op::Offload {
             store,
             key,
@@ -72,7 +72,13 @@ impl Builder<'_> {
         let handler = handler.or(self.plan.handlers.processing.as_ref());
         let place = (node.id, node.name.as_str());
         let counts = self.options.partitions.as_ref();
-        let policy = ErrorPolicy::new(Failing::Processing, handler, place, self.foreign, counts)?;
+        let policy = ErrorPolicy::new(
+            FailureKind::Processing,
+            handler,
+            place,
+            self.foreign,
+            counts,
+        )?;
         let timeouts = self.node_context.clone().with_policy(policy);
         Ok(Settings {
             node_context: self.node_context.clone(),

@@ -6,13 +6,13 @@ use crate::ops::process::{Process, ProcessorEnv};
 use crate::ops::tables::expire::Expire;
 use crate::ops::tables::transform_values::TransformValues;
 use stoatflow_core::{ClockId, ProcessorId, Result, StoreId};
-use stoatflow_plan::{Node, Op};
+use stoatflow_plan::{Op, PhysicalNode};
 
 /// The clock of the whole application; a plan with processors has it first.
 const APPLICATION: ClockId = ClockId(0);
 
 impl Builder<'_> {
-    pub(super) fn processors(&self, node: &Node) -> Built {
+    pub(super) fn processors(&self, node: &PhysicalNode) -> Built {
         Ok(Some(match &node.op {
             Op::Process {
                 processor,
@@ -72,7 +72,7 @@ impl Builder<'_> {
     /// A transformer at a node: the node of its table, or one that reads the table.
     pub(super) fn transformer(
         &self,
-        node: &Node,
+        node: &PhysicalNode,
         processor: ProcessorId,
         stores: &[StoreId],
         time: Option<ClockId>,

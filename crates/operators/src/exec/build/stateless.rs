@@ -11,10 +11,10 @@ use crate::ops::stateless::{
 };
 use crate::support::schema_ids::SchemaIds;
 use stoatflow_core::{Error, Result};
-use stoatflow_plan::{Delivery, Function, Node, Op, SerdeSpec, Sink};
+use stoatflow_plan::{Delivery, Function, Op, PhysicalNode, SerdeSpec, Sink};
 
 impl Builder<'_> {
-    pub(super) fn stateless(&self, node: &Node) -> Built {
+    pub(super) fn stateless(&self, node: &PhysicalNode) -> Built {
         let args = |with_key: bool| if with_key { KeyValue } else { Value };
         Ok(Some(match &node.op {
             Op::Source { .. } => Box::new(source::Source),

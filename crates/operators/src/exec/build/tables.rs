@@ -7,14 +7,14 @@ use crate::ops::aggregates::fold::Fold;
 use crate::ops::aggregates::native_aggregate::NativeAggregate;
 use crate::ops::aggregates::{aggregate, count, reduce};
 use crate::ops::tables::table_aggregate::TableAggregate;
-use crate::ops::tables::table_filter::{Filtering, TableFilter};
+use crate::ops::tables::table_filter::{TableFilter, TableFilterSettings};
 use crate::ops::tables::{table, table_group_by, table_map_values, to_stream, unversioned};
 use crate::support::table_writer::TableWriter;
 use stoatflow_core::{Error, NodeId, Result, StoreId};
-use stoatflow_plan::{Fold as FoldSpec, Function as Spec, Node, Op, SerdeSpec, StoreKind};
+use stoatflow_plan::{Fold as FoldSpec, Function as Spec, Op, PhysicalNode, SerdeSpec, StoreKind};
 
 impl Builder<'_> {
-    pub(super) fn tables(&self, node: &Node) -> Built {
+    pub(super) fn tables(&self, node: &PhysicalNode) -> Built {
         Ok(Some(match &node.op {
             Op::TableSource { store, key, old } => {
                 Box::new(table::Table::new(self.writer(*store, key, *old)?))
@@ -62,7 +62,7 @@ impl Builder<'_> {
             } => Box::new(TableFilter::new(
                 self.function(function, KeyValue)?,
                 self.writer_if(*store, key, *old)?,
-                Filtering {
+                TableFilterSettings {
                     not: *not,
                     old: *old,
                     versioned: self.over_versioned(node),
@@ -145,7 +145,7 @@ impl Builder<'_> {
 
     /// Whether an exchange may send one record for many: if it sends only to counts that get records
     /// from nowhere else, and no node below sees each step.
-    pub(super) fn counts_ahead(&self, exchange: &Node) -> bool {
+    pub(super) fn counts_ahead(&self, exchange: &PhysicalNode) -> bool {
         let Op::Exchange { to, keep_null, .. } = &exchange.op else {
             return false;
         };
@@ -164,12 +164,12 @@ impl Builder<'_> {
         !keep_null && !to.is_empty() && to.iter().all(counts)
     }
 
-    fn counted_ahead(&self, count: &Node) -> bool {
+    fn counted_ahead(&self, count: &PhysicalNode) -> bool {
         self.above(count).any(|above| self.counts_ahead(above))
     }
 
     /// The nodes that send to a node.
-    fn above(&self, node: &Node) -> impl Iterator<Item = &Node> {
+    fn above(&self, node: &PhysicalNode) -> impl Iterator<Item = &PhysicalNode> {
         let id = node.id;
         self.plan.nodes.iter().filter(move |parent| {
             let exchanged = match &parent.op {
@@ -181,7 +181,7 @@ impl Builder<'_> {
     }
 
     /// Whether a node's table comes from a versioned store, with nothing but views in between.
-    fn over_versioned(&self, node: &Node) -> bool {
+    fn over_versioned(&self, node: &PhysicalNode) -> bool {
         self.above(node).any(|parent| match parent.op.store() {
             Some(store) => self
                 .kept(store)

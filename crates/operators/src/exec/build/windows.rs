@@ -9,13 +9,15 @@ use crate::ops::windows::count_window_aggregate::CountWindowAggregate;
 use crate::ops::windows::session_aggregate::SessionAggregate;
 use crate::ops::windows::sliding_aggregate::SlidingAggregate;
 use crate::ops::windows::window::{Assign, Folder, WindowedStore};
-use crate::ops::windows::window_aggregate::{WindowAggregate, Windowing};
-use crate::support::table_writer::{Sending, TableWriter};
+use crate::ops::windows::window_aggregate::{WindowAggregate, WindowAggregateSettings};
+use crate::support::table_writer::{ForwardMode, TableWriter};
 use stoatflow_core::{ClockId, Error, Result, StoreId};
-use stoatflow_plan::{Emit, Function as Spec, Node, Op, SerdeSpec, Store, StoreKind, Window};
+use stoatflow_plan::{
+    Emit, Function as Spec, Op, PhysicalNode, SerdeSpec, Store, StoreKind, Window,
+};
 
 impl Builder<'_> {
-    pub(super) fn windows(&self, node: &Node) -> Built {
+    pub(super) fn windows(&self, node: &PhysicalNode) -> Built {
         Ok(Some(match &node.op {
             Op::WindowAggregate {
                 store,
@@ -45,7 +47,7 @@ impl Builder<'_> {
             } => Box::new(WindowAggregate::new(
                 self.in_windows(node, *store, key, *old, *emit)?,
                 self.folder(fold)?,
-                Windowing {
+                WindowAggregateSettings {
                     assign: Assign::new(window)?,
                     clock: *clock,
                     grace_ms: window.grace_ms(),
@@ -156,7 +158,7 @@ impl Builder<'_> {
 
     fn in_windows(
         &self,
-        node: &Node,
+        node: &PhysicalNode,
         store: StoreId,
         key: &SerdeSpec,
         old: bool,
@@ -170,7 +172,7 @@ impl Builder<'_> {
             return Err(Error::internal(format!("the store {name} has no windows")));
         };
         let clock = retention_clock(spec)?;
-        let sending = Sending {
+        let sending = ForwardMode {
             old,
             // Final results are not held back any further.
             cache: self.cache(spec, emit == Emit::OnWindowUpdate),

@@ -1,12 +1,12 @@
 //! Order, forks, barriers, counters and buffers of a chain.
 
-use crate::Foreign;
+use crate::ForeignCode;
 use crate::testing::manual_async_udf::ManualAsyncUdf;
 use crate::testing::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use stoatflow_core::{Datum, ErrorKind, SinkId, SourceId, StoreId};
-use stoatflow_plan::{Awaiting, Delivery, Function, JoinKind, Op, View};
+use stoatflow_plan::{AsyncSpec, Delivery, Function, JoinKind, Op, View};
 
 fn sink(id: u16) -> (Op, Vec<u32>, Delivery) {
     (Op::Sink { sink: SinkId(id) }, vec![], Delivery::Batch)
@@ -71,7 +71,7 @@ fn waiting_for_an_async_joiner_does_not_keep_the_interpreter_attached() {
             store: StoreId(0),
             key: serde("string"),
         },
-        function: Function::Async(Awaiting {
+        function: Function::Async(AsyncSpec {
             udf: 1,
             concurrency: 1,
             park_after_ms: 0,
@@ -83,10 +83,10 @@ fn waiting_for_an_async_joiner_does_not_keep_the_interpreter_attached() {
         key: serde("string"),
         value: serde("string"),
     };
-    let foreign = Foreign {
+    let foreign = ForeignCode {
         udfs: vec![Arc::clone(&left) as _, tagged("-r") as _],
         calls: [(1, Arc::clone(&manual) as _)].into(),
-        ..Foreign::default()
+        ..ForeignCode::default()
     };
     let mut rig = Rig::of_foreign(&plan(nodes), &foreign, false).unwrap();
     manual.answers_when_waited_for();

@@ -5,7 +5,7 @@
 
 use super::items::Items;
 use super::sketch::Sketch;
-use super::state::Measuring;
+use super::state::MeasureKind;
 use crate::expr::arithmetic::{Arithmetic, compute};
 use crate::expr::compare::{Comparison, compare};
 use crate::expr::kind as kind_of;
@@ -17,7 +17,7 @@ use stoatflow_plan::AggregationKind as Kind;
 
 /// A record's input for a measure.
 #[derive(Debug)]
-pub(crate) struct Given {
+pub(crate) struct MeasureInput {
     /// The measured value; null: none.
     pub of: Datum,
     /// Its rank, if that is another value.
@@ -53,7 +53,7 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    pub fn add(&mut self, given: &Given, how: &Measuring) -> Result<()> {
+    pub fn add(&mut self, given: &MeasureInput, how: &MeasureKind) -> Result<()> {
         match self {
             Self::Plain(held) => {
                 if let Some(new) = plain(how.kind, held, &given.of)? {
@@ -81,7 +81,7 @@ impl Cell {
         Ok(())
     }
 
-    pub fn take(&mut self, given: &Given, how: &Measuring) -> Result<()> {
+    pub fn take(&mut self, given: &MeasureInput, how: &MeasureKind) -> Result<()> {
         match self {
             Self::Plain(Datum::Int(count)) if how.kind == Kind::Count => *count = more(*count, -1)?,
             Self::Plain(sum) if how.kind == Kind::Sum => {
@@ -100,7 +100,7 @@ impl Cell {
     }
 
     /// Merges a cell of later records.
-    pub fn merge(&mut self, later: Self, how: &Measuring) -> Result<()> {
+    pub fn merge(&mut self, later: Self, how: &MeasureKind) -> Result<()> {
         match (&mut *self, later) {
             (Self::Plain(_), Self::Plain(Datum::Null)) => {}
             (Self::Plain(Datum::Int(a)), Self::Plain(Datum::Int(b))) if how.kind == Kind::Count => {
@@ -219,7 +219,7 @@ fn before(a: &Datum, b: &Datum) -> Result<bool> {
 }
 
 /// Inserts an element by its rank, after equal ones that came earlier.
-fn rank(best: &mut Arc<Vec<Ranked>>, one: Ranked, how: &Measuring) -> Result<()> {
+fn rank(best: &mut Arc<Vec<Ranked>>, one: Ranked, how: &MeasureKind) -> Result<()> {
     let mut at = best.len();
     while at > 0 && before(&best[at - 1].by, &one.by)? {
         at -= 1;

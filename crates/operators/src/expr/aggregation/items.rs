@@ -4,7 +4,7 @@
 //! values are compared as expressions do it (1 equals 1.0, objects by content). Never holds more than
 //! its measure allows.
 
-use super::state::Measuring;
+use super::state::MeasureKind;
 use crate::expr::{canonical, compare, json};
 use std::sync::Arc;
 use stoatflow_core::serde::json_bytes;
@@ -24,7 +24,7 @@ pub(super) struct Items {
 
 impl Items {
     /// Reads a JSON array.
-    pub fn read(array: &Bytes, how: &Measuring) -> Result<Self> {
+    pub fn read(array: &Bytes, how: &MeasureKind) -> Result<Self> {
         let mut items = Self::default();
         let mut found = Vec::new();
         json::items(array, &mut |item| found.push(item))?;
@@ -41,7 +41,7 @@ impl Items {
     }
 
     /// Copies the existing items only if one is added.
-    pub fn add(this: &mut Arc<Self>, given: &Datum, how: &Measuring) -> Result<()> {
+    pub fn add(this: &mut Arc<Self>, given: &Datum, how: &MeasureKind) -> Result<()> {
         if how.kind == Kind::CollectSet {
             if this.starts.len() >= how.size || this.has(given)? {
                 return Ok(());
@@ -56,7 +56,7 @@ impl Items {
         Ok(())
     }
 
-    pub fn merge(this: &mut Arc<Self>, later: &Self, how: &Measuring) -> Result<()> {
+    pub fn merge(this: &mut Arc<Self>, later: &Self, how: &MeasureKind) -> Result<()> {
         for at in 0..later.starts.len() {
             Self::add(this, &later.element(at)?, how)?;
         }
@@ -73,7 +73,7 @@ impl Items {
         64 + self.text.len() + 8 * (self.starts.len() + self.prints.len())
     }
 
-    fn push(&mut self, given: &Datum, how: &Measuring) -> Result<()> {
+    fn push(&mut self, given: &Datum, how: &MeasureKind) -> Result<()> {
         let text = json_bytes(given)?;
         if how.kind == Kind::CollectSet {
             self.prints.push(print(given)?);

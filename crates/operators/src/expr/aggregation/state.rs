@@ -21,7 +21,7 @@ pub(super) type Cells = SmallVec<[Cell; 2]>;
 
 /// How a measure is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Measuring {
+pub(super) struct MeasureKind {
     pub kind: Kind,
     /// The maximum number of elements.
     pub size: usize,
@@ -34,7 +34,7 @@ pub(super) struct Measuring {
     json: bool,
 }
 
-impl Measuring {
+impl MeasureKind {
     pub fn start(&self) -> Cell {
         match self.kind {
             Kind::Count | Kind::Sum => Cell::Plain(Datum::Int(0)),
@@ -67,7 +67,7 @@ impl Measuring {
 pub(super) struct Shape {
     /// Names of the members, and the same as JSON text; `None`: one measure without a name.
     names: Option<Vec<(String, String)>>,
-    pub measures: Vec<Measuring>,
+    pub measures: Vec<MeasureKind>,
     pub text: String,
     plain: bool,
 }
@@ -85,7 +85,7 @@ impl Shape {
                     .collect(),
             ),
         };
-        let measures = spec.measures().into_iter().map(|measure| Measuring {
+        let measures = spec.measures().into_iter().map(|measure| MeasureKind {
             kind: measure.kind,
             size: measure.size.map_or(usize::MAX, |size| {
                 usize::try_from(size).unwrap_or(usize::MAX)
@@ -183,7 +183,7 @@ impl Shape {
 
     /// `None` also if the rank was added or removed: stored elements could not be compared with new
     /// ones.
-    fn top(&self, how: &Measuring, bytes: &Bytes) -> Result<Option<Cell>> {
+    fn top(&self, how: &MeasureKind, bytes: &Bytes) -> Result<Option<Cell>> {
         let (mut top, mut by) = (Vec::new(), Vec::new());
         if json::is_array(bytes) {
             if how.ranked {
@@ -227,7 +227,7 @@ impl Shape {
         }))
     }
 
-    fn sketch(&self, how: &Measuring, bytes: &Bytes) -> Result<Option<Cell>> {
+    fn sketch(&self, how: &MeasureKind, bytes: &Bytes) -> Result<Option<Cell>> {
         // Earlier versions did not write the precision.
         let (mut sketch, mut bits) = (None, i64::from(how.bits));
         self.members(bytes, &mut |name, value| match (name, value) {

@@ -57,7 +57,7 @@ fn parts_of_a_text_are_not_copied() {
 }
 
 #[test]
-fn members_that_nobody_names_are_copied_byte_by_byte() {
+fn unnamed_members_are_copied_byte_by_byte() {
     // 1.50, 1e2 and the white space would not survive decoding.
     let object = raw("{ \"a\" : 1.50 , \"b\":[1e2,  3],\"n\\u0061me\":1, \"c\":null}");
     for (args, expected) in [
@@ -341,7 +341,7 @@ fn every_function_of_the_table_has_an_evaluation() {
         lit("xxh3"),
         lit("UTC"),
     ];
-    for &function in stoatflow_plan::Scalar::ALL {
+    for &function in stoatflow_plan::ScalarFunction::ALL {
         let row = function.signature();
         // If a choice of constants makes a call, the call must not return an internal error.
         let mut made = false;

@@ -7,8 +7,8 @@
 
 use crate::Udf;
 use crate::expr::Compiled;
-use crate::expr::combiner::Takes;
-use crate::ops::aggregates::fold::{Fold, FoldFunction, Folding};
+use crate::expr::combiner::ArgumentRoles;
+use crate::ops::aggregates::fold::{Fold, FoldAggregate, FoldFunction};
 use crate::port::current_call;
 use crate::support::function::{Callee, Function};
 use std::sync::Arc;
@@ -46,18 +46,18 @@ impl Initializer {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Aggregating {
+pub(crate) struct AggregateFold {
     initializer: Initializer,
     function: Function,
     aggregator: Arc<dyn Udf>,
 }
 
-pub(crate) type Aggregate = Folding<Aggregating>;
+pub(crate) type Aggregate = FoldAggregate<AggregateFold>;
 
 impl Aggregate {
     pub fn new(fold: Fold, initializer: Function, function: Function) -> Result<Self> {
-        let aggregating = Aggregating {
-            aggregator: function.caller(Takes::Step),
+        let aggregating = AggregateFold {
+            aggregator: function.caller(ArgumentRoles::Step),
             initializer: Initializer::new(initializer)?,
             function,
         };
@@ -65,7 +65,7 @@ impl Aggregate {
     }
 }
 
-impl FoldFunction for Aggregating {
+impl FoldFunction for AggregateFold {
     fn attach(&self) -> Option<Arc<dyn Udf>> {
         Some(Arc::clone(&self.aggregator))
     }

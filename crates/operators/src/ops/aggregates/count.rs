@@ -41,7 +41,7 @@ impl Operator for Count {
         context: &mut Context<'_>,
     ) -> Result<()> {
         if self.writer.is_versioned() {
-            return fold_versions(&mut self.writer, &mut Counting, input, out, context);
+            return fold_versions(&mut self.writer, &mut CountFold, input, out, context);
         }
         let epoch = context.epoch;
         for record in input.drain(..) {
@@ -99,9 +99,9 @@ impl Operator for Count {
 }
 
 /// Counting as [`FoldFunction`], for versioned stores.
-struct Counting;
+struct CountFold;
 
-impl FoldFunction for Counting {
+impl FoldFunction for CountFold {
     fn attach(&self) -> Option<Arc<dyn Udf>> {
         None
     }

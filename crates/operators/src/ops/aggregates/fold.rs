@@ -37,18 +37,18 @@ pub(crate) trait FoldFunction: Send {
 
 /// An aggregation without windows.
 #[derive(Debug)]
-pub(crate) struct Folding<S> {
+pub(crate) struct FoldAggregate<S> {
     fold: Fold,
     function: S,
 }
 
-impl<S: FoldFunction> Folding<S> {
+impl<S: FoldFunction> FoldAggregate<S> {
     pub fn of(fold: Fold, function: S) -> Self {
         Self { fold, function }
     }
 }
 
-impl<S: FoldFunction> Operator for Folding<S> {
+impl<S: FoldFunction> Operator for FoldAggregate<S> {
     fn process(
         &mut self,
         input: &mut Vec<Record>,
@@ -78,7 +78,7 @@ impl<S: FoldFunction> Operator for Folding<S> {
     }
 }
 
-impl<S: FoldFunction> Folding<S> {
+impl<S: FoldFunction> FoldAggregate<S> {
     fn compute(
         &mut self,
         input: &mut Vec<Record>,

@@ -97,7 +97,7 @@ impl Operator for NativeAggregate {
             aggregation,
         } = self;
         if writer.is_versioned() {
-            return fold_versions(writer, &mut Adding(aggregation), input, out, context);
+            return fold_versions(writer, &mut NativeFold(aggregation), input, out, context);
         }
         for record in input.drain(..) {
             if !writer.admits(&record, context) {
@@ -118,9 +118,9 @@ impl Operator for NativeAggregate {
 }
 
 /// The aggregation as [`FoldFunction`], for versioned stores.
-struct Adding<'a>(&'a Aggregation);
+struct NativeFold<'a>(&'a Aggregation);
 
-impl FoldFunction for Adding<'_> {
+impl FoldFunction for NativeFold<'_> {
     fn attach(&self) -> Option<Arc<dyn Udf>> {
         None
     }

@@ -6,8 +6,8 @@
 //! started.
 
 use crate::Udf;
-use crate::expr::combiner::Takes;
-use crate::ops::aggregates::fold::{Fold, FoldFunction, Folding};
+use crate::expr::combiner::ArgumentRoles;
+use crate::ops::aggregates::fold::{Fold, FoldAggregate, FoldFunction};
 use crate::port::current_call;
 use crate::support::function::Function;
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use stoatflow_core::{Datum, Record, Result};
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Reducing {
+pub(crate) struct ReduceFold {
     function: Function,
     reducer: Arc<dyn Udf>,
 }
 
-pub(crate) type Reduce = Folding<Reducing>;
+pub(crate) type Reduce = FoldAggregate<ReduceFold>;
 
 impl Reduce {
     pub fn new(fold: Fold, function: Function) -> Self {
-        let reducer = function.caller(Takes::Reduction);
-        let reducing = Reducing { function, reducer };
+        let reducer = function.caller(ArgumentRoles::Reduction);
+        let reducing = ReduceFold { function, reducer };
         Self::of(fold, reducing)
     }
 }
 
-impl FoldFunction for Reducing {
+impl FoldFunction for ReduceFold {
     fn attach(&self) -> Option<Arc<dyn Udf>> {
         Some(Arc::clone(&self.reducer))
     }

@@ -77,7 +77,7 @@ impl CallQueue {
     }
 
     /// Sets the run to notify of answers; returns true the first time.
-    pub(super) fn hear(&self, run: &Arc<RunCoordinator>) -> bool {
+    pub(super) fn set_listener(&self, run: &Arc<RunCoordinator>) -> bool {
         self.run.get().is_none() && self.run.set(Arc::clone(run)).is_ok()
     }
 
@@ -171,7 +171,7 @@ impl CallQueue {
     }
 
     /// A failed call begins again, before the others of its key.
-    pub(super) fn again(&self, ticket: u64) {
+    pub(super) fn retry(&self, ticket: u64) {
         let mut state = self.state.lock();
         let (key, behind) = state.failed.remove(&ticket).unzip();
         state.fresh += usize::from(ticket >= state.mark);

@@ -9,7 +9,7 @@
 mod tests;
 
 use super::call_queue::CallQueue;
-use super::{SLICE, bound};
+use super::{WAIT_SLICE, bound};
 use crate::port::async_udf::{Answer, Answered, Arguments, AsyncUdf, Call, Wait};
 use crate::support::error_policy::Outcome;
 use crate::{FaultInjection, RunCoordinator};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::serde::json_bytes;
 use stoatflow_core::{Datum, Error, Result};
-use stoatflow_plan::{Awaiting, Form};
+use stoatflow_plan::{AsyncSpec, Form};
 
 /// A row: the key that orders its call, and the arguments of the function.
 pub(crate) type Row = (Option<Bytes>, Arguments);
@@ -51,7 +51,7 @@ struct Batch {
 impl ConcurrentCalls {
     pub fn new(
         udf: Arc<dyn AsyncUdf>,
-        awaiting: &Awaiting,
+        awaiting: &AsyncSpec,
         patient: bool,
         fault: FaultInjection,
     ) -> Self {
@@ -124,7 +124,7 @@ impl ConcurrentCalls {
                 } else {
                     Wait::Room(self.bound)
                 };
-                self.udf.wait(what, &self.queue, SLICE);
+                self.udf.wait(what, &self.queue, WAIT_SLICE);
                 // Failures are decided before other calls begin: a retry may need the room again.
                 self.queue.take(&mut answers);
             }
@@ -173,7 +173,7 @@ impl ConcurrentCalls {
         let (ready, pause) = match answered.result {
             Ok(Answer::One(value)) => {
                 let row = match self.fault {
-                    FaultInjection::JoinedAsAnswered => batch.done,
+                    FaultInjection::JoinedInAnswerOrder => batch.done,
                     _ => row,
                 };
                 batch.results[row] = Some(value);
@@ -186,7 +186,7 @@ impl ConcurrentCalls {
             Err(error) => match decide(row, error, batch.attempts[row])? {
                 (Outcome::Again, pause) => {
                     batch.attempts[row] += 1;
-                    self.queue.again(ticket);
+                    self.queue.retry(ticket);
                     let arguments = batch.rows[row].1.clone();
                     (Some(Call { ticket, arguments }), pause)
                 }

@@ -29,7 +29,7 @@ impl AsyncCalls {
 
     /// Parks records of running calls that have no row yet.
     pub(super) fn park(&mut self, context: &mut Context<'_>) -> Result<()> {
-        if self.settings.fault == FaultInjection::CallsUnparked {
+        if self.settings.fault == FaultInjection::CallsNotParked {
             self.fresh.clear();
         }
         let epoch = context.epoch;

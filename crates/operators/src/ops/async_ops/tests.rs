@@ -259,7 +259,7 @@ fn a_record_that_is_left_out_lets_its_key_go_on() {
 #[test]
 fn a_record_that_is_tried_again_stays_before_the_others_of_its_key() {
     let manual = ManualAsyncUdf::new();
-    let retry = Handler::Retry(Box::new(stoatflow_core::Retrying {
+    let retry = Handler::Retry(Box::new(stoatflow_core::RetryHandler {
         times: 1,
         backoff_ms: 0,
         then: Handler::Continue,
@@ -283,7 +283,7 @@ fn a_record_that_is_tried_again_stays_before_the_others_of_its_key() {
 #[test]
 fn a_handlers_pause_is_that_of_the_calls_and_not_of_the_lane() {
     let manual = ManualAsyncUdf::new();
-    let retry = Handler::Retry(Box::new(stoatflow_core::Retrying {
+    let retry = Handler::Retry(Box::new(stoatflow_core::RetryHandler {
         times: 1,
         backoff_ms: 3_600_000,
         then: Handler::Fail,

@@ -32,7 +32,7 @@ pub(crate) use waiting::Waiting;
 use crate::support::error_policy::Outcome;
 use crate::support::node_context::NodeContext;
 use crate::{Context, Failed, FaultInjection, Operator, Udf};
-use result::{Asked, values};
+use result::{ResultContext, values};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result};
 use stoatflow_plan::Column;
@@ -91,14 +91,14 @@ impl MapBatches {
         }
     }
 
-    fn give_all(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    fn process_all(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         if self.collected.is_empty() {
             return Ok(());
         }
         let mut rows = std::mem::take(&mut self.collected);
         self.bytes = 0;
         self.expect(None, context);
-        let done = self.give(&mut rows, out, context);
+        let done = self.process_records(&mut rows, out, context);
         rows.clear();
         self.collected = rows;
         done
@@ -114,7 +114,7 @@ impl MapBatches {
     }
 
     /// Calls the function for these records, until all that are left have their results.
-    fn give(
+    fn process_records(
         &mut self,
         rows: &mut Vec<Record>,
         out: &mut Vec<Record>,
@@ -256,13 +256,13 @@ impl MapBatches {
                 }));
             }
         };
-        let asked = Asked {
+        let context = ResultContext {
             rows: rows.len(),
             by_row,
             objects: reader.objects(),
             given: given.as_ref(),
         };
-        Ok(match values(asked, &made) {
+        Ok(match values(context, &made) {
             Ok(Ok(values)) => Ok(values),
             Ok(Err(failed)) => Err(BatchError::Rows(
                 failed
@@ -315,20 +315,20 @@ impl Operator for MapBatches {
             self.bytes += record.weight();
             self.collected.push(record);
             if self.collected.len() >= self.settings.max_rows || self.bytes >= MOST_BYTES {
-                self.give_all(out, context)?;
+                self.process_all(out, context)?;
             }
         }
         if self.due.is_some_and(|due| due <= now) {
-            self.give_all(out, context)?;
+            self.process_all(out, context)?;
         }
         Ok(())
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        if self.settings.fault == FaultInjection::BatchesKept {
+        if self.settings.fault == FaultInjection::BatchesHeldOverBarrier {
             return Ok(());
         }
-        self.give_all(out, context)
+        self.process_all(out, context)
     }
 
     fn close(&mut self) {

@@ -11,7 +11,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use crate::Foreign;
+use crate::ForeignCode;
 use crate::ops::batches::map_batches::{ErrorTexts, Layout, Reader, Shared};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -86,7 +86,7 @@ impl StoreQuery {
     /// `max_rows` are wrong.
     pub fn new(
         plan: &PhysicalPlan,
-        foreign: &Foreign,
+        foreign: &ForeignCode,
         name: &str,
         schema: Option<Vec<Column>>,
         max_rows: usize,

@@ -52,7 +52,7 @@ impl EpochUpdates {
     }
 
     /// Records an update of a side.
-    pub fn tell(&mut self, left: bool, key: Bytes, update: &Record) {
+    pub fn record_update(&mut self, left: bool, key: Bytes, update: &Record) {
         let new = table_update::new(&update.value);
         let now = (!new.is_null()).then(|| Stored {
             value: new.clone(),
@@ -62,7 +62,7 @@ impl EpochUpdates {
     }
 
     /// The last update of a key on a side; `None` if there was none in this epoch.
-    pub fn ask(&mut self, left: bool, key: &Bytes) -> Option<Option<Stored>> {
+    pub fn last_update(&mut self, left: bool, key: &Bytes) -> Option<Option<Stored>> {
         self.side(left).get(key).cloned()
     }
 }

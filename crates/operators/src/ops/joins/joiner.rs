@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::expr::combiner::Takes;
+use crate::expr::combiner::ArgumentRoles;
 use crate::ops::async_ops::{ConcurrentCalls, order};
 use crate::support::error_policy::Outcome;
 use crate::support::function::Function;
@@ -36,9 +36,9 @@ pub(crate) struct Joiner {
 impl Joiner {
     pub fn new(function: Function, with_key: bool, calls: Option<ConcurrentCalls>) -> Self {
         let takes = if with_key {
-            Takes::KeyAndSides
+            ArgumentRoles::KeyAndSides
         } else {
-            Takes::Sides
+            ArgumentRoles::Sides
         };
         let udf = function.caller(takes);
         Self {
@@ -244,7 +244,7 @@ impl Needs {
     }
 
     /// Whether the join has a row for these two sides.
-    pub fn met(self, left: &Datum, right: &Datum) -> bool {
+    pub fn is_joined(self, left: &Datum, right: &Datum) -> bool {
         let (no_left, no_right) = (left.is_null(), right.is_null());
         !(no_left && (self.left || no_right) || no_right && self.right)
     }

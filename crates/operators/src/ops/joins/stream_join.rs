@@ -205,7 +205,7 @@ impl Parts {
             // records of other lanes before it.
             context.clocks.observe(self.clock, record);
             let expired = waiting.pass(self.clock, record.task(), context)?;
-            expired.into_iter().for_each(|one| one.give(record, rows));
+            expired.into_iter().for_each(|one| one.emit(record, rows));
         }
         let Some((key, value)) = keyed else {
             let time = context.clocks.observe(self.clock, record);
@@ -232,7 +232,7 @@ impl Parts {
         }
         if let Some(waiting) = waiting.as_deref_mut().filter(|_| at == time) {
             let expired = waiting.expire(self.clock, self.side, record.task(), context)?;
-            expired.into_iter().for_each(|one| one.give(record, rows));
+            expired.into_iter().for_each(|one| one.emit(record, rows));
         }
         let partners = self.partners(&key, record, context)?;
         let lonely = partners.is_empty();
@@ -281,7 +281,7 @@ impl Operator for StreamJoin {
             rows.relieve(out, context)?;
         }
         if let Some(waiting) = &mut waiting {
-            let settled = waiting.settle(context);
+            let settled = waiting.store_passes(context);
             settled.map_err(|e| parts.node_context.name_node(e))?;
         }
         rows.finish(out, context)
@@ -307,7 +307,7 @@ impl Operator for StreamJoin {
             }
             let expired = lock(waiting).pass(self.parts.clock, task, context);
             for one in expired.map_err(|e| self.parts.node_context.name_node(e))? {
-                one.give(&nobody, &mut self.rows);
+                one.emit(&nobody, &mut self.rows);
             }
         }
         self.rows.finish(out, context)

@@ -18,7 +18,7 @@ use crate::support::dropped;
 use crate::support::node_context::NodeContext;
 use crate::{Context, Operator};
 use stoatflow_core::{Record, Result};
-pub(crate) use waiting::{Room, Waiting};
+pub(crate) use waiting::{Waiting, WaitingSettings};
 
 /// Settings of a stream-table join.
 #[derive(Debug)]

@@ -98,8 +98,8 @@ impl TableJoin {
         for record in input {
             let key = late.key.encode(&record.key)?;
             let key = key.ok_or_else(|| Error::internal("a null key reached a join of tables"))?;
-            found.push(updates.ask(!self.left, &key));
-            updates.tell(self.left, key, record);
+            found.push(updates.last_update(!self.left, &key));
+            updates.record_update(self.left, key, record);
         }
         drop(updates);
         if found.iter().all(Option::is_none) {
@@ -123,7 +123,7 @@ impl TableJoin {
         } else {
             (other, own)
         };
-        let met = self.needs.met(&left, &right);
+        let met = self.needs.is_joined(&left, &right);
         if met {
             self.joiner.add(&record.key, left, right, record.origin);
         }

@@ -5,12 +5,12 @@
 
 use super::headers::correlation;
 use super::row::{Row, split_row_key};
-use crate::Foreign;
+use crate::ForeignCode;
 use crate::support::node_context::NodeContext;
 use crate::support::parked_record::Codec;
 use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Result, StoreId};
-use stoatflow_plan::{Node, Op, PhysicalPlan, RetryPolicy};
+use stoatflow_plan::{Op, PhysicalNode, PhysicalPlan, RetryPolicy};
 
 /// A parked record.
 #[derive(Clone, Debug)]
@@ -48,14 +48,14 @@ pub struct Listing {
 ///
 /// # Errors
 /// `Config` if there is none.
-pub fn parked(plan: &PhysicalPlan, foreign: &Foreign, name: &str) -> Result<Listing> {
+pub fn parked(plan: &PhysicalPlan, foreign: &ForeignCode, name: &str) -> Result<Listing> {
     let offloads = || {
         plan.nodes
             .iter()
             .filter(|node| matches!(node.op, Op::Offload { .. }))
     };
     let found = offloads().find(|node| node.name == name);
-    let Some(Node {
+    let Some(PhysicalNode {
         id,
         op:
             Op::Offload {

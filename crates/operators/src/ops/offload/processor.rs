@@ -61,7 +61,7 @@ pub(crate) struct Settings {
 
 /// Why a record leaves the parking lot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Why {
+enum LeaveReason {
     Answered,
     TimedOut,
     Failed,
@@ -81,7 +81,7 @@ pub(crate) struct OffloadProcessor {
     queues: ParkedQueues,
     lot: Option<Arc<ParkingLot>>,
     /// Records whose turn has come, with the right side of their joiner.
-    ready: Vec<(Record, Why, Datum)>,
+    ready: Vec<(Record, LeaveReason, Datum)>,
     scratch: Vec<Datum>,
 }
 
@@ -171,7 +171,7 @@ impl OffloadProcessor {
             )?;
         }
         let parked = parked.into_iter().zip(requests).collect();
-        self.ask_all(parked, out, context)?;
+        self.park_and_request(parked, out, context)?;
         self.report(context);
         Ok(())
     }
@@ -191,7 +191,7 @@ impl OffloadProcessor {
                 .dropped
                 .extend(unwanted.map(|reason| (node, reason)));
         }
-        self.give(out, context)?;
+        self.emit_ready(out, context)?;
         self.report(context);
         Ok(())
     }
@@ -211,7 +211,7 @@ impl OffloadProcessor {
             let known = self.queues.find(&key, number);
             let entry = known.ok_or_else(|| Error::internal("what is due is not parked"))?;
             match entry.state {
-                ParkedState::Pausing => self.ask_again_or_leave(&key, entry, out, context)?,
+                ParkedState::Pausing => self.request_again_or_leave(&key, entry, out, context)?,
                 ParkedState::Asked => {
                     let after = self.settings.patience.timeout_ms.unwrap_or_default();
                     self.missed(&key, entry, Phase::TimedOut { after }, out, context)?;
@@ -223,7 +223,7 @@ impl OffloadProcessor {
             }
         }
         if any {
-            self.give(out, context)?;
+            self.emit_ready(out, context)?;
             self.report(context);
         }
         Ok(())

@@ -227,7 +227,7 @@ fn results_of_a_key_come_in_the_order_of_its_records() {
 }
 
 #[test]
-fn answers_that_nobody_waits_for_are_counted_by_reason() {
+fn unexpected_answers_are_counted_by_reason() {
     let mut rig = rig(PATIENCE);
     rig.push(records(&[("a", "a1"), ("a", "a2")])).unwrap();
     let ids = rig.correlations();
@@ -349,7 +349,7 @@ fn failed_records_are_replaced_in_their_turn() {
 #[test]
 fn a_handler_that_wants_it_again_has_another_request_sent() {
     let again = Handler::of_setting("log_and_continue").unwrap();
-    let again = Handler::Retry(Box::new(stoatflow_core::Retrying {
+    let again = Handler::Retry(Box::new(stoatflow_core::RetryHandler {
         times: 1,
         backoff_ms: 0,
         then: again,

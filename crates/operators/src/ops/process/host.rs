@@ -15,7 +15,7 @@ mod windows;
 use super::processor_env::{Connected, ProcessorEnv};
 use super::task_scans::TaskScans;
 use super::timers::LaneTimers;
-use crate::api::run_coordinator::{Asked, Now};
+use crate::api::run_coordinator::{ClockReadings, ScheduleRequest};
 use crate::{
     ALL_CHILDREN, Context, Keys, LaneStore, LockHolder, LockKey, LockTable, NO_ORIGIN,
     ProcessorHost, Punctuation, Punctuator, ScheduleId, UpdateFn, Version,
@@ -350,11 +350,11 @@ impl ProcessorHost for Host<'_, '_> {
         if let Some(asked) = &mut self.asked {
             *asked += 1;
         }
-        let now = Now {
+        let now = ClockReadings {
             wall: self.wall_time(),
             punctuated: self.env.marks(self.context.clocks),
         };
-        let asked = Asked {
+        let asked = ScheduleRequest {
             node: self.env.node_context.node,
             place,
             kind,

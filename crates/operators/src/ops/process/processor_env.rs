@@ -6,11 +6,11 @@
 use super::key_task_rows::is_written;
 use super::key_tasks::{KeyTasks, by_murmur2};
 use crate::support::node_context::NodeContext;
-use crate::{Context, Foreign, LaneClocks};
+use crate::{Context, ForeignCode, LaneClocks};
 use bytes::Bytes;
 use std::sync::Arc;
 use stoatflow_core::{ClockId, Datum, Error, Origin, Result, Serde, StoreId, Task};
-use stoatflow_plan::{Node, Op, PhysicalPlan, StoreKind};
+use stoatflow_plan::{Op, PhysicalNode, PhysicalPlan, StoreKind};
 
 /// A store that a processor may access.
 #[derive(Debug)]
@@ -49,11 +49,11 @@ impl ProcessorEnv {
     /// `clock`: the application's, and that of its tasks.
     pub fn new(
         plan: &PhysicalPlan,
-        node: &Node,
+        node: &PhysicalNode,
         stores: &[StoreId],
         (clock, time): (ClockId, Option<ClockId>),
         node_context: NodeContext,
-        foreign: &Foreign,
+        foreign: &ForeignCode,
     ) -> Result<Self> {
         let connected = stores.iter().map(|id| {
             let store = plan
@@ -191,8 +191,8 @@ impl ProcessorEnv {
 
 /// Whether a table (or a global store) maintains it. Then processors must not write to it: its readers
 /// would miss their writes.
-fn is_kept_by_another(plan: &PhysicalPlan, node: &Node, store: StoreId) -> bool {
-    let global = |other: &Node| {
+fn is_kept_by_another(plan: &PhysicalPlan, node: &PhysicalNode, store: StoreId) -> bool {
+    let global = |other: &PhysicalNode| {
         plan.sources
             .iter()
             .any(|source| source.global && below(plan, source.entry, other))
@@ -205,12 +205,12 @@ fn is_kept_by_another(plan: &PhysicalPlan, node: &Node, store: StoreId) -> bool 
 }
 
 /// Whether a processor or transformer of another stage accesses it.
-fn is_written_elsewhere(plan: &PhysicalPlan, node: &Node, store: StoreId) -> bool {
+fn is_written_elsewhere(plan: &PhysicalPlan, node: &PhysicalNode, store: StoreId) -> bool {
     let users = plan.nodes.iter().filter(|other| match &other.op {
         Op::Process { stores, .. } | Op::TransformValues { stores, .. } => stores.contains(&store),
         _ => false,
     });
-    let own = |other: &Node| {
+    let own = |other: &PhysicalNode| {
         let mut stages = plan.stages.iter();
         stages.any(|stage| stage.nodes.contains(&other.id) && stage.nodes.contains(&node.id))
     };
@@ -219,7 +219,7 @@ fn is_written_elsewhere(plan: &PhysicalPlan, node: &Node, store: StoreId) -> boo
         .any(|other| !own(other))
 }
 
-fn below(plan: &PhysicalPlan, entry: stoatflow_core::NodeId, node: &Node) -> bool {
+fn below(plan: &PhysicalPlan, entry: stoatflow_core::NodeId, node: &PhysicalNode) -> bool {
     entry == node.id
         || plan
             .nodes

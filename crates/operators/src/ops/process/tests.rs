@@ -3,8 +3,8 @@
 
 use crate::testing::{Rig, plan, raised, record};
 use crate::{
-    Chain, ChainOptions, Failed, Foreign, Processor, ProcessorHost, ProcessorSupplier, Punctuation,
-    Punctuator, Role,
+    Chain, ChainOptions, Failed, ForeignCode, Processor, ProcessorHost, ProcessorSupplier,
+    Punctuation, Punctuator, Role,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -105,9 +105,9 @@ fn rig(nodes: Vec<(Op, Vec<u32>, Delivery)>, bodies: &[(Body, bool)]) -> Rig {
             made: AtomicUsize::new(0),
         }) as Arc<dyn ProcessorSupplier>
     });
-    let foreign = Foreign {
+    let foreign = ForeignCode {
         processors: processors.collect(),
-        ..Foreign::default()
+        ..ForeignCode::default()
     };
     rig.chain =
         Chain::build(&shape, StageId(0), &foreign, ChainOptions::default()).expect("a chain");

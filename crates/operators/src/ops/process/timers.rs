@@ -11,7 +11,7 @@
 mod tests;
 mod timer_queue;
 
-pub(crate) use timer_queue::{Due, Now, TimerQueue};
+pub(crate) use timer_queue::{Due, TimerClocks, TimerQueue};
 
 use super::processor_env::{Connected, ProcessorEnv};
 use crate::Context;
@@ -219,7 +219,7 @@ fn follows(now: &Due, due: &Due) -> bool {
     }
 }
 
-fn now(env: &ProcessorEnv, context: &Context<'_>) -> Now {
+fn now(env: &ProcessorEnv, context: &Context<'_>) -> TimerClocks {
     let clocks = &context.clocks;
     let event = match env.time.filter(|clock| clocks.has_tasks(*clock)) {
         Some(clock) => {
@@ -230,7 +230,7 @@ fn now(env: &ProcessorEnv, context: &Context<'_>) -> Now {
     };
     // Before the first record there is no time, and nothing is due.
     let begun = |time: i64| if time < 0 { i64::MIN } else { time };
-    Now {
+    TimerClocks {
         event: event.into_iter().map(begun).collect(),
         wall: [clocks.wall.0],
     }

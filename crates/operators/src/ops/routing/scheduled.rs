@@ -15,10 +15,10 @@ mod tests;
 use crate::support::dropped;
 use crate::{Context, NO_ORIGIN, Operator};
 use stoatflow_core::{ClockId, Datum, Error, NodeId, Record, Result, Task, Timestamp};
-use stoatflow_plan::{Times, Timetable};
+use stoatflow_plan::{Timetable, TimetableSpec};
 
 /// Maximum ticks per cut; the remaining ones follow at the next cut.
-const AT_ONCE: usize = 10_000;
+const MAX_TICKS_PER_CUT: usize = 10_000;
 /// After a cut that had no room for async calls: time until the next attempt, if nothing else causes a
 /// cut earlier.
 const LATER_MS: i64 = 500;
@@ -29,7 +29,7 @@ pub(crate) struct Scheduled {
     node: NodeId,
     name: Datum,
     clock: ClockId,
-    times: Times,
+    times: TimetableSpec,
     table: Timetable,
     /// When the operator was opened; `None` once the ticks missed before that have been handled.
     opened: Option<i64>,
@@ -43,7 +43,7 @@ pub(crate) struct Scheduled {
 impl Scheduled {
     /// # Errors
     /// `Topology` if the timetable can't be read (the zone is gone from the machine since the check).
-    pub fn new(node: NodeId, name: &str, clock: ClockId, times: Times) -> Result<Self> {
+    pub fn new(node: NodeId, name: &str, clock: ClockId, times: TimetableSpec) -> Result<Self> {
         let table = Timetable::new(&times).map_err(Error::topology)?;
         Ok(Self {
             node,
@@ -54,7 +54,7 @@ impl Scheduled {
             opened: None,
             next: None,
             held: None,
-            at_once: AT_ONCE,
+            at_once: MAX_TICKS_PER_CUT,
         })
     }
 
@@ -139,7 +139,7 @@ impl Operator for Scheduled {
             done = at;
             self.next = self.table.next(done);
         }
-        self.at_once = (2 * self.at_once).min(AT_ONCE);
+        self.at_once = (2 * self.at_once).min(MAX_TICKS_PER_CUT);
         context.clocks.set_mark(self.clock, Task(0), done);
         let behind = self.next.is_some_and(|at| at <= now);
         context.run.set_behind(self.node, behind);

@@ -145,7 +145,7 @@ impl Sink {
     }
 
     #[inline]
-    fn give(&self, record: Record, written: Written, context: &mut Context<'_>) {
+    fn emit(&self, record: Record, written: Written, context: &mut Context<'_>) {
         context.effects.outputs.push(self.output(record, written));
     }
 
@@ -178,7 +178,7 @@ impl Sink {
     #[cold]
     fn retry_failed(&self, error: Error, record: Record, context: &mut Context<'_>) -> Result<()> {
         if let Some(written) = self.rescue(error, &record, context)? {
-            self.give(record, written, context);
+            self.emit(record, written, context);
         }
         Ok(())
     }
@@ -198,7 +198,7 @@ impl Sink {
                 Ok(value) => value,
                 Err(error) => return Some((error, record)),
             };
-            self.give(record, (key, value), context);
+            self.emit(record, (key, value), context);
         }
         None
     }

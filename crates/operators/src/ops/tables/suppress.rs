@@ -156,7 +156,7 @@ impl Suppress {
             if let Some(order) = step.map(|step| step.order).or(place) {
                 waiting.record.origin.order = order;
             }
-            self.give(task, (&key, waiting), out, context)?;
+            self.emit(task, (&key, waiting), out, context)?;
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ impl Suppress {
             let Some((key, waiting)) = buffer.pop() else {
                 break;
             };
-            self.give(task, (&key, waiting), out, context)?;
+            self.emit(task, (&key, waiting), out, context)?;
         }
         Ok(())
     }
@@ -216,7 +216,7 @@ impl Suppress {
         )
     }
 
-    fn give(
+    fn emit(
         &self,
         task: Task,
         (key, waiting): (&Bytes, Waiting),
@@ -297,7 +297,7 @@ impl Suppress {
         for at in 0..self.buffers.len() {
             let task = Task(u16::try_from(at).unwrap_or(0));
             while let Some((key, waiting)) = self.buffers[at].pop() {
-                self.give(task, (&key, waiting), out, context)?;
+                self.emit(task, (&key, waiting), out, context)?;
             }
         }
         Ok(())

@@ -10,10 +10,10 @@ mod tests;
 
 use crate::Udf;
 use crate::expr::aggregation::Aggregation;
-use crate::expr::combiner::Takes;
+use crate::expr::combiner::ArgumentRoles;
 use crate::ops::aggregates::aggregate::Initializer;
 use crate::ops::aggregates::count::counted;
-use crate::ops::aggregates::fold::{Fold, FoldFunction, Folding};
+use crate::ops::aggregates::fold::{Fold, FoldAggregate, FoldFunction};
 use crate::ops::tables::table_update;
 use crate::support::function::Function;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ struct Called {
 }
 
 impl Called {
-    fn new(function: Function, takes: Takes) -> Self {
+    fn new(function: Function, takes: ArgumentRoles) -> Self {
         let udf = function.caller(takes);
         Self { function, udf }
     }
@@ -41,10 +41,10 @@ impl Called {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Retracting(How);
+pub(crate) struct RetractingFold(FoldKind);
 
 #[derive(Debug)]
-enum How {
+enum FoldKind {
     Count,
     Native(Aggregation),
     Reduce {
@@ -58,23 +58,23 @@ enum How {
     },
 }
 
-pub(crate) type TableAggregate = Folding<Retracting>;
+pub(crate) type TableAggregate = FoldAggregate<RetractingFold>;
 
 impl TableAggregate {
     pub fn count(fold: Fold) -> Self {
-        Self::of(fold, Retracting(How::Count))
+        Self::of(fold, RetractingFold(FoldKind::Count))
     }
 
     pub fn native(fold: Fold, aggregation: Aggregation) -> Self {
-        Self::of(fold, Retracting(How::Native(aggregation)))
+        Self::of(fold, RetractingFold(FoldKind::Native(aggregation)))
     }
 
     pub fn reduce(fold: Fold, adder: Function, subtractor: Function) -> Self {
-        let how = How::Reduce {
-            adder: Called::new(adder, Takes::Reduction),
-            subtractor: Called::new(subtractor, Takes::Reduction),
+        let how = FoldKind::Reduce {
+            adder: Called::new(adder, ArgumentRoles::Reduction),
+            subtractor: Called::new(subtractor, ArgumentRoles::Reduction),
         };
-        Self::of(fold, Retracting(how))
+        Self::of(fold, RetractingFold(how))
     }
 
     pub fn aggregate(
@@ -83,20 +83,20 @@ impl TableAggregate {
         adder: Function,
         subtractor: Function,
     ) -> Result<Self> {
-        let how = How::Aggregate {
+        let how = FoldKind::Aggregate {
             initializer: Initializer::new(initializer)?,
-            adder: Called::new(adder, Takes::Step),
-            subtractor: Called::new(subtractor, Takes::Step),
+            adder: Called::new(adder, ArgumentRoles::Step),
+            subtractor: Called::new(subtractor, ArgumentRoles::Step),
         };
-        Ok(Self::of(fold, Retracting(how)))
+        Ok(Self::of(fold, RetractingFold(how)))
     }
 }
 
-impl FoldFunction for Retracting {
+impl FoldFunction for RetractingFold {
     fn attach(&self) -> Option<Arc<dyn Udf>> {
         match &self.0 {
-            How::Count | How::Native(_) => None,
-            How::Reduce { adder, .. } | How::Aggregate { adder, .. } => {
+            FoldKind::Count | FoldKind::Native(_) => None,
+            FoldKind::Reduce { adder, .. } | FoldKind::Aggregate { adder, .. } => {
                 Some(Arc::clone(&adder.udf))
             }
         }
@@ -110,12 +110,12 @@ impl FoldFunction for Retracting {
         let mut value = so_far.unwrap_or_default();
         if !old.is_null() && !value.is_null() {
             value = match &self.0 {
-                How::Count => counted(&value, -1)?,
-                How::Native(aggregation) => {
+                FoldKind::Count => counted(&value, -1)?,
+                FoldKind::Native(aggregation) => {
                     aggregation.take(&value, &record.with_value(old.clone()))?
                 }
-                How::Reduce { subtractor, .. } => subtractor.call(&[&value, old], record)?,
-                How::Aggregate { subtractor, .. } => {
+                FoldKind::Reduce { subtractor, .. } => subtractor.call(&[&value, old], record)?,
+                FoldKind::Aggregate { subtractor, .. } => {
                     subtractor.call(&[&record.key, old, &value], record)?
                 }
             };
@@ -124,12 +124,14 @@ impl FoldFunction for Retracting {
             return Ok(value);
         }
         match &self.0 {
-            How::Count if value.is_null() => Ok(Datum::Int(1)),
-            How::Count => counted(&value, 1),
-            How::Native(aggregation) => aggregation.step(&value, &record.with_value(new.clone())),
-            How::Reduce { .. } if value.is_null() => Ok(new.clone()),
-            How::Reduce { adder, .. } => adder.call(&[&value, new], record),
-            How::Aggregate {
+            FoldKind::Count if value.is_null() => Ok(Datum::Int(1)),
+            FoldKind::Count => counted(&value, 1),
+            FoldKind::Native(aggregation) => {
+                aggregation.step(&value, &record.with_value(new.clone()))
+            }
+            FoldKind::Reduce { .. } if value.is_null() => Ok(new.clone()),
+            FoldKind::Reduce { adder, .. } => adder.call(&[&value, new], record),
+            FoldKind::Aggregate {
                 initializer, adder, ..
             } => {
                 if value.is_null() {

@@ -10,14 +10,14 @@
 mod tests;
 
 use crate::ops::tables::table_update;
-use crate::support::function::{Function, whole_or_singly};
+use crate::support::function::{Function, batch_or_single_records};
 use crate::support::table_writer::{Before, TableWriter};
 use crate::{Context, Operator};
 use stoatflow_core::{Change, Datum, Record, Result};
 
 /// Settings of a table's filter.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Filtering {
+pub(crate) struct TableFilterSettings {
     /// True for `filter_not`.
     pub not: bool,
     /// True if children need the old value.
@@ -31,13 +31,17 @@ pub(crate) struct Filtering {
 pub(crate) struct TableFilter {
     function: Function,
     writer: Option<TableWriter>,
-    filtering: Filtering,
+    filtering: TableFilterSettings,
     probes: Vec<Record>,
     verdicts: Vec<bool>,
 }
 
 impl TableFilter {
-    pub fn new(function: Function, writer: Option<TableWriter>, filtering: Filtering) -> Self {
+    pub fn new(
+        function: Function,
+        writer: Option<TableWriter>,
+        filtering: TableFilterSettings,
+    ) -> Self {
         Self {
             function: function.together(),
             writer,
@@ -55,7 +59,7 @@ impl TableFilter {
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let Filtering {
+        let TableFilterSettings {
             not,
             old: sends_old,
             versioned,
@@ -113,7 +117,7 @@ impl Operator for TableFilter {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let singly = self.function.singly(input.len());
-        whole_or_singly(singly, input, |batch| self.take(batch, out, context))
+        batch_or_single_records(singly, input, |batch| self.take(batch, out, context))
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {

@@ -9,7 +9,7 @@
 mod tests;
 
 use crate::ops::tables::table_update;
-use crate::support::function::{Function, whole_or_singly};
+use crate::support::function::{Function, batch_or_single_records};
 use crate::{Context, Operator};
 use stoatflow_core::{Change, Datum, Record, Result, Serde};
 
@@ -109,6 +109,6 @@ impl Operator for TableGroupBy {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let singly = self.function.singly(input.len());
-        whole_or_singly(singly, input, |batch| self.take(batch, out, context))
+        batch_or_single_records(singly, input, |batch| self.take(batch, out, context))
     }
 }

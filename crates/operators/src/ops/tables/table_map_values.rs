@@ -8,7 +8,7 @@
 mod tests;
 
 use crate::ops::tables::table_update;
-use crate::support::function::{Function, whole_or_singly};
+use crate::support::function::{Function, batch_or_single_records};
 use crate::support::table_writer::{Before, TableWriter};
 use crate::{Context, Operator};
 use stoatflow_core::{Change, Datum, Record, Result};
@@ -47,7 +47,7 @@ impl Operator for TableMapValues {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let singly = self.function.singly(input.len());
-        whole_or_singly(singly, input, |batch| self.take(batch, out, context))
+        batch_or_single_records(singly, input, |batch| self.take(batch, out, context))
     }
 
     fn barrier(&mut self, out: &mut Vec<Record>, _context: &mut Context<'_>) -> Result<()> {
@@ -70,7 +70,7 @@ impl TableMapValues {
             self.function.one(input, &mut self.scratch, context, set)?;
             for mut record in input.drain(..) {
                 let new = std::mem::take(&mut record.value);
-                self.give(record, Datum::Null, new, true, out, context)?;
+                self.emit(record, Datum::Null, new, true, out, context)?;
             }
             return Ok(());
         }
@@ -96,14 +96,14 @@ impl TableMapValues {
                 table_update::split(std::mem::take(&mut record.value));
             let new = mapped(&new);
             let old = if asks_old { mapped(&old) } else { Datum::Null };
-            self.give(record, old, new, latest, out, context)?;
+            self.emit(record, old, new, latest, out, context)?;
         }
         drop(results);
         self.probes = probes;
         Ok(())
     }
 
-    fn give(
+    fn emit(
         &mut self,
         mut record: Record,
         old: Datum,

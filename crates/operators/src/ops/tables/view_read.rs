@@ -216,7 +216,7 @@ fn join(
     for (record, (left, right)) in asked.iter().zip(left.into_iter().zip(right)) {
         let (left, left_at) = parts(left);
         let (right, right_at) = parts(right);
-        let met = needs.met(&left, &right);
+        let met = needs.is_joined(&left, &right);
         if met {
             joiner.add(&record.key, left, right, record.origin);
         }

@@ -185,7 +185,7 @@ impl SlidingAggregate {
         // The store has at least this window, of the newest record.
         let newest = move |time: i64| time.saturating_sub(size).max(0);
         self.closing
-            .give_windows(&self.kept, due, (size, newest), observed, out, context)
+            .emit_windows(&self.kept, due, (size, newest), observed, out, context)
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct WindowAggregate {
 
 /// Settings of the operator, beside its store and function.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Windowing {
+pub(crate) struct WindowAggregateSettings {
     pub assign: Assign,
     pub clock: ClockId,
     pub grace_ms: i64,
@@ -57,8 +57,8 @@ pub(crate) struct Windowing {
 }
 
 impl WindowAggregate {
-    pub fn new(kept: WindowedStore, folder: Folder, windowing: Windowing) -> Self {
-        let Windowing {
+    pub fn new(kept: WindowedStore, folder: Folder, windowing: WindowAggregateSettings) -> Self {
+        let WindowAggregateSettings {
             assign,
             clock,
             grace_ms,
@@ -247,7 +247,7 @@ impl WindowAggregate {
         let (size, assign) = (self.assign.size(), self.assign);
         let newest = move |time| assign.newest(time);
         self.closing
-            .give_windows(&self.kept, due, (size, newest), observed, out, context)
+            .emit_windows(&self.kept, due, (size, newest), observed, out, context)
     }
 }
 

@@ -62,7 +62,7 @@ fn a_function_may_be_about_no_record() {
 }
 
 #[test]
-fn a_thread_that_nobody_looks_at_notes_nothing() {
+fn unwatched_threads_note_nothing() {
     assert!(note_record(&origin(1)));
     assert_eq!(within(7, true, || 3), 3);
     assert!(pause(Duration::from_millis(1)));

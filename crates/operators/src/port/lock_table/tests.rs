@@ -24,13 +24,13 @@ fn me(lane: u32) -> LockHolder {
 
 fn wait(table: &Arc<LockTable>, keys: &[&str], ms: u64) -> Result<HeldLocks, LockRefused> {
     let keys = keys.iter().map(|key| row(key)).collect();
-    table.hold(keys, &me(2), Duration::from_millis(ms), &SystemClock::new())
+    table.acquire(keys, &me(2), Duration::from_millis(ms), &SystemClock::new())
 }
 
 #[test]
 fn a_key_is_held_once_and_the_holder_is_named() {
     let table = Arc::new(LockTable::default());
-    let held = table.try_hold(vec![row("b"), row("a"), row("a")], &me(1));
+    let held = table.try_acquire(vec![row("b"), row("a"), row("a")], &me(1));
     let held = held.expect("all are free");
     assert!(held.has(&row("a")) && held.has(&row("b")) && !held.has(&row("c")));
     let Err(LockRefused::Held { key, by }) = wait(&table, &["c", "b"], 5) else {
@@ -47,16 +47,16 @@ fn a_key_is_held_once_and_the_holder_is_named() {
 fn names_and_keys_are_different_things() {
     let table = Arc::new(LockTable::default());
     let name = |name: &str| vec![LockKey::Name(name.into())];
-    let _a = table.try_hold(name("a"), &me(1)).expect("free");
+    let _a = table.try_acquire(name("a"), &me(1)).expect("free");
     let _b = wait(&table, &["a"], 0).expect("another thing");
-    assert!(table.try_hold(name("a"), &me(2)).is_err());
+    assert!(table.try_acquire(name("a"), &me(2)).is_err());
 }
 
 #[test]
 #[allow(clippy::disallowed_methods)]
 fn waiters_are_woken_by_the_end_of_the_run() {
     let table = Arc::new(LockTable::default());
-    let held = table.try_hold(vec![row("a")], &me(1)).expect("free");
+    let held = table.try_acquire(vec![row("a")], &me(1)).expect("free");
     let waiting = thread::spawn({
         let table = Arc::clone(&table);
         move || matches!(wait(&table, &["a"], 60_000), Err(LockRefused::Ended))

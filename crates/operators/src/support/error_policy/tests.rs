@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use stoatflow_core::{
-    Calling, Datum, Error, ErrorKind, Failing, Handler, Header, Record, Result, Retrying, SinkId,
-    StoreId,
+    CallableHandler, Datum, Error, ErrorKind, FailureKind, Handler, Header, Record, Result,
+    RetryHandler, SinkId, StoreId,
 };
 use stoatflow_plan::{Delivery, Function, Op, PhysicalPlan};
 
@@ -27,7 +27,7 @@ fn dlq() -> Handler {
 }
 
 fn retry(times: u32, then: Handler) -> Handler {
-    Handler::Retry(Box::new(Retrying {
+    Handler::Retry(Box::new(RetryHandler {
         times,
         backoff_ms: 0,
         then,
@@ -340,7 +340,7 @@ fn a_callable_decides_record_by_record() {
             _ => "log_and_fail",
         }))
     });
-    let call = Handler::Call(Calling {
+    let call = Handler::Call(CallableHandler {
         udf: 1,
         topics: vec![],
     });
@@ -404,15 +404,15 @@ impl Runtime for Ending {
 
 #[test]
 fn a_retry_that_is_interrupted_leaves_nothing_out() {
-    let retrying = Retrying {
+    let retrying = RetryHandler {
         times: 2,
         backoff_ms: 60_000,
         then: Handler::Continue,
     };
-    let foreign = crate::Foreign {
+    let foreign = crate::ForeignCode {
         udfs: vec![closure(|_: &[&Datum]| Err(raised()))],
         runtime: Some(Arc::new(Ending)),
-        ..crate::Foreign::default()
+        ..crate::ForeignCode::default()
     };
     let mut plan = plan(into_sink(Op::Peek { function: UDF }, 0));
     plan.handlers.processing = Some(Handler::Retry(Box::new(retrying)));
@@ -425,13 +425,13 @@ fn a_retry_that_is_interrupted_leaves_nothing_out() {
 #[test]
 fn a_letter_says_what_happened_and_where() {
     let patient = Arc::new(Patient::default());
-    let foreign = crate::Foreign {
+    let foreign = crate::ForeignCode {
         udfs: vec![closure(|_: &[&Datum]| Err(raised()))],
         runtime: Some(Arc::clone(&patient) as Arc<dyn Runtime>),
-        ..crate::Foreign::default()
+        ..crate::ForeignCode::default()
     };
     let mut plan = plan(into_sink(Op::Peek { function: UDF }, 0));
-    plan.handlers.processing = Some(Handler::Retry(Box::new(Retrying {
+    plan.handlers.processing = Some(Handler::Retry(Box::new(RetryHandler {
         times: 2,
         backoff_ms: 30,
         then: dlq(),
@@ -473,10 +473,10 @@ fn a_letter_says_what_happened_and_where() {
 }
 
 #[test]
-fn a_letter_of_nobody_has_no_coordinates() {
-    let foreign = crate::Foreign::default();
+fn a_letter_without_origin_has_no_coordinates() {
+    let foreign = crate::ForeignCode::default();
     let policy = super::ErrorPolicy::new(
-        Failing::Processing,
+        FailureKind::Processing,
         Some(&dlq()),
         (stoatflow_core::NodeId(0), "tick"),
         &foreign,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::testing::{Closure, closure, record, text, word};
 use std::sync::atomic::Ordering::Relaxed;
-use stoatflow_core::{Calling, Epoch, Lane, Offset, Partition, SourceId};
+use stoatflow_core::{CallableHandler, Epoch, Lane, Offset, Partition, SourceId};
 
 /// Returns what the record's value says.
 fn by_value() -> Arc<Closure> {
@@ -28,34 +28,34 @@ impl PartitionCounts for Only {
 }
 
 fn policy(late: &Late, udf: &Arc<Closure>) -> Option<Arc<LatePolicy>> {
-    let foreign = Foreign {
+    let foreign = ForeignCode {
         udfs: vec![Arc::clone(udf) as Arc<dyn Udf>],
-        ..Foreign::default()
+        ..ForeignCode::default()
     };
     let counts: Arc<dyn PartitionCounts> = Arc::new(Only("there"));
     LatePolicy::new(late, "orders", &foreign, Some(&counts)).unwrap()
 }
 
 fn calling(topics: &[&str]) -> Late {
-    Late::Call(Calling {
+    Late::Call(CallableHandler {
         udf: 0,
         topics: topics.iter().map(ToString::to_string).collect(),
     })
 }
 
 #[test]
-fn nobody_is_asked_where_all_are_treated_alike() {
+fn fixed_late_policies_call_no_function() {
     let udf = by_value();
     assert!(policy(&Late::Grace, &udf).is_none());
     let dropping = policy(&Late::Drop, &udf).unwrap();
-    assert_eq!(dropping.always(), Some(&Verdict::Drop));
+    assert_eq!(dropping.always(), Some(&LateVerdict::Drop));
     let letters = policy(&Late::Dlq("l".into()), &udf).unwrap();
-    assert_eq!(letters.always(), Some(&Verdict::DeadLetter("l".into())));
+    assert_eq!(letters.always(), Some(&LateVerdict::DeadLetter("l".into())));
     let mut said = Vec::new();
     dropping
-        .ask(&[record("a", "grace", 1)], "in", 9, &mut said)
+        .decide(&[record("a", "grace", 1)], "in", 9, &mut said)
         .unwrap();
-    assert_eq!(said, [Verdict::Drop]);
+    assert_eq!(said, [LateVerdict::Drop]);
     assert_eq!(udf.batches.load(Relaxed), 0);
     assert!(policy(&calling(&[]), &udf).unwrap().always().is_none());
 }
@@ -66,11 +66,11 @@ fn a_callable_is_asked_once_for_a_batch() {
     let asking = policy(&calling(&["in-10"]), &udf).unwrap();
     let batch = ["grace", "drop", "there", "both"].map(|value| record("k", value, 3));
     let mut said = Vec::new();
-    asking.ask(&batch, "in", 10, &mut said).unwrap();
-    let letter = |to: &str| Verdict::DeadLetter(to.into());
+    asking.decide(&batch, "in", 10, &mut said).unwrap();
+    let letter = |to: &str| LateVerdict::DeadLetter(to.into());
     let expected = [
-        Verdict::Grace,
-        Verdict::Drop,
+        LateVerdict::Grace,
+        LateVerdict::Drop,
         letter("there"),
         letter("in-10"),
     ];
@@ -92,7 +92,9 @@ fn invalid_verdicts_of_a_callable_are_errors() {
         (&["in"], 0, "late there again"),
     ] {
         let batch: Vec<Record> = values.iter().map(|v| record("k", v, 3)).collect();
-        let failed = asking.ask(&batch, "in", 10, &mut Vec::new()).unwrap_err();
+        let failed = asking
+            .decide(&batch, "in", 10, &mut Vec::new())
+            .unwrap_err();
         assert_eq!(failed.at, at, "{values:?}");
         assert!(failed.error.to_string().contains(what), "{}", failed.error);
         let coordinates = failed.error.coordinates();
@@ -102,7 +104,7 @@ fn invalid_verdicts_of_a_callable_are_errors() {
 }
 
 #[test]
-fn a_letter_tells_how_late_it_was() {
+fn a_dead_letter_contains_its_lateness() {
     let udf = by_value();
     let policy = policy(&Late::Dlq("letters".into()), &udf).unwrap();
     let late = LateRecord {

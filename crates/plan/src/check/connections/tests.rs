@@ -247,7 +247,7 @@ fn stores_of_processors_are_known_used_and_named_once() {
 }
 
 #[test]
-fn what_is_held_back_is_not_read_by_key() {
+fn suppressed_tables_are_not_read_by_key() {
     let suppress =
         json!({"op": "suppress", "from": 0, "until": {"type": "time_limit", "limit_ms": 1}});
     let join = json!({"op": "join", "from": 2, "other": 1, "function": udf()});

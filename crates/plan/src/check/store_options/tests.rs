@@ -14,7 +14,7 @@ fn state_store(in_memory: bool, rocksdb: &Value) -> Value {
 }
 
 #[test]
-fn what_a_store_says_is_in_the_plan_and_holds_for_what_belongs_to_it() {
+fn store_options_reach_the_plan_and_side_stores() {
     let zstd = json!({"compression": "zstd", "cache_size": 1 << 20});
     let expiry = json!({"ttl": {"fixed": 1000}, "clock": "event", "forward": false});
     let plan = compiled(&json!([
@@ -60,7 +60,7 @@ fn the_windows_of_a_count_and_their_positions_are_kept_alike() {
 }
 
 #[test]
-fn what_is_impossible_names_the_store() {
+fn impossible_options_name_the_store() {
     for (node, words) in [
         (
             table(&json!({"store": "orders", "rocksdb": {"block_size": 8}})),

@@ -85,7 +85,7 @@ fn a_retention_covers_the_window_and_its_grace() {
 }
 
 #[test]
-fn what_never_closes_gives_no_final_results() {
+fn windows_that_never_close_have_no_final_results() {
     let emit = json!({"op": "emit_strategy", "from": 2, "strategy": "on_window_close"});
     let message = refused(&windowed(
         json!({"type": "unlimited", "start_ms": 0}),

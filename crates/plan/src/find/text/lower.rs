@@ -1,7 +1,7 @@
 //! Translates an SQL condition to an expression that is true for the same rows.
 
 use super::{Comparison, Condition, Part};
-use crate::expression::{Expression as E, Literal, Scalar};
+use crate::expression::{Expression as E, Literal, ScalarFunction};
 
 /// The expression that is true where the condition is true, or if negated where it is false.
 pub(super) fn lower(condition: Condition, negated: bool) -> E {
@@ -17,7 +17,7 @@ pub(super) fn lower(condition: Condition, negated: bool) -> E {
         Condition::Text(part, of, text) => not_if(negated, part_of(part, of, text)),
         Condition::ListContains(of, value) => {
             let args = vec![of, literal(value)];
-            let function = Scalar::ListContains;
+            let function = ScalarFunction::ListContains;
             not_if(negated, E::Call { function, args })
         }
         Condition::Is(of) => not_if(negated, of),
@@ -80,7 +80,7 @@ fn within(of: E, mut values: Vec<Literal>, negated: bool) -> E {
     }
     let guard = not(is_null(of.clone()));
     let args = std::iter::once(of).chain(values.into_iter().map(literal));
-    let function = Scalar::IsIn;
+    let function = ScalarFunction::IsIn;
     let args = args.collect();
     let found = E::Call { function, args };
     if negated {

@@ -100,7 +100,7 @@ fn an_order_is_read() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_name_their_position() {
     let each = [
         ("", "where= wants a name at its end"),
         ("city =", "where=city = wants a name at its end"),

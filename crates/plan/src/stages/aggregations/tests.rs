@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use stoatflow_core::StageId;
 
 #[test]
-fn what_goes_by_stream_time_gets_its_records_through_exchanges() {
+fn operators_of_stream_time_get_records_through_exchanges() {
     let windowed = |from: u32| json!({"op": "windowed_by", "from": from, "window": {"type": "tumbling", "size_ms": 10, "grace_ms": 0}});
     let timed = [
         vec![
@@ -28,7 +28,7 @@ fn what_goes_by_stream_time_gets_its_records_through_exchanges() {
         let plan = compiled(&json!(nodes));
         let plan = plan.with_window_boundary.as_deref().unwrap_or(&plan);
         sound(plan);
-        let of_versions = |node: &crate::Node| match node.op {
+        let of_versions = |node: &crate::PhysicalNode| match node.op {
             Op::TableSource { store, .. } => plan.stores[usize::from(store.0)].clock,
             _ => None,
         };

@@ -163,7 +163,7 @@ fn its_state_needs_a_name() {
 }
 
 #[test]
-fn what_is_parked_must_survive_the_machine() {
+fn the_store_of_parked_records_needs_a_changelog() {
     let kept = json!({"materialized": {"store": "lot", "logged": false}});
     let message = refused(&json!([stream(), offload(0, &kept)]));
     assert!(message.contains("needs its changelog"), "{message}");
@@ -223,7 +223,7 @@ fn answers_have_one_reader() {
 }
 
 #[test]
-fn what_a_function_gives_must_have_a_serde() {
+fn function_results_need_a_serde() {
     let asks = json!({"request": udf()});
     let message = refused(&json!([stream(), offload(0, &asks)]));
     assert!(message.contains("Give request_value="), "{message}");

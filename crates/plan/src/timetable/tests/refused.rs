@@ -2,10 +2,10 @@
 
 use super::{bare, cron, every};
 use crate::testing::{compiled, ops, refused};
-use crate::timetable::{Times, Timetable};
+use crate::timetable::{Timetable, TimetableSpec};
 use serde_json::{Value, json};
 
-fn problem(times: &Times) -> String {
+fn problem(times: &TimetableSpec) -> String {
     Timetable::new(times).expect_err("it was taken")
 }
 
@@ -51,7 +51,7 @@ fn an_unknown_zone_is_refused_with_one_that_is_near() {
 
 #[test]
 fn both_or_none_is_refused() {
-    let both = Times {
+    let both = TimetableSpec {
         every_ms: Some(1),
         ..cron("* * * * *", "UTC")
     };

@@ -1,10 +1,10 @@
 //! The Python methods of `JsonObject`: those of a dict that don't change it.
 
 use super::{JsonObject, Kind};
+use crate::dict_items::snapshot_items;
 use crate::errors::to_py_err;
 use crate::lazy::scan::{Top, scan};
-use crate::lazy::{given, not_json, plain_text, to_python};
-use crate::steady::steady;
+use crate::lazy::{not_json, plain_text, text_bytes, to_python};
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyAttributeError, PyKeyError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -89,11 +89,11 @@ impl JsonObject {
     /// 30
     #[staticmethod]
     fn parse(text: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let bytes = given(text)?;
+        let bytes = text_bytes(text)?;
         let (top, span) = scan(&bytes).map_err(|fault| not_json(&bytes, &fault))?;
         match top {
             Top::Object(_) => {
-                let mut object = Self::cut(bytes.slice(span.range()));
+                let mut object = Self::part(bytes.slice(span.range()));
                 if let Kind::Text(text) = &mut object.kind {
                     text.whole = true;
                 }
@@ -114,11 +114,11 @@ impl JsonObject {
         match &self.kind {
             Kind::Text(text) => return Ok(plain_text(py, &text.bytes)?.cast_into::<PyDict>()?),
             Kind::Open(source) => return Ok(source.plain(py)?.cast_into::<PyDict>()?),
-            Kind::Over { .. } => {}
+            Kind::Merge { .. } => {}
         }
         let plain = PyDict::new(py);
         // Iterates safely: a function may still hold the dict that this view wraps, and change it.
-        for (name, value) in steady(self.all(py)?)? {
+        for (name, value) in snapshot_items(self.all(py)?)? {
             plain.set_item(name, to_python(&value)?)?;
         }
         Ok(plain)
@@ -212,7 +212,7 @@ impl JsonObject {
         match &self.kind {
             Kind::Text(text) => Ok(!text.members().is_empty()),
             Kind::Open(source) => Ok(!source.members()?.is_empty()),
-            Kind::Over { .. } => Ok(!self.all(py)?.is_empty()),
+            Kind::Merge { .. } => Ok(!self.all(py)?.is_empty()),
         }
     }
 
@@ -251,18 +251,18 @@ impl JsonObject {
             return Ok(py.NotImplemented().into_bound(py));
         };
         let kind = match &slf.get().kind {
-            Kind::Text(_) | Kind::Open(_) => Kind::Over {
+            Kind::Text(_) | Kind::Open(_) => Kind::Merge {
                 front: None,
                 base: Some(slf.clone().unbind()),
                 changes: Some(other.unbind()),
             },
-            Kind::Over {
+            Kind::Merge {
                 front,
                 base,
                 changes,
             } => {
                 let changes = changes.as_ref().map(|c| c.bind(py).copy()).transpose()?;
-                Kind::Over {
+                Kind::Merge {
                     front: front.as_ref().map(|front| front.clone_ref(py)),
                     base: base.as_ref().map(|base| base.clone_ref(py)),
                     changes: both(changes, Some(&other))?,
@@ -282,16 +282,16 @@ impl JsonObject {
             return Ok(py.NotImplemented().into_bound(py));
         };
         let kind = match &slf.get().kind {
-            Kind::Text(_) | Kind::Open(_) => Kind::Over {
+            Kind::Text(_) | Kind::Open(_) => Kind::Merge {
                 front: Some(other.unbind()),
                 base: Some(slf.clone().unbind()),
                 changes: None,
             },
-            Kind::Over {
+            Kind::Merge {
                 front,
                 base,
                 changes,
-            } => Kind::Over {
+            } => Kind::Merge {
                 front: both(Some(other), front.as_ref().map(|front| front.bind(py)))?,
                 base: base.as_ref().map(|base| base.clone_ref(py)),
                 changes: changes.as_ref().map(|changes| changes.clone_ref(py)),
@@ -336,7 +336,7 @@ impl JsonObject {
         py: Python<'py>,
         memo: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if !matches!(self.kind, Kind::Over { .. }) {
+        if !matches!(self.kind, Kind::Merge { .. }) {
             return Ok(self.to_dict(py)?.into_any());
         }
         // Objects that a function put in have their own way of being copied.
@@ -355,7 +355,7 @@ impl JsonObject {
             // Text and views of its parts hold no object that could refer back to them.
             Kind::Text(_) => {}
             Kind::Open(_) => visit.call(self.all.get())?,
-            Kind::Over { front, changes, .. } => {
+            Kind::Merge { front, changes, .. } => {
                 visit.call(front)?;
                 visit.call(changes)?;
                 visit.call(self.all.get())?;

@@ -5,7 +5,7 @@
 //! being decoded.
 
 use super::text::ObjectText;
-use super::writing::{self, Side};
+use super::writing::{self, DictOperand};
 use crate::convert::{json, schema};
 use crate::lazy::open::OpenValue;
 use pyo3::prelude::*;
@@ -21,7 +21,7 @@ pub enum Base<'a> {
 
 /// The operands, each of which may be missing.
 #[derive(Default)]
-pub struct Sides<'a> {
+pub struct MergeOperands<'a> {
     pub front: Option<&'a Py<PyDict>>,
     pub base: Option<Base<'a>>,
     pub changes: Option<&'a Py<PyDict>>,
@@ -33,7 +33,7 @@ enum Member<'py> {
     Kept(Datum),
 }
 
-impl Sides<'_> {
+impl MergeOperands<'_> {
     /// Compact JSON text.
     pub fn write(&self, py: Python<'_>, out: &mut Vec<u8>, depth: usize) -> Result<()> {
         let text = match &self.base {
@@ -65,7 +65,7 @@ impl Sides<'_> {
     pub fn datum(&self, py: Python<'_>, depth: usize) -> Result<Datum> {
         let mut members = Vec::new();
         if let (None, Some(Base::Open(source))) = (self.front, &self.base) {
-            for entry in Side::of(py, self.changes, schema::refused)?.entries {
+            for entry in DictOperand::of(py, self.changes, schema::refused)?.entries {
                 let value = schema::part(&entry.value, depth + 1)?;
                 members.push((Text::from(entry.name), value));
             }
@@ -91,8 +91,8 @@ impl Sides<'_> {
             Some(Base::Open(source)) => source.as_written()?,
             _ => Fields(Vec::new()),
         };
-        let front = Side::of(py, self.front, refused)?;
-        let mut changes = Side::of(py, self.changes, refused)?;
+        let front = DictOperand::of(py, self.front, refused)?;
+        let mut changes = DictOperand::of(py, self.changes, refused)?;
         for entry in &front.entries {
             let name = Text::from(entry.name.as_str());
             let kept = || base.last(&entry.name).map(|(_, value)| value);
@@ -103,10 +103,10 @@ impl Sides<'_> {
             put(name, member)?;
         }
         for (name, value) in &base.0 {
-            if front.place(name.as_bytes()).is_some() {
+            if front.index_of(name.as_bytes()).is_some() {
                 continue;
             }
-            match changes.place(name.as_bytes()) {
+            match changes.index_of(name.as_bytes()) {
                 None => put(name.clone(), Member::Kept(value.clone()))?,
                 // If a map has an entry twice, the change replaces the first and drops the second.
                 Some(_) => {

@@ -2,7 +2,7 @@
 //!
 //! Takes text known to be a JSON object; returns the spans of its members, and their values.
 
-use crate::lazy::parts::Parts;
+use crate::lazy::nested_views::NestedViews;
 use crate::lazy::scan::{Member, Scanner};
 use crate::lazy::{decode, part};
 use pyo3::prelude::*;
@@ -17,8 +17,8 @@ pub struct ObjectText {
     /// Whether this is a whole key or value, not a part of one.
     pub whole: bool,
     pub members: OnceLock<Vec<Member>>,
-    pub parts: Parts,
-    pub asked: AtomicU32,
+    pub parts: NestedViews,
+    pub lookups: AtomicU32,
 }
 
 impl ObjectText {

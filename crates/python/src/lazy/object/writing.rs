@@ -5,9 +5,9 @@
 
 use super::text::ObjectText;
 use crate::convert::json;
+use crate::dict_items::snapshot_items;
 use crate::errors::PyCause;
 use crate::lazy::decode;
-use crate::steady::steady;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use std::collections::HashMap;
@@ -15,10 +15,10 @@ use std::ops::Range;
 use stoatflow_core::{Error, Result};
 
 /// Up to this many names are searched linearly; more are indexed.
-const FEW: usize = 16;
+const LINEAR_SEARCH_MAX: usize = 16;
 
 /// The operands, each of which may be missing.
-type Sides<'a> = (
+type MergeOperands<'a> = (
     Option<&'a Py<PyDict>>,
     Option<&'a ObjectText>,
     Option<&'a Py<PyDict>>,
@@ -27,15 +27,15 @@ type Sides<'a> = (
 /// Writes the merge of the operands.
 pub fn write(
     py: Python<'_>,
-    (front, base, changes): Sides<'_>,
+    (front, base, changes): MergeOperands<'_>,
     out: &mut Vec<u8>,
     depth: usize,
 ) -> Result<()> {
-    let front = Side::of(py, front, json::refused)?;
-    let mut writing = Writing {
+    let front = DictOperand::of(py, front, json::refused)?;
+    let mut writing = MergeWriter {
         out,
         depth: depth + 1,
-        changes: Side::of(py, changes, json::refused)?,
+        changes: DictOperand::of(py, changes, json::refused)?,
         empty: true,
     };
     writing.out.push(b'{');
@@ -55,7 +55,7 @@ pub fn write(
     if let Some(base) = base {
         writing.members(base, &front)?;
     }
-    writing.rest()?;
+    writing.remaining_changes()?;
     writing.out.push(b'}');
     Ok(())
 }
@@ -67,20 +67,20 @@ pub struct ChangedMember<'py> {
 }
 
 /// An operand that is a dict.
-pub struct Side<'py> {
+pub struct DictOperand<'py> {
     pub entries: Vec<ChangedMember<'py>>,
     /// The index of each name, if there are many.
-    places: Option<HashMap<String, usize>>,
+    indexes: Option<HashMap<String, usize>>,
 }
 
-impl<'py> Side<'py> {
+impl<'py> DictOperand<'py> {
     pub fn of(
         py: Python<'py>,
         dict: Option<&Py<PyDict>>,
         refused: fn(&str) -> Error,
     ) -> Result<Self> {
         let mut entries = Vec::new();
-        let dict = dict.map(|dict| steady(dict.bind(py))).transpose();
+        let dict = dict.map(|dict| snapshot_items(dict.bind(py))).transpose();
         let dict = dict.map_err(|e| refused("a dict").caused_by(PyCause::new(e)))?;
         for (name, value) in dict.into_iter().flatten() {
             let name = name
@@ -96,23 +96,23 @@ impl<'py> Side<'py> {
                 written: false,
             });
         }
-        let places = (entries.len() > FEW).then(|| {
+        let indexes = (entries.len() > LINEAR_SEARCH_MAX).then(|| {
             let named = entries.iter().enumerate();
             named.map(|(at, entry)| (entry.name.clone(), at)).collect()
         });
-        Ok(Self { entries, places })
+        Ok(Self { entries, indexes })
     }
 
     /// The value of a name; `None` if there is none or it was taken before.
     pub fn take(&mut self, name: &str) -> Option<Bound<'py, PyAny>> {
-        let at = self.place(name.as_bytes())?;
+        let at = self.index_of(name.as_bytes())?;
         let entry = &mut self.entries[at];
         (!std::mem::replace(&mut entry.written, true)).then(|| entry.value.clone())
     }
 
-    pub fn place(&self, name: &[u8]) -> Option<usize> {
-        match &self.places {
-            Some(places) => places.get(std::str::from_utf8(name).ok()?).copied(),
+    pub fn index_of(&self, name: &[u8]) -> Option<usize> {
+        match &self.indexes {
+            Some(indexes) => indexes.get(std::str::from_utf8(name).ok()?).copied(),
             None => {
                 let mut names = self.entries.iter();
                 names.position(|entry| entry.name.as_bytes() == name)
@@ -122,14 +122,14 @@ impl<'py> Side<'py> {
 }
 
 /// A merge that is being written.
-struct Writing<'py, 'o> {
+struct MergeWriter<'py, 'o> {
     out: &'o mut Vec<u8>,
     depth: usize,
-    changes: Side<'py>,
+    changes: DictOperand<'py>,
     empty: bool,
 }
 
-impl Writing<'_, '_> {
+impl MergeWriter<'_, '_> {
     fn comma(&mut self) {
         if !std::mem::take(&mut self.empty) {
             self.out.push(b',');
@@ -150,7 +150,7 @@ impl Writing<'_, '_> {
 
     /// Writes the change of this name unless it was written before; returns whether there is one.
     fn change(&mut self, name: &[u8]) -> Result<bool> {
-        let Some(at) = self.changes.place(name) else {
+        let Some(at) = self.changes.index_of(name) else {
             return Ok(false);
         };
         let entry = &mut self.changes.entries[at];
@@ -162,7 +162,7 @@ impl Writing<'_, '_> {
     }
 
     /// Writes the changes whose names neither other operand has.
-    fn rest(&mut self) -> Result<()> {
+    fn remaining_changes(&mut self) -> Result<()> {
         for entry in std::mem::take(&mut self.changes.entries) {
             if !entry.written {
                 self.pair(&entry.name, &entry.value)?;
@@ -171,7 +171,7 @@ impl Writing<'_, '_> {
         Ok(())
     }
 
-    fn members(&mut self, base: &ObjectText, front: &Side<'_>) -> Result<()> {
+    fn members(&mut self, base: &ObjectText, front: &DictOperand<'_>) -> Result<()> {
         let mut run: Option<Range<usize>> = None;
         for member in base.members() {
             let raw = member.name.of(&base.bytes);
@@ -180,8 +180,8 @@ impl Writing<'_, '_> {
             } else {
                 raw.into()
             };
-            let changed = self.changes.place(&name).is_some();
-            if !changed && front.place(&name).is_none() {
+            let changed = self.changes.index_of(&name).is_some();
+            if !changed && front.index_of(&name).is_none() {
                 // Starts at the quote before the name.
                 let from = run.map_or(member.name.from as usize - 1, |run| run.start);
                 run = Some(from..member.value.to as usize);

@@ -1,10 +1,10 @@
 //! `KeyValueStore` and `TimestampedKeyValueStore`.
 
 use super::iterator::StoreIterator;
-use super::{Handle, stored};
+use super::{StoreHandle, stored};
 use crate::convert::to_py;
 use crate::processor::context::generic;
-use crate::processor::held::KeyHold;
+use crate::processor::key_locks::KeyLockGuard;
 use crate::processor::records::{datum, key as record_key};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -22,7 +22,7 @@ use stoatflow_state::Stored;
 /// 30 20 False ['ann', 'bob']
 #[pyclass(frozen, subclass, module = "stoatflow._native")]
 pub struct KeyValueStore {
-    pub handle: Handle,
+    pub handle: StoreHandle,
 }
 
 /// A key-value store with a timestamp for each value.
@@ -44,31 +44,32 @@ impl KeyValueStore {
 
     fn write(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let key = record_key(key)?;
-        let (value, time) = self.handle.written(value)?;
-        self.handle
-            .with(|host, moment, at| host.put(at, &key, stored(value, time.unwrap_or(moment.time))))
+        let (value, time) = self.handle.convert_value(value)?;
+        self.handle.with(|host, context, at| {
+            host.put(at, &key, stored(value, time.unwrap_or(context.time)))
+        })
     }
 
     /// Locks the key, so that other lanes can't write it in between.
-    fn hold(
+    fn lock(
         &self,
         key: &Bound<'_, PyAny>,
         given: &Datum,
         method: &'static str,
-    ) -> PyResult<Option<KeyHold<'_>>> {
-        let Handle {
+    ) -> PyResult<Option<KeyLockGuard<'_>>> {
+        let StoreHandle {
             scope, at, name, ..
         } = &self.handle;
-        let lock = scope.with("a store", |host, moment| {
+        let lock = scope.with("a store", |host, context| {
             let lock = host.lock_key(*at, given)?;
-            Ok((lock, host.locks(), host.lock_holder(&moment.origin)))
+            Ok((lock, host.locks(), host.lock_holder(&context.origin)))
         })?;
-        scope.hold_key(key.py(), lock, (name, method), key)
+        scope.lock_key(key.py(), lock, (name, method), key)
     }
 
     /// Writes the value that `new` computes from the key's current one, atomically across lanes; returns
     /// the new value.
-    fn change<'py>(
+    fn update<'py>(
         &self,
         method: &'static str,
         key: &Bound<'py, PyAny>,
@@ -76,15 +77,15 @@ impl KeyValueStore {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = key.py();
         let given = record_key(key)?;
-        let _locked = self.hold(key, &given, method)?;
+        let _locked = self.lock(key, &given, method)?;
         let (mut raised, mut made) = (None, None);
         let done = self.handle.scope.with_calls("a store", |host, calls| {
             host.update(self.handle.at, &given, &mut |host, found| {
                 let time = calls.time();
                 let called = calls.call(host, || {
-                    let found = found.as_ref().map(|found| self.handle.shown(py, found));
+                    let found = found.as_ref().map(|found| self.handle.to_object(py, found));
                     let object = new(found.transpose()?)?;
-                    let (value, own) = self.handle.written(&object)?;
+                    let (value, own) = self.handle.convert_value(&object)?;
                     Ok((object, stored(value, own.unwrap_or(time))))
                 });
                 match called {
@@ -108,7 +109,7 @@ impl KeyValueStore {
 
     fn pairs(&self, py: Python<'_>, found: Vec<(Datum, Stored)>) -> PyResult<StoreIterator> {
         let pairs = found.into_iter().map(|(key, stored)| {
-            let pair = (to_py(py, &key)?, self.handle.shown(py, &stored)?);
+            let pair = (to_py(py, &key)?, self.handle.to_object(py, &stored)?);
             Ok(pair.into_pyobject(py)?.into_any())
         });
         Ok(StoreIterator::new(pairs.collect::<PyResult<_>>()?))
@@ -161,7 +162,7 @@ impl KeyValueStore {
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         match self.read(key)? {
-            Some(found) => self.handle.shown(py, &found).map(Some),
+            Some(found) => self.handle.to_object(py, &found).map(Some),
             None => Ok(default),
         }
     }
@@ -192,12 +193,14 @@ impl KeyValueStore {
         value: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let given = record_key(key)?;
-        let (value, time) = self.handle.written(value)?;
-        let _locked = self.hold(key, &given, "put_if_absent()")?;
-        let found = self.handle.with(|host, moment, at| {
-            host.put_if_absent(at, &given, stored(value, time.unwrap_or(moment.time)))
+        let (value, time) = self.handle.convert_value(value)?;
+        let _locked = self.lock(key, &given, "put_if_absent()")?;
+        let found = self.handle.with(|host, context, at| {
+            host.put_if_absent(at, &given, stored(value, time.unwrap_or(context.time)))
         })?;
-        found.map(|found| self.handle.shown(py, &found)).transpose()
+        found
+            .map(|found| self.handle.to_object(py, &found))
+            .transpose()
     }
 
     /// Writes `function(key, value)`, where `value` is the current value or `None`, atomically across
@@ -213,7 +216,7 @@ impl KeyValueStore {
         key: &Bound<'py, PyAny>,
         function: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.change("compute()", key, |found| match found {
+        self.update("compute()", key, |found| match found {
             Some(found) => function.call1((key, found)),
             None => function.call1((key, key.py().None())),
         })
@@ -232,9 +235,9 @@ impl KeyValueStore {
         function: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         if let Some(found) = self.read(key)? {
-            return self.handle.shown(key.py(), &found).map(Some);
+            return self.handle.to_object(key.py(), &found).map(Some);
         }
-        self.change("compute_if_absent()", key, |found| match found {
+        self.update("compute_if_absent()", key, |found| match found {
             // Another lane wrote it in the meantime.
             Some(found) => Ok(found),
             None => function.call1((key,)),
@@ -254,7 +257,7 @@ impl KeyValueStore {
         key: &Bound<'py, PyAny>,
         function: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.change("compute_if_present()", key, |found| match found {
+        self.update("compute_if_present()", key, |found| match found {
             Some(found) => function.call1((key, found)),
             None => Ok(key.py().None().into_bound(key.py())),
         })
@@ -274,7 +277,7 @@ impl KeyValueStore {
         operand: &Bound<'py, PyAny>,
         function: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.change("merge()", key, |found| match found {
+        self.update("merge()", key, |found| match found {
             Some(found) => function.call1((found, operand)),
             None => Ok(operand.clone()),
         })
@@ -313,11 +316,13 @@ impl KeyValueStore {
         key: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let given = record_key(key)?;
-        let _locked = self.hold(key, &given, "delete()")?;
+        let _locked = self.lock(key, &given, "delete()")?;
         let found = self
             .handle
-            .with(|host, moment, at| host.delete(at, &given, moment.time))?;
-        found.map(|found| self.handle.shown(py, &found)).transpose()
+            .with(|host, context, at| host.delete(at, &given, context.time))?;
+        found
+            .map(|found| self.handle.to_object(py, &found))
+            .transpose()
     }
 
     /// Entries between two keys, both included, in the order of the keys' bytes.
@@ -408,7 +413,7 @@ impl KeyValueStore {
         key: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let found = self.read(key)?.ok_or_else(|| Self::missing(key))?;
-        self.handle.shown(py, &found)
+        self.handle.to_object(py, &found)
     }
 
     fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {

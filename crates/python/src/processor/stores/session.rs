@@ -1,7 +1,7 @@
 //! `SessionStore`.
 
 use super::iterator::StoreIterator;
-use super::{Handle, stored};
+use super::{StoreHandle, stored};
 use crate::convert::to_py;
 use crate::processor::context::{generic, timestamp_ms};
 use crate::processor::records::{datum, key as record_key};
@@ -21,7 +21,7 @@ use stoatflow_operators::Keys;
 /// [(Windowed(key='ann', window=Window(start=0, end=5000)), 2)]
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct SessionStore {
-    pub handle: Handle,
+    pub handle: StoreHandle,
 }
 
 /// Key, start and end of a `Windowed`.
@@ -38,8 +38,8 @@ fn session(windowed: &Bound<'_, PyAny>) -> PyResult<(Datum, i64, i64)> {
 impl SessionStore {
     fn write(&self, windowed: &Bound<'_, PyAny>, value: Datum) -> PyResult<()> {
         let (key, start, end) = session(windowed)?;
-        self.handle.with(|host, moment, at| {
-            host.session_put(at, &key, start, end, stored(value, moment.time))
+        self.handle.with(|host, context, at| {
+            host.session_put(at, &key, start, end, stored(value, context.time))
         })
     }
 

@@ -1,8 +1,8 @@
 //! `TimerStore`.
 
-use super::Handle;
+use super::StoreHandle;
 use crate::convert::to_py;
-use crate::processor::call_scope::Moment;
+use crate::processor::call_scope::CallContext;
 use crate::processor::context::{generic, timestamp_ms};
 use crate::processor::records::key as record_key;
 use pyo3::exceptions::PyValueError;
@@ -22,7 +22,7 @@ use stoatflow_state::TimerDomain;
 /// [5000]
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct TimerStore {
-    pub handle: Handle,
+    pub handle: StoreHandle,
 }
 
 static TIMER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -48,8 +48,8 @@ fn domain_of(name: &str) -> PyResult<TimerDomain> {
 }
 
 /// The given key, or else the key of the current record.
-fn key_or_current(key: Option<Datum>, moment: &Moment, method: &str) -> Result<Datum> {
-    key.or_else(|| moment.current.as_ref().map(|c| c.record.key.clone()))
+fn key_or_current(key: Option<Datum>, context: &CallContext, method: &str) -> Result<Datum> {
+    key.or_else(|| context.current.as_ref().map(|c| c.record.key.clone()))
         .ok_or_else(|| {
             Error::user(format!(
                 "{method}() needs a key here: no record is being processed"
@@ -69,8 +69,8 @@ impl TimerStore {
     ) -> PyResult<()> {
         let (time, domain) = (timestamp_ms(at)?, domain_of(domain)?);
         let key = key.map(record_key).transpose()?;
-        self.handle.with(|host, moment, store| {
-            let key = key_or_current(key, moment, method)?;
+        self.handle.with(|host, context, store| {
+            let key = key_or_current(key, context, method)?;
             act(host, store, &key, time, domain)
         })
     }
@@ -145,8 +145,8 @@ impl TimerStore {
         key: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let key = key.map(record_key).transpose()?;
-        let (key, found) = self.handle.with(|host, moment, store| {
-            let key = key_or_current(key, moment, "pending")?;
+        let (key, found) = self.handle.with(|host, context, store| {
+            let key = key_or_current(key, context, "pending")?;
             let found = host.timers_of(store, &key)?;
             Ok((key, found))
         })?;

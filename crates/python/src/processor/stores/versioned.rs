@@ -1,6 +1,6 @@
 //! `VersionedKeyValueStore`.
 
-use super::Handle;
+use super::StoreHandle;
 use crate::convert::to_py;
 use crate::processor::context::{generic, timestamp_ms};
 use crate::processor::records::{datum, key as record_key};
@@ -20,7 +20,7 @@ use stoatflow_operators::Version;
 /// 4 3
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct VersionedKeyValueStore {
-    pub handle: Handle,
+    pub handle: StoreHandle,
 }
 
 static VERSION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();

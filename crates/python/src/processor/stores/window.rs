@@ -1,7 +1,7 @@
 //! `WindowStore`.
 
 use super::iterator::StoreIterator;
-use super::{Handle, stored};
+use super::{StoreHandle, stored};
 use crate::convert::to_py;
 use crate::processor::context::{generic, timestamp_ms};
 use crate::processor::records::key as record_key;
@@ -22,7 +22,7 @@ use stoatflow_operators::Keys;
 /// 2
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct WindowStore {
-    pub handle: Handle,
+    pub handle: StoreHandle,
 }
 
 /// A bound of time that may be left out.
@@ -44,7 +44,7 @@ impl WindowStore {
             .handle
             .with(|host, _, at| host.window_fetch(at, Keys::One(&key), from, to, reverse))?;
         let pairs = found.into_iter().map(|(_, start, stored)| {
-            let pair = (start, self.handle.shown(py, &stored)?);
+            let pair = (start, self.handle.to_object(py, &stored)?);
             Ok(pair.into_pyobject(py)?.into_any())
         });
         Ok(StoreIterator::new(pairs.collect::<PyResult<_>>()?))
@@ -68,7 +68,7 @@ impl WindowStore {
         let pairs = found.into_iter().map(|(key, start, stored)| {
             let end = start.saturating_add(self.handle.size_ms);
             let key = to_py(py, &Datum::windowed(key, start, end))?;
-            let pair = (key, self.handle.shown(py, &stored)?);
+            let pair = (key, self.handle.to_object(py, &stored)?);
             Ok(pair.into_pyobject(py)?.into_any())
         });
         Ok(StoreIterator::new(pairs.collect::<PyResult<_>>()?))
@@ -103,9 +103,9 @@ impl WindowStore {
     ) -> PyResult<()> {
         let key = record_key(key)?;
         let start = timestamp_ms(start)?;
-        let (value, time) = self.handle.written(value)?;
-        self.handle.with(|host, moment, at| {
-            host.window_put(at, &key, start, stored(value, time.unwrap_or(moment.time)))
+        let (value, time) = self.handle.convert_value(value)?;
+        self.handle.with(|host, context, at| {
+            host.window_put(at, &key, start, stored(value, time.unwrap_or(context.time)))
         })
     }
 
@@ -144,7 +144,9 @@ impl WindowStore {
         let found = self
             .handle
             .with(|host, _, at| host.window_get(at, &key, start))?;
-        found.map(|found| self.handle.shown(py, &found)).transpose()
+        found
+            .map(|found| self.handle.to_object(py, &found))
+            .transpose()
     }
 
     /// As `fetch(key, frm=, to=)`, the last window first.

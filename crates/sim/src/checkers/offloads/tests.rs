@@ -2,18 +2,18 @@
 
 use super::*;
 
-const PARKING: Parking = Parking {
+const PARKING: OffloadSettings = OffloadSettings {
     patience: Patience::Limited(100, 2),
     retry_errors: false,
     retry_timeouts: true,
     pause_ms: 0,
-    instead: true,
-    again: 0,
-    most: 10,
+    substitute: true,
+    extra_requests: 0,
+    max_parked: 10,
     rekeyed: false,
 };
 
-const FOREVER: Parking = Parking {
+const FOREVER: OffloadSettings = OffloadSettings {
     patience: Patience::Forever,
     ..PARKING
 };
@@ -24,14 +24,14 @@ const ANSWERED: End = End::Answered;
 const TIMED_OUT: End = End::TimedOut(2);
 
 /// The values that may end like this.
-fn may(parking: Parking, end: End) -> Vec<&'static str> {
-    let may = |value: &&str| may_end(parking, true, value, end);
+fn may(settings: OffloadSettings, end: End) -> Vec<&'static str> {
+    let may = |value: &&str| may_end(settings, true, value, end);
     VALUES.into_iter().filter(may).collect()
 }
 
 #[test]
-fn ends_are_told_apart() {
-    let told = [
+fn parses_every_end() {
+    let reported = [
         ("g:1!", Some(ANSWERED)),
         ("g:2!", None),
         ("'g:1' is refused", Some(End::Failed)),
@@ -40,8 +40,8 @@ fn ends_are_told_apart() {
         ("nothing can be asked about 'g:1'", Some(End::Unasked)),
         ("something else", None),
     ];
-    for (said, wanted) in told {
-        assert_eq!(end("g:1", said), wanted, "{said}");
+    for (said, wanted) in reported {
+        assert_eq!(parse_end("g:1", said), wanted, "{said}");
     }
 }
 
@@ -52,42 +52,42 @@ fn a_value_ends_as_it_may() {
     assert!(may(FOREVER, TIMED_OUT).is_empty());
     assert_eq!(may(PARKING, ANSWERED), ["g:1", "g:5", "g:17", "g:26"]);
     assert_eq!(may(PARKING, TIMED_OUT), VALUES);
-    let once_more = Parking {
+    let one_extra_request = OffloadSettings {
         retry_errors: true,
         ..FOREVER
     };
-    assert_eq!(may(once_more, End::Failed), ["g:3", "g:8"]);
-    let asking = Parking {
-        instead: false,
+    assert_eq!(may(one_extra_request, End::Failed), ["g:3", "g:8"]);
+    let settings = OffloadSettings {
+        substitute: false,
         ..FOREVER
     };
-    assert_eq!(may(asking, End::Unasked), ["g:26"]);
-    assert!(may_end(asking, false, "g:1", End::Unasked));
-    assert!(!may_end(asking, false, "g:1", ANSWERED));
+    assert_eq!(may(settings, End::Unasked), ["g:26"]);
+    assert!(may_end(settings, false, "g:1", End::Unasked));
+    assert!(!may_end(settings, false, "g:1", ANSWERED));
 }
 
 #[test]
 fn requests_are_counted() {
-    let asked = |all: &[(&str, &[u32])]| {
+    let sent = |all: &[(&str, &[u32])]| {
         let all = all
             .iter()
             .map(|(of, numbers)| ((*of).to_owned(), numbers.to_vec()));
         all.collect::<BTreeMap<_, _>>()
     };
-    let rightly = |end, all| rightly_asked(PARKING, "g:1", end, &asked(all)).is_ok();
-    assert!(rightly(ANSWERED, &[("jobs/1", &[1])]));
-    assert!(rightly(ANSWERED, &[("jobs/1", &[2, 1])]));
-    assert!(rightly(TIMED_OUT, &[("jobs/1", &[1, 2])]));
-    assert!(rightly(End::Unasked, &[]));
-    assert!(!rightly(ANSWERED, &[]), "never asked");
-    assert!(!rightly(ANSWERED, &[("jobs/1", &[1, 1])]), "sent twice");
-    assert!(!rightly(ANSWERED, &[("jobs/1", &[1, 2, 3])]), "too often");
+    let is_right = |end, all| check_requests(PARKING, "g:1", end, &sent(all)).is_ok();
+    assert!(is_right(ANSWERED, &[("jobs/1", &[1])]));
+    assert!(is_right(ANSWERED, &[("jobs/1", &[2, 1])]));
+    assert!(is_right(TIMED_OUT, &[("jobs/1", &[1, 2])]));
+    assert!(is_right(End::Unasked, &[]));
+    assert!(!is_right(ANSWERED, &[]), "never asked");
+    assert!(!is_right(ANSWERED, &[("jobs/1", &[1, 1])]), "sent twice");
+    assert!(!is_right(ANSWERED, &[("jobs/1", &[1, 2, 3])]), "too often");
     assert!(
-        !rightly(ANSWERED, &[("jobs/1", &[1]), ("jobs/2", &[1])]),
+        !is_right(ANSWERED, &[("jobs/1", &[1]), ("jobs/2", &[1])]),
         "parked twice"
     );
     assert!(
-        !rightly(End::TimedOut(1), &[("jobs/1", &[1])]),
+        !is_right(End::TimedOut(1), &[("jobs/1", &[1])]),
         "given up too soon"
     );
 }

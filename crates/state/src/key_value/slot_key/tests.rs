@@ -9,7 +9,7 @@ fn keys_of_all_lengths_come_back_and_are_no_others() {
     keys.extend([15, 22, 23, 40].map(|len| [&all[..len - 1], &[0xff]].concat()));
     for (at, key) in keys.iter().enumerate() {
         let kept = SlotKey::new(key);
-        assert_eq!(matches!(kept, SlotKey::Short(_)), key.len() <= 22);
+        assert_eq!(matches!(kept, SlotKey::Inline(_)), key.len() <= 22);
         assert_eq!(kept.to_bytes(), *key);
         for (other, wanted) in keys.iter().enumerate() {
             assert_eq!(*kept == **wanted, at == other, "{wanted:?} in {key:?}");

@@ -121,7 +121,7 @@ fn a_row_that_was_read_needs_the_back_end_no_more() {
 
 /// A session is deleted by each record that extends it: slots of deleted ones would fill the memory.
 #[test]
-fn what_is_deleted_in_a_whole_row_takes_no_memory() {
+fn deleted_entries_of_a_known_row_take_no_memory() {
     let (store, backend) = windows(1 << 20);
     let (e, next) = (Epoch(1), Epoch(2));
     let sealed = fill(&store, e, "a", 0..10);
@@ -238,7 +238,7 @@ fn forgetting_reaches_unordered_stores_and_slots_in_use() {
 }
 
 #[test]
-fn what_was_pruned_and_is_written_again_reaches_the_changelog() {
+fn rewritten_pruned_rows_reach_the_changelog() {
     let (store, _) = store(1 << 20);
     let mut dirty = Dirty::default();
     assert!(store.prune(Epoch(1), &mut dirty, &key("gone")).unwrap());

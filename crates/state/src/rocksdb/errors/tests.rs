@@ -45,7 +45,7 @@ fn texts_of_rocksdb_are_told_apart() {
 
 #[test]
 fn every_error_names_the_directory_and_a_next_step() {
-    let place = Place::new("/data/app/rocksdb".into());
+    let place = DatabaseDir::new("/data/app/rocksdb".into());
     for kind in [
         ErrorKind::StateLocked,
         ErrorKind::StateCorrupt,

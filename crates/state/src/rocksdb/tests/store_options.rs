@@ -81,7 +81,7 @@ fn all(b: &RocksBackend, store: StoreId) -> Vec<(Bytes, Bytes)> {
 }
 
 #[test]
-fn what_a_store_asks_for_is_what_rocksdb_has() {
+fn store_options_reach_rocksdb() {
     let dir = tempfile::tempdir().unwrap();
     drop(open_as(dir.path(), OTHER));
     let has = |store: &str, option: &str| {

@@ -8,7 +8,7 @@ use stoatflow_core::{Clock, SystemClock};
 #[tokio::test]
 async fn nobody_waits_for_what_does_not_answer() {
     let value = Arc::new(CachedProbe::default());
-    value.ask(|| Some(1)).await;
+    value.refresh(|| Some(1)).await;
     // On a busy machine the answer may come later.
     while value.asking.load(Relaxed) {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -17,13 +17,13 @@ async fn nobody_waits_for_what_does_not_answer() {
     let (answer, question) = channel::<()>();
     let clock = SystemClock::new();
     value
-        .ask(move || {
+        .refresh(move || {
             let _ended = question.recv();
             Some(2)
         })
         .await;
     // While one thread waits, no other one is started.
-    value.ask(|| Some(3)).await;
+    value.refresh(|| Some(3)).await;
     assert!(clock.monotonic() < Duration::from_secs(60));
     assert_eq!(value.last(), Some(1));
     drop(answer);

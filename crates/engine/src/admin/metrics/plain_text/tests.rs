@@ -13,7 +13,7 @@ fn families_are_named_as_their_samples() {
 }
 
 #[test]
-fn only_who_asks_for_it_and_not_for_open_metrics_gets_it() {
+fn plain_text_is_sent_only_on_request() {
     let asks = |accept: &[&'static str]| {
         let mut headers = HeaderMap::new();
         for value in accept {

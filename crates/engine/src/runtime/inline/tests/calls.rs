@@ -134,10 +134,10 @@ fn asking(calls: &Arc<ManualCalls>, concurrency: u32, timed: bool) -> TestBench 
     let mut settings = (*bench.spec.settings).clone();
     settings.guarantee = Guarantee::AtLeastOnce;
     bench.spec.settings = Arc::new(settings);
-    bench.spec.foreign = Arc::new(Foreign {
+    bench.spec.foreign = Arc::new(ForeignCode {
         udfs: vec![Arc::new(Never)],
         calls: [(0, Arc::clone(calls) as Arc<dyn AsyncUdf>)].into(),
-        ..Foreign::default()
+        ..ForeignCode::default()
     });
     bench
 }

@@ -1,7 +1,7 @@
 //! Records that are older than the watermark, with every kind of policy.
 
 use super::*;
-use stoatflow_core::{Calling, Datum, Error, Header, Late, Record};
+use stoatflow_core::{CallableHandler, Datum, Error, Header, Late, Record};
 use stoatflow_operators::{Failed, dropped};
 use stoatflow_plan::TimestampExtractor;
 
@@ -254,7 +254,7 @@ impl Udf for ByValue {
 }
 
 fn asking(lanes: u32) -> (TestBench, Arc<ByValue>) {
-    let call = Late::Call(Calling {
+    let call = Late::Call(CallableHandler {
         udf: 0,
         topics: vec!["letters".into()],
     });
@@ -329,7 +329,7 @@ fn undecodable_records_are_late_all_the_same() {
 
     // A callable would have to see it, so it is left to the handler of records that can't be decoded.
     let udf: Arc<dyn Udf> = Arc::new(ByValue::default());
-    let call = Late::Call(Calling {
+    let call = Late::Call(CallableHandler {
         udf: 0,
         topics: Vec::new(),
     });
@@ -347,7 +347,7 @@ fn undecodable_records_are_late_all_the_same() {
 }
 
 #[test]
-fn the_time_that_an_extractor_tells_is_the_time_that_counts() {
+fn extracted_timestamps_decide_lateness() {
     let mut plan = reading(&Late::Drop);
     plan.sources[0].timestamp = TimestampExtractor::Wallclock;
     let bench = TestBench::new(&["in", "out"], 1, plan);

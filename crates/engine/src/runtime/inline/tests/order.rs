@@ -89,7 +89,7 @@ fn an_empty_partition_is_waited_for_as_long_as_set() {
 }
 
 #[test]
-fn nobody_is_waited_for_if_it_was_forbidden() {
+fn partitions_are_not_awaited_if_task_idling_is_off() {
     let (_bench, mut engine) = bench(None);
     accept(&mut engine, vec![fetched(0, 0, 10, 1)], [false, false]);
     assert_eq!(admitted(&mut engine), [1, 0]);

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::commit::guard::InstanceGuard;
-use crate::reset::{Plan, Reset, preview, reset};
+use crate::reset::{Plan, ResetInProgress, preview, reset};
 use stoatflow_core::{ClockId, Error, ErrorKind};
 use stoatflow_log::{Committed, CutEntry};
 use stoatflow_plan::ClockSpec;
 use stoatflow_protocol::Lease;
-use stoatflow_protocol::reset::{Move, Request, Target};
+use stoatflow_protocol::reset::{OffsetMove, Request, Target};
 
 /// Counts the keys of topics, and has a clock.
 fn counting(topics: &[&str]) -> TestBench {
@@ -82,7 +82,7 @@ fn refused(bench: &TestBench) -> Error {
 }
 
 fn ways(plan: &Plan) -> Vec<(Option<i64>, Option<i64>)> {
-    let way = |m: &Move| (m.from.map(|o| o.0), m.to.map(|o| o.0));
+    let way = |m: &OffsetMove| (m.from.map(|o| o.0), m.to.map(|o| o.0));
     plan.moves.iter().map(way).collect()
 }
 
@@ -126,8 +126,12 @@ fn everything_is_counted_anew_exactly_once() {
 
 /// Takes this many steps of a reset and dies.
 fn die_after(bench: &TestBench, steps: usize) {
-    let mut reset = Reset::open(&bench.spec, &all(Target::Earliest)).unwrap();
-    let taken = [Reset::begin, Reset::wipe_state, Reset::delete_changelogs];
+    let mut reset = ResetInProgress::open(&bench.spec, &all(Target::Earliest)).unwrap();
+    let taken = [
+        ResetInProgress::begin,
+        ResetInProgress::wipe_state,
+        ResetInProgress::delete_changelogs,
+    ];
     for step in &taken[..steps] {
         step(&mut reset).unwrap();
     }
@@ -184,7 +188,7 @@ fn the_same_request_decides_the_same_after_a_death() {
     run(&bench);
     let back = all(Target::Shift(-1));
     let first = preview(&bench.spec, &back).unwrap();
-    let mut begun = Reset::open(&bench.spec, &back).unwrap();
+    let mut begun = ResetInProgress::open(&bench.spec, &back).unwrap();
     begun.begin().unwrap();
     drop(begun);
     let again = preview(&bench.spec, &back).unwrap();
@@ -264,7 +268,7 @@ fn a_running_instance_is_fenced_and_one_that_starts_meanwhile_stops_the_reset() 
     bench.send("in", &INPUT);
     let mut engine = bench.start();
     engine.run_and_commit().unwrap();
-    let mut running = Reset::open(&bench.spec, &all(Target::Earliest)).unwrap();
+    let mut running = ResetInProgress::open(&bench.spec, &all(Target::Earliest)).unwrap();
     bench.send("in", &[("a", "x", 50)]);
     let fenced = engine.run_and_commit().unwrap_err();
     assert_eq!(fenced.kind(), ErrorKind::Fenced);
@@ -308,7 +312,7 @@ fn a_reset_waits_until_nothing_of_an_unfenced_sender_can_come() {
         producer.offsets("stand", cut, SOON).unwrap();
         producer.commit(SOON).unwrap();
         let before = stoatflow_core::Clock::now(&*bench.clock);
-        Reset::open(&bench.spec, &all(Target::Earliest)).unwrap();
+        ResetInProgress::open(&bench.spec, &all(Target::Earliest)).unwrap();
         stoatflow_core::Clock::now(&*bench.clock).0 - before.0
     };
     assert_eq!(held(false), 0);

@@ -190,7 +190,7 @@ fn damaged_state_is_refused_or_rebuilt_as_declared() {
 }
 
 #[test]
-fn stores_without_a_changelog_are_not_thrown_away() {
+fn stores_without_a_changelog_are_kept() {
     let mut plan = count();
     plan.stores[0].logged = false;
     let mut bench = TestBench::new(&["in", "out"], 2, plan);

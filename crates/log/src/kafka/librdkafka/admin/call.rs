@@ -14,9 +14,9 @@ use stoatflow_core::{Clock, Error, ErrorKind, Result, SystemClock};
 use sys::rd_kafka_admin_op_t as Op;
 
 /// How often authentication errors are checked while waiting for an answer.
-const LOOK: Duration = Duration::from_millis(100);
+const ERROR_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest time between two such checks.
-const MOST_PATIENT: Duration = Duration::from_secs(2);
+const MAX_ERROR_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A call in progress: its timeout, and what it does, for messages.
 pub(super) struct Call<'a> {
@@ -115,7 +115,9 @@ impl Call<'_> {
     fn wait(&self, queue: *mut sys::rd_kafka_queue_t) -> Result<Answer> {
         loop {
             // SAFETY: the queue is alive during `ask`.
-            let event = unsafe { sys::rd_kafka_queue_poll(queue, millis(self.left().min(LOOK))) };
+            let event = unsafe {
+                sys::rd_kafka_queue_poll(queue, millis(self.left().min(ERROR_CHECK_INTERVAL)))
+            };
             if !event.is_null() {
                 let answer = Answer(event);
                 // SAFETY: the event is alive as long as `answer`.
@@ -145,7 +147,7 @@ impl Call<'_> {
     /// Waits until a broker is connected. Without one, librdkafka would try to connect without a pause
     /// as long as a request for the controller waits: it would use most of a core for the whole outage.
     pub(super) fn reach(self) -> Result<Self> {
-        let mut patience = LOOK;
+        let mut patience = ERROR_CHECK_INTERVAL;
         loop {
             let wait = self.left().min(patience).max(Duration::from_millis(1));
             if self.admin.client.connect(wait) {
@@ -153,7 +155,7 @@ impl Call<'_> {
             }
             self.look()?;
             // A broker that has just started may be slow to answer: the waits grow.
-            patience = (patience * 2).min(MOST_PATIENT);
+            patience = (patience * 2).min(MAX_ERROR_CHECK_INTERVAL);
             if self.left().is_zero() {
                 let said = format!("no broker is connected within {:?}", self.timeout);
                 return Err(self.fail(Code::OperationTimedOut, &said, None));
@@ -177,8 +179,10 @@ impl Call<'_> {
     pub(super) fn until_ready<T>(&self, ask: impl Fn() -> Result<T>) -> Result<T> {
         loop {
             match ask() {
-                Err(e) if e.kind() == ErrorKind::Unavailable && self.left() > LOOK => {
-                    self.admin.client.serve(LOOK / 4)
+                Err(e)
+                    if e.kind() == ErrorKind::Unavailable && self.left() > ERROR_CHECK_INTERVAL =>
+                {
+                    self.admin.client.serve(ERROR_CHECK_INTERVAL / 4)
                 }
                 other => return other,
             }

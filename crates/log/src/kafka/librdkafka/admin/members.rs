@@ -11,7 +11,7 @@
 //!   So no request times out here: the client is closed before.
 
 use super::{Admin, Call, Code, Op, c_text, sys, text};
-use crate::kafka::librdkafka::client::Fault;
+use crate::kafka::librdkafka::client::RdKafkaError;
 use crate::{GroupInUse, GroupMember};
 use std::time::Duration;
 use stoatflow_core::{Clock, ErrorKind, Result, SystemClock};
@@ -19,11 +19,11 @@ use stoatflow_core::{Clock, ErrorKind, Result, SystemClock};
 use sys::rd_kafka_consumer_group_state_t as State;
 
 /// Timeout of one attempt.
-const TRY: Duration = Duration::from_secs(4);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(4);
 /// Pause before the next attempt.
-const AGAIN: Duration = Duration::from_millis(50);
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// Request timeout for librdkafka: the longest that it accepts, so that no request times out.
-const NEVER: Duration = Duration::from_secs(3600);
+const LONGEST_REQUEST_TIMEOUT: Duration = Duration::from_secs(3600);
 
 impl Admin {
     pub(super) fn members(&self, group: &str, timeout: Duration) -> Result<Option<GroupInUse>> {
@@ -31,11 +31,11 @@ impl Admin {
         loop {
             let left = timeout.saturating_sub(clock.monotonic());
             let asker = Self::new(&self.properties)?;
-            let found = asker.describe_group(group, left.min(TRY));
+            let found = asker.describe_group(group, left.min(ATTEMPT_TIMEOUT));
             let left = timeout.saturating_sub(clock.monotonic());
             match found {
-                Err(e) if e.kind() == ErrorKind::Unavailable && left > AGAIN => {
-                    asker.client.serve(AGAIN);
+                Err(e) if e.kind() == ErrorKind::Unavailable && left > RETRY_PAUSE => {
+                    asker.client.serve(RETRY_PAUSE);
                 }
                 found => return found,
             }
@@ -51,7 +51,7 @@ impl Admin {
         let name = c_text(group)?;
         let mut names = [name.as_ptr()];
         let answer = call.ask_for(
-            NEVER,
+            LONGEST_REQUEST_TIMEOUT,
             Op::RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS,
             |options, queue| {
                 // SAFETY: the request copies the name.
@@ -77,7 +77,7 @@ impl Admin {
             let found = *groups;
             let error = sys::rd_kafka_ConsumerGroupDescription_error(found);
             if !error.is_null() {
-                let fault = Fault::look(error);
+                let fault = RdKafkaError::look(error);
                 return match fault.code {
                     Code::NoError | Code::GroupIdNotFound => Ok(None),
                     code => Err(call.fail(code, &fault.said, None)),

@@ -9,7 +9,7 @@ const WAIT: Duration = Duration::from_secs(20);
 
 /// While a broker restarts, `ListOffsets` returns offset -1001 and no error.
 #[test]
-fn an_end_that_nobody_told_is_no_end() {
+fn an_unreported_end_is_no_end() {
     let cluster = MockCluster::new(1).unwrap();
     cluster.create_topic("t", 2, 1).unwrap();
     let properties = Properties::new(&cluster.bootstrap_servers(), &[]).unwrap();

@@ -14,14 +14,14 @@ use stoatflow_core::{Clock, Result, SystemClock};
 
 /// Bytes sent to a partition at a time: what fits into one request (`batch.size`, and
 /// `max.message.bytes` of a topic).
-const BURST: usize = 900_000;
+const BURST_BYTES: usize = 900_000;
 /// So many bytes of a transaction are passed on at once. If no more is written between two commits, a
 /// burst would save little, and waiting for its answer takes longer than everything else.
 const SMALL_TRANSACTION_BYTES: usize = 2 << 20;
 /// How long to wait for a burst before doing other work.
-const PUSH: Duration = Duration::from_millis(1);
+const BURST_WAIT: Duration = Duration::from_millis(1);
 /// How long a flush sends one burst after another.
-const PATIENCE: Duration = Duration::from_millis(40);
+const MAX_BURST_TIME: Duration = Duration::from_millis(40);
 
 impl KafkaProducer {
     /// How many records in the client are not acknowledged.
@@ -51,7 +51,7 @@ impl KafkaProducer {
     /// Passes one burst to the client.
     fn burst(&mut self) -> Result<()> {
         let mut most = 0;
-        while most < BURST && !self.kept.is_empty() {
+        while most < BURST_BYTES && !self.kept.is_empty() {
             most += self.hand_over()?;
         }
         Ok(())
@@ -90,7 +90,7 @@ impl KafkaProducer {
         }
         if !self.kept.is_empty() && self.unacknowledged() == 0 {
             self.burst()?;
-            self.push(PUSH)?;
+            self.push(BURST_WAIT)?;
         }
         Ok(self.kept_bytes)
     }
@@ -99,7 +99,7 @@ impl KafkaProducer {
         let clock = SystemClock::new();
         while !self.kept.is_empty() {
             self.acknowledge(timeout.saturating_sub(clock.monotonic()))?;
-            let far = clock.monotonic() > PATIENCE;
+            let far = clock.monotonic() > MAX_BURST_TIME;
             while far && !self.kept.is_empty() {
                 self.hand_over()?;
             }

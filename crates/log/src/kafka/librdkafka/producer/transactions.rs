@@ -6,7 +6,7 @@
 //! restart gets a new epoch.
 
 use super::KafkaProducer;
-use crate::kafka::librdkafka::client::{Fault, c_text, list, millis};
+use crate::kafka::librdkafka::client::{RdKafkaError, c_text, list, millis};
 use crate::{CommitOutcome, CutEntry};
 use rdkafka::topic_partition_list::TopicPartitionList;
 use rdkafka::types::RDKafkaErrorCode as Code;
@@ -55,12 +55,12 @@ impl KafkaProducer {
         &self,
         timeout: Duration,
         call: impl Fn(i32) -> *mut sys::rd_kafka_error_t,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RdKafkaError> {
         let clock = SystemClock::new();
         loop {
             let left = timeout.saturating_sub(clock.monotonic());
             // SAFETY: librdkafka's transactional calls return an error object that is ours, or null.
-            match unsafe { Fault::take(call(millis(left))) } {
+            match unsafe { RdKafkaError::take(call(millis(left))) } {
                 None => return Ok(()),
                 Some(fault)
                     if fault.retriable && !timeout.saturating_sub(clock.monotonic()).is_zero() =>
@@ -172,7 +172,7 @@ impl KafkaProducer {
     /// librdkafka allows only an abort now, after a record that the broker refused or a broker that
     /// didn't answer, and returns "erroneous state" from every other call. The error has the cause if a
     /// delivery report names it.
-    fn given_up(&self, fault: &Fault, what: &str) -> Error {
+    fn given_up(&self, fault: &RdKafkaError, what: &str) -> Error {
         self.guard().serve(Duration::ZERO);
         if let Err(reason) = self.delivered() {
             return reason;
@@ -232,7 +232,7 @@ impl KafkaProducer {
         .caused_by(known))
     }
 
-    pub(super) fn roll_back(&mut self, timeout: Duration) -> Result<(), Fault> {
+    pub(super) fn roll_back(&mut self, timeout: Duration) -> Result<(), RdKafkaError> {
         self.kept.clear();
         self.kept_bytes = 0;
         let rk = self.guard().ptr();
@@ -259,11 +259,11 @@ struct Arguments(
 unsafe impl Send for Arguments {}
 
 impl Arguments {
-    fn send(self, wait: i32) -> Option<Fault> {
+    fn send(self, wait: i32) -> Option<RdKafkaError> {
         let Self(rk, positions, metadata) = self;
         // SAFETY: client, list and metadata are alive; the error object is ours.
         unsafe {
-            Fault::take(sys::rd_kafka_send_offsets_to_transaction(
+            RdKafkaError::take(sys::rd_kafka_send_offsets_to_transaction(
                 rk,
                 positions.ptr(),
                 metadata,

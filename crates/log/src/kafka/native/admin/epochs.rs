@@ -4,7 +4,7 @@
 //! leader once. A broker from before 2.3 doesn't know this version of the request: then the end is
 //! unknown.
 
-use super::{ANSWER, Call, topic_name};
+use super::{ANSWER_TIMEOUT, Call, topic_name};
 use crate::kafka::native::error_class::{UNKNOWN_TOPIC_OR_PARTITION, named};
 use kafka_protocol::messages::offset_for_leader_epoch_request::{
     OffsetForLeaderPartition, OffsetForLeaderTopic,
@@ -43,7 +43,7 @@ impl Call<'_> {
                 // A client, not a follower.
                 .with_replica_id(BrokerId(-1))
                 .with_topics(topics.collect());
-            let known = self.ask_from(leader, CLIENTS, ANSWER, |_| request)?;
+            let known = self.ask_from(leader, CLIENTS, ANSWER_TIMEOUT, |_| request)?;
             let Some(answer) = known else {
                 continue;
             };

@@ -2,7 +2,7 @@
 //!
 //! Takes partitions, returns what was committed for them. Waits for the offsets of open transactions.
 
-use super::{ANSWER, Call, Topics, text, topic_name};
+use super::{ANSWER_TIMEOUT, Call, Topics, text, topic_name};
 use crate::Committed;
 use crate::kafka::native::error_class::{UNKNOWN_TOPIC_OR_PARTITION, UNSTABLE_OFFSET_COMMIT};
 use crate::kafka::native::net::cluster::{CoordinatorType, Node};
@@ -30,7 +30,7 @@ struct Row {
 impl Call<'_> {
     /// The coordinator of this group.
     pub(super) fn group_coordinator(&mut self, group: &str, refused: &str) -> Result<Node> {
-        let most = self.left().min(ANSWER);
+        let most = self.left().min(ANSWER_TIMEOUT);
         let found = (self.cluster).coordinator(CoordinatorType::Group, group, most);
         let found = found.map_err(|why| self.unanswered(&why))?;
         found.map_err(|code| self.fail(code, refused, None))
@@ -87,7 +87,7 @@ impl Call<'_> {
             let of_topic = topics.entry(&*partition.topic).or_default();
             of_topic.insert(partition.partition.0);
         }
-        let answer = self.ask(node, ANSWER, |version| {
+        let answer = self.ask(node, ANSWER_TIMEOUT, |version| {
             request(version, group, &topics, stable)
         })?;
         let (code, rows) = rows(answer);

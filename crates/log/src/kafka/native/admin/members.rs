@@ -4,7 +4,7 @@
 //! own request: a coordinator that has the group under another protocol, or not at all, answers that it
 //! doesn't know it.
 
-use super::{ANSWER, Call, text};
+use super::{ANSWER_TIMEOUT, Call, text};
 use crate::kafka::native::net::cluster::Node;
 use crate::{GroupInUse, GroupMember};
 use kafka_protocol::messages::{
@@ -44,7 +44,7 @@ impl Call<'_> {
         refused: &str,
     ) -> Result<Option<GroupInUse>> {
         let request = DescribeGroupsRequest::default().with_groups(vec![id]);
-        let answer = self.ask_from(node, 0, ANSWER, |_| request)?;
+        let answer = self.ask_from(node, 0, ANSWER_TIMEOUT, |_| request)?;
         let Some(group) = answer.and_then(|answer| answer.groups.into_iter().next()) else {
             return Ok(None);
         };
@@ -65,7 +65,7 @@ impl Call<'_> {
         refused: &str,
     ) -> Result<Option<GroupInUse>> {
         let request = ConsumerGroupDescribeRequest::default().with_group_ids(vec![id]);
-        let answer = self.ask_from(node, 0, ANSWER, |_| request)?;
+        let answer = self.ask_from(node, 0, ANSWER_TIMEOUT, |_| request)?;
         let Some(group) = answer.and_then(|answer| answer.groups.into_iter().next()) else {
             return Ok(None);
         };
@@ -83,7 +83,7 @@ impl Call<'_> {
         refused: &str,
     ) -> Result<Option<GroupInUse>> {
         let request = ListGroupsRequest::default().with_types_filter(vec![text("streams")]);
-        let Some(answer) = self.ask_from(node, TYPES, ANSWER, |_| request)? else {
+        let Some(answer) = self.ask_from(node, TYPES, ANSWER_TIMEOUT, |_| request)? else {
             return Ok(None);
         };
         if answer.error_code != 0 {

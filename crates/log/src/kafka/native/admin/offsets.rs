@@ -3,7 +3,7 @@
 //! Takes partitions, returns an offset for each in the order asked. Asks every leader once, and all of
 //! them again if one has moved, doesn't answer or leaves a partition out.
 
-use super::{ANSWER, Call, Node, Topics, topic_name};
+use super::{ANSWER_TIMEOUT, Call, Node, Topics, topic_name};
 use crate::Range;
 use crate::kafka::native::error_class::UNKNOWN_TOPIC_OR_PARTITION;
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
@@ -107,7 +107,7 @@ impl Call<'_> {
             .with_isolation_level(isolation as i8)
             .with_topics(topics.iter().map(of_topic).collect())
             .with_timeout_ms(self.millis());
-        let answer = self.ask(leader, ANSWER, |_| request)?;
+        let answer = self.ask(leader, ANSWER_TIMEOUT, |_| request)?;
         for topic in answer.topics {
             let name = &*topic.name.0;
             for partition in topic.partitions {

@@ -3,7 +3,7 @@
 mod cluster;
 
 use super::topics::topic_id;
-use super::{MOST_IDLE, NativeAdmin};
+use super::{MAX_IDLE_CONNECTIONS, NativeAdmin};
 use crate::kafka::admin::AdminClient;
 use crate::kafka::native::NativeConfig;
 use crate::{Committed, GroupInUse, GroupMember, NewTopic, OpenTransaction, Range};
@@ -236,7 +236,7 @@ fn every_question_is_asked_as_ancient_brokers_understand_it() {
 }
 
 #[test]
-fn whoever_asks_for_nothing_asks_nobody() {
+fn empty_requests_are_not_sent() {
     let admin = NativeAdmin::new(NativeConfig::plaintext("127.0.0.1:1"));
     assert_eq!(admin.topics(&[], WAIT).unwrap(), []);
     admin.create_topics(&[], WAIT).unwrap();
@@ -519,7 +519,7 @@ fn a_call_that_waits_holds_no_other_up() {
     let admin = Arc::new(admin);
     let held = cluster.settings.lock();
     let (say, hear) = channel();
-    let waiting: Vec<_> = (0..2 * MOST_IDLE)
+    let waiting: Vec<_> = (0..2 * MAX_IDLE_CONNECTIONS)
         .map(|_| {
             let (admin, say) = (Arc::clone(&admin), say.clone());
             let wait = move || {
@@ -544,7 +544,7 @@ fn a_call_that_waits_holds_no_other_up() {
     for waits in waiting {
         waits.join().unwrap();
     }
-    assert_eq!(admin.idle.lock().len(), MOST_IDLE);
+    assert_eq!(admin.idle.lock().len(), MAX_IDLE_CONNECTIONS);
 }
 
 /// Applications compare the id with a stored one, whichever client returned it.

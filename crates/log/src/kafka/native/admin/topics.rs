@@ -3,7 +3,7 @@
 //! The controller creates and deletes topics. Other brokers learn of it later, and a client may ask any
 //! of them: both calls end when every broker that answers has learned of it.
 
-use super::{ANSWER, Call, text, topic_name};
+use super::{ANSWER_TIMEOUT, Call, text, topic_name};
 use crate::kafka::native::error_class::named;
 use crate::{NewTopic, TopicInfo};
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
@@ -20,9 +20,9 @@ use std::time::Duration;
 use stoatflow_core::{ErrorKind, Result};
 
 /// A broker that doesn't answer a metadata request for this long is skipped.
-const SILENT: Duration = Duration::from_secs(2);
+const SILENT_BROKER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long it is skipped: a start asks all brokers several times.
-const LEFT_OUT: Duration = Duration::from_secs(10);
+const SILENT_BROKER_PAUSE: Duration = Duration::from_secs(10);
 /// The first version that has a name or an id for each topic.
 const BY_ID: i16 = 6;
 
@@ -30,7 +30,7 @@ impl Call<'_> {
     /// Describes topics, in the order asked.
     pub(super) fn topics(&mut self, names: &[&str]) -> Result<Vec<Option<TopicInfo>>> {
         let answer = self.metadata(names)?;
-        self.told(&answer, names, false)
+        self.topics_of_answer(&answer, names, false)
     }
 
     /// The names of all topics that this user may see.
@@ -67,7 +67,7 @@ impl Call<'_> {
         let names: Vec<_> = wanted.iter().map(|t| t.name.as_str()).collect();
         self.until_ready(|call| {
             for answer in call.metadata_of_each(&names)? {
-                let found = call.told(&answer, &names, true)?;
+                let found = call.topics_of_answer(&answer, &names, true)?;
                 let mut missing = names
                     .iter()
                     .zip(&found)
@@ -103,7 +103,7 @@ impl Call<'_> {
         let request = CreateTopicsRequest::default()
             .with_topics(topics.to_vec())
             .with_timeout_ms(self.millis());
-        for outcome in self.ask(controller, ANSWER, |_| request)?.topics {
+        for outcome in self.ask(controller, ANSWER_TIMEOUT, |_| request)?.topics {
             let code = named(outcome.error_code);
             if !matches!(code, Code::NoError | Code::TopicAlreadyExists) {
                 let said = outcome.error_message.as_deref();
@@ -126,7 +126,7 @@ impl Call<'_> {
         self.until_ready(|call| call.delete(&names))?;
         self.until_ready(|call| {
             for answer in call.metadata_of_each(&names)? {
-                let left = call.told(&answer, &names, false)?;
+                let left = call.topics_of_answer(&answer, &names, false)?;
                 if let Some(topic) = left.into_iter().flatten().next() {
                     let said = "the deleted topic is still known to a broker";
                     return Err(call.not_yet(said, Some(&topic.name)));
@@ -148,7 +148,7 @@ impl Call<'_> {
             let topics = names.map(|name| DeleteTopicState::default().with_name(Some(name)));
             request.with_topics(topics.collect())
         };
-        for outcome in self.ask(controller, ANSWER, request)?.responses {
+        for outcome in self.ask(controller, ANSWER_TIMEOUT, request)?.responses {
             let code = named(outcome.error_code);
             if matches!(
                 code,
@@ -199,15 +199,15 @@ impl Call<'_> {
                     continue;
                 }
                 let asked = self.admin.clock.elapsed();
-                match self.ask(node, SILENT, |_| request.clone()) {
+                match self.ask(node, SILENT_BROKER_TIMEOUT, |_| request.clone()) {
                     // A broker that has just started knows no brokers and no topics.
                     Ok(answer) if answer.brokers.is_empty() => {}
                     Ok(answer) => told.push((node, answer)),
                     Err(error) => {
                         tracing::debug!(target: "stoatflow::kafka", %error, "a broker is left out");
                         let now = self.admin.clock.elapsed();
-                        if now.saturating_sub(asked) >= SILENT {
-                            (self.admin.silent.lock()).insert(node, now + LEFT_OUT);
+                        if now.saturating_sub(asked) >= SILENT_BROKER_TIMEOUT {
+                            (self.admin.silent.lock()).insert(node, now + SILENT_BROKER_PAUSE);
                         }
                     }
                 }
@@ -224,7 +224,7 @@ impl Call<'_> {
 
     /// The topics of an answer, in the order asked. With `led`, a partition without a leader is an error
     /// that is retried.
-    fn told(
+    fn topics_of_answer(
         &self,
         answer: &MetadataResponse,
         names: &[&str],

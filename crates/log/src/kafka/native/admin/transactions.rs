@@ -3,7 +3,7 @@
 //! Takes partitions, returns the oldest open transaction of each. Asks every leader once. A broker from
 //! before 2.8 doesn't know the request.
 
-use super::{ANSWER, Call, topic_name};
+use super::{ANSWER_TIMEOUT, Call, topic_name};
 use crate::OpenTransaction;
 use kafka_protocol::messages::DescribeProducersRequest;
 use kafka_protocol::messages::describe_producers_request::TopicRequest;
@@ -27,7 +27,7 @@ impl Call<'_> {
                     .with_partition_indexes(partitions.into_iter().collect())
             });
             let request = DescribeProducersRequest::default().with_topics(topics.collect());
-            let answer = self.ask(leader, ANSWER, |_| request)?;
+            let answer = self.ask(leader, ANSWER_TIMEOUT, |_| request)?;
             for topic in answer.topics {
                 let name = &*topic.name.0;
                 for partition in topic.partitions {

@@ -31,7 +31,7 @@ const FAR: Duration = Duration::from_secs(2);
 const NEARER: Duration = Duration::from_secs(300);
 /// How many leader epochs of fetched records are remembered.
 const LEADERS: usize = 16;
-/// Minimum share of one partition in a call of `give`.
+/// Minimum share of one partition in a call of `deliver`.
 const LEAST: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl FetchState {
     }
 
     /// Stores the records of an answer.
-    pub(in crate::kafka::native) fn came(
+    pub(in crate::kafka::native) fn store_records(
         &mut self,
         stable_end: i64,
         records: Bytes,
@@ -175,7 +175,7 @@ impl FetchState {
     }
 
     /// Passes up to `room` records to `each`, and moves past what follows them and is no record.
-    fn give(
+    fn deliver(
         &mut self,
         room: usize,
         mut each: impl FnMut(Record<'_>) -> Result<(), UnreadableBatch>,
@@ -195,7 +195,7 @@ impl FetchState {
 
 /// What metadata told about the leaders.
 #[derive(Debug, Default)]
-pub(in crate::kafka::native) struct Learned {
+pub(in crate::kafka::native) struct LeaderUpdates {
     /// Partitions that are missing, with the topic's error code.
     pub missing: Vec<(usize, i16)>,
     /// Partitions of a new topic with the same name.
@@ -263,8 +263,8 @@ impl FetchStates {
     }
 
     /// Sets the leaders of partitions that have none.
-    pub(in crate::kafka::native) fn learn(&mut self, answer: &MetadataResponse) -> Learned {
-        let mut learned = Learned::default();
+    pub(in crate::kafka::native) fn learn(&mut self, answer: &MetadataResponse) -> LeaderUpdates {
+        let mut learned = LeaderUpdates::default();
         for (index, slot) in self.all.iter_mut().enumerate() {
             if slot.leader.is_some() {
                 continue;
@@ -390,7 +390,7 @@ impl FetchStates {
 
     /// Passes up to `max` fetched records to `each`, a share from each partition; returns how many, and
     /// the slot and error of a batch that couldn't be read.
-    pub(in crate::kafka::native) fn give(
+    pub(in crate::kafka::native) fn deliver(
         &mut self,
         max: usize,
         mut each: impl FnMut(u32, Record<'_>) -> Result<(), UnreadableBatch>,
@@ -413,7 +413,7 @@ impl FetchStates {
                     continue;
                 }
                 let index = u32::try_from(at).unwrap_or(u32::MAX);
-                match slot.give(room, |record| each(index, record)) {
+                match slot.deliver(room, |record| each(index, record)) {
                     Ok(some) => given += some,
                     Err(why) => {
                         slot.ask_again();

@@ -33,24 +33,24 @@ use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Offset, Result, Timestamp, TopicPartition};
 
 /// The longest wait for answers before the next call of `pump`.
-const LONGEST_PUMP: Duration = Duration::from_secs(30);
+const MAX_PUMP_WAIT: Duration = Duration::from_secs(30);
 /// Timeout for connecting, for sending a fetch, and for metadata.
-const ASIDE: Duration = Duration::from_secs(1);
+const SIDE_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between metadata requests.
-const AGAIN: Duration = Duration::from_millis(50);
+const METADATA_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// How long a broker may not know a topic, for example after a restart, before the topic counts as
 /// deleted.
-const GONE: Duration = Duration::from_secs(10);
+const UNKNOWN_TOPIC_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a broker may answer with an unknown error before reading fails.
 const UNKNOWN_ERROR_TIMEOUT: Duration = Duration::from_secs(60);
 /// The longest pause between two fetches from a broker, even if the caller defers them for longer.
-pub(in crate::kafka::native) const LONGEST_REST: Duration = Duration::from_millis(15);
+pub(in crate::kafka::native) const MAX_FETCH_PAUSE: Duration = Duration::from_millis(15);
 /// Timeout for checking that the topics of an assignment exist.
 const LOOK_UP: Duration = Duration::from_secs(30);
 
 /// A fetch in flight.
 #[derive(Clone, Copy, Debug)]
-struct Flight {
+struct FetchInFlight {
     version: i16,
     /// When it was sent, or more of the answer arrived.
     since: Duration,
@@ -67,7 +67,7 @@ pub(in crate::kafka) struct NativeConsumer {
     slots: FetchStates,
     /// A connection that receives no part of an answer for this long is replaced.
     answer_timeout: AnswerTimeout,
-    flights: BTreeMap<Node, Flight>,
+    flights: BTreeMap<Node, FetchInFlight>,
     /// When each broker was sent its last fetch.
     asked: BTreeMap<Node, Duration>,
     /// How long each broker takes to answer with records, smoothed.
@@ -138,9 +138,9 @@ impl NativeConsumer {
             return Duration::ZERO;
         }
         if self.slots.is_unled() && self.clock.elapsed() >= self.look_at {
-            self.look_up();
+            self.request_leaders();
         }
-        let mut again = LONGEST_PUMP;
+        let mut again = MAX_PUMP_WAIT;
         for node in self.slots.leaders() {
             if self.flights.contains_key(&node) {
                 continue;
@@ -157,8 +157,8 @@ impl NativeConsumer {
         again
     }
 
-    fn receive(&mut self, node: Node, flight: Flight) {
-        let Flight { version, since, .. } = flight;
+    fn receive(&mut self, node: Node, flight: FetchInFlight) {
+        let FetchInFlight { version, since, .. } = flight;
         let Some(link) = self.cluster.open_data(node) else {
             return self.lose(node, &ConnectionError::lost("the connection is gone"));
         };
@@ -168,7 +168,7 @@ impl NativeConsumer {
             Ok(None) if received != flight.received => {
                 // A part has arrived: the timeout starts again.
                 let since = self.clock.elapsed();
-                let flight = Flight {
+                let flight = FetchInFlight {
                     since,
                     received,
                     ..flight
@@ -222,17 +222,21 @@ impl NativeConsumer {
         self.flights.remove(&node);
         self.usual.remove(&node);
         self.slots.lose(node);
-        self.look_again();
+        self.retry_leader_lookup();
     }
 
-    fn look_again(&mut self) {
-        self.look_at = self.look_at.max(self.clock.elapsed() + AGAIN);
+    fn retry_leader_lookup(&mut self) {
+        self.look_at = self
+            .look_at
+            .max(self.clock.elapsed() + METADATA_RETRY_PAUSE);
     }
 
     /// Requests the leaders.
-    fn look_up(&mut self) {
-        let answer = self.cluster.metadata(&self.slots.unled_topics(), ASIDE);
-        self.look_again();
+    fn request_leaders(&mut self) {
+        let answer = self
+            .cluster
+            .metadata(&self.slots.unled_topics(), SIDE_REQUEST_TIMEOUT);
+        self.retry_leader_lookup();
         let learned = match answer {
             Ok(answer) => self.slots.learn(&answer),
             Err(why) => {
@@ -281,7 +285,7 @@ impl NativeConsumer {
                 return Ok(());
             }
             let rest = self.pump(timeout.saturating_sub(clock.elapsed()));
-            let (given, unreadable) = self.slots.give(max, &mut each);
+            let (given, unreadable) = self.slots.deliver(max, &mut each);
             if let Some((index, why)) = unreadable {
                 self.note_unreadable(index, &why);
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// for 30 and 60 s.
 pub(in crate::kafka::native) const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest timeout, as a multiple of the first.
-const MOST: u32 = 8;
+const MAX_TIMEOUT_MULTIPLE: u32 = 8;
 
 /// The timeout of the next answer.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ impl AnswerTimeout {
 
     /// No answer arrived in time.
     pub(in crate::kafka::native) fn missed(&mut self) {
-        self.times = (self.times * 2).min(MOST);
+        self.times = (self.times * 2).min(MAX_TIMEOUT_MULTIPLE);
     }
 
     /// An answer arrived.

@@ -19,9 +19,9 @@ use std::time::Duration;
 mod tests;
 
 /// Timeout of the first attempt to connect.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout for authenticating again.
-const AUTHENTICATE: Duration = Duration::from_secs(5);
+const REAUTHENTICATE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The first and the longest pause after a failed attempt.
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -89,7 +89,7 @@ impl BrokerLink {
         {
             let network = &*context.network;
             let attempt = Attempt::start(network, clock.elapsed(), move || {
-                link.authenticate(AUTHENTICATE)?;
+                link.authenticate(REAUTHENTICATE_TIMEOUT)?;
                 tracing::debug!(target: "stoatflow::kafka", "{}: authenticated again", link.address());
                 Ok(link)
             });
@@ -122,7 +122,7 @@ impl BrokerLink {
             )));
         }
         // Slow brokers get a longer timeout.
-        let patience = CONNECT * 2_u32.pow(self.failures.min(4));
+        let patience = CONNECT_TIMEOUT * 2_u32.pow(self.failures.min(4));
         let (to, by) = (address.clone(), Arc::clone(context));
         let attempt = Attempt::start(&*context.network, now, move || {
             Connection::connect(&to, &by, patience)

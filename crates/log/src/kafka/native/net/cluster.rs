@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// After this time, another broker is tried beside one that is still connecting.
-const HEAD_START: Duration = Duration::from_millis(250);
+const CONNECT_HEAD_START: Duration = Duration::from_millis(250);
 
 /// A broker's id; brokers known only by a bootstrap address have none.
 pub(in crate::kafka::native) type Node = i32;
@@ -238,7 +238,7 @@ impl Cluster {
                 let most = if self.is_connected(*node) {
                     left()
                 } else {
-                    left().min(HEAD_START)
+                    left().min(CONNECT_HEAD_START)
                 };
                 match self.control(*node, most).and_then(put) {
                     Ok((answer, version)) => return Ok((answer, version, Some(*node))),
@@ -265,7 +265,7 @@ impl Cluster {
                     continue;
                 }
                 let link = &mut self.bootstrap_links[turn];
-                let most = left().min(HEAD_START);
+                let most = left().min(CONNECT_HEAD_START);
                 let address = &self.bootstrap[turn];
                 match (link.open(address, &self.context, &self.clock, (most, 0))).and_then(put) {
                     Ok((answer, version)) => return Ok((answer, version, None)),
@@ -352,11 +352,11 @@ impl Cluster {
         timeout: Duration,
     ) -> Result<Result<Node, i16>, ConnectionError> {
         /// The first version that takes several keys.
-        const SEVERAL: i16 = 4;
+        const FIRST_MULTI_KEY_VERSION: i16 = 4;
         let key = StrBytes::from_string(name.to_owned());
         let request = |version| {
             let request = FindCoordinatorRequest::default().with_key_type(kind as i8);
-            if version >= SEVERAL {
+            if version >= FIRST_MULTI_KEY_VERSION {
                 request.with_coordinator_keys(vec![key.clone()])
             } else {
                 request.with_key(key.clone())
@@ -365,8 +365,8 @@ impl Cluster {
         if self.nodes.is_empty() {
             self.metadata(&[], timeout)?;
         }
-        let (answer, version) = self.ask_anyone(SEVERAL, request, timeout)?;
-        let (code, node, host, port) = if version >= SEVERAL {
+        let (answer, version) = self.ask_anyone(FIRST_MULTI_KEY_VERSION, request, timeout)?;
+        let (code, node, host, port) = if version >= FIRST_MULTI_KEY_VERSION {
             let Some(found) = answer.coordinators.first() else {
                 return Err(ConnectionError::lost("no answer about the coordinator"));
             };

@@ -29,9 +29,9 @@ use std::time::Duration;
 use stoatflow_core::ErrorKind;
 
 /// Larger responses are refused.
-const LARGEST_RESPONSE: usize = 128 << 20;
+const MAX_RESPONSE_BYTES: usize = 128 << 20;
 /// Size of the first read: most responses are shorter.
-const FIRST_READ: usize = 4 << 10;
+const FIRST_READ_BYTES: usize = 4 << 10;
 
 const ILLEGAL_SASL_STATE: i16 = 34;
 const UNSUPPORTED_VERSION: i16 = 35;
@@ -246,13 +246,13 @@ impl Connection {
         loop {
             let had = self.received.len();
             let missing = match self.received.first_chunk::<4>() {
-                None => FIRST_READ,
+                None => FIRST_READ_BYTES,
                 Some(size) => {
                     if is_tls_record(size) && self.context.tls.is_none() {
                         return Err(Self::needs_tls());
                     }
                     let size = u32::from_be_bytes(*size) as usize;
-                    if size > LARGEST_RESPONSE {
+                    if size > MAX_RESPONSE_BYTES {
                         return Err(self.fail(format!("a response of {size} bytes")));
                     }
                     match (4 + size).checked_sub(had) {

@@ -19,7 +19,7 @@ pub(super) enum Session {
 
 impl Session {
     /// A broker accepts a second authentication on a connection only after this time.
-    const LEAST: Duration = Duration::from_millis(1100);
+    const MIN_REAUTHENTICATION_INTERVAL: Duration = Duration::from_millis(1100);
 
     /// A session that starts now, with a lifetime in milliseconds.
     pub(super) fn new(lifetime_ms: i64, now: Duration) -> Self {
@@ -27,7 +27,7 @@ impl Session {
         let used = Duration::from_millis(u64::try_from(lifetime_ms).unwrap_or(0)) * 9 / 10;
         if used.is_zero() {
             Self::Endless
-        } else if used < Self::LEAST {
+        } else if used < Self::MIN_REAUTHENTICATION_INTERVAL {
             Self::Replaced(now + used)
         } else {
             Self::Renewed(now + used)

@@ -28,9 +28,9 @@ use std::time::Duration;
 use stoatflow_core::{Clock, SystemClock};
 
 /// Bytes read from the socket at a time.
-const READ: usize = 32 << 10;
+const READ_BYTES: usize = 32 << 10;
 /// Maximum number of encrypted bytes that wait for the socket.
-const WRITE: usize = 256 << 10;
+const MAX_UNSENT_BYTES: usize = 256 << 10;
 
 /// The `ssl.*` settings. PEM texts, not yet parsed.
 #[derive(Clone, Default)]
@@ -178,11 +178,11 @@ impl TlsClient {
             .map_err(|e| ConnectionError::lost(format!("'{host}' is no host name: {e}")))?;
         let mut tls = ClientConnection::new(Arc::clone(&self.config), name)
             .map_err(|e| ConnectionError::lost(e.to_string()))?;
-        tls.set_buffer_limit(Some(WRITE));
+        tls.set_buffer_limit(Some(MAX_UNSENT_BYTES));
         let mut stream = TlsStream {
             socket,
             tls,
-            incoming: vec![0; READ],
+            incoming: vec![0; READ_BYTES],
             from: 0,
             to: 0,
         };

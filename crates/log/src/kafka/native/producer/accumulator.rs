@@ -30,13 +30,13 @@ use frame::{Frame, compact_length, compact_text};
 
 /// A batch beyond this size takes no second record (the default of a topic's `max.message.bytes` is 1
 /// MiB).
-const FULL: usize = 900_000;
+const FULL_BATCH_BYTES: usize = 900_000;
 /// A request beyond this size takes no further batch (a broker accepts 100 MiB).
-const LOADED: usize = 32 << 20;
+const FULL_REQUEST_BYTES: usize = 32 << 20;
 /// Maximum memory of sent batches that is kept for new ones.
-const SPARE: usize = 4 << 20;
+const MAX_SPARE_BYTES: usize = 4 << 20;
 /// Stands for an unknown leader.
-const NOBODY: Node = -1;
+const UNKNOWN_LEADER: Node = -1;
 
 /// One partition.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Part {
             sequence: 0,
             added: false,
             under_way: false,
-            full: FULL,
+            full: FULL_BATCH_BYTES,
             end: None,
         }
     }
@@ -78,22 +78,22 @@ struct Topic {
 
 /// The partition of a batch, by indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::kafka::native) struct Place {
+pub(in crate::kafka::native) struct BatchPartition {
     pub topic: usize,
     pub part: usize,
 }
 
 /// A request in flight.
 #[derive(Debug)]
-pub(in crate::kafka::native) struct Flight {
+pub(in crate::kafka::native) struct RequestInFlight {
     pub version: i16,
     /// When it was sent.
     pub since: Duration,
-    batches: Vec<(Place, BatchWriter)>,
+    batches: Vec<(BatchPartition, BatchWriter)>,
 }
 
-impl Flight {
-    pub(in crate::kafka::native) fn places(&self) -> impl Iterator<Item = Place> {
+impl RequestInFlight {
+    pub(in crate::kafka::native) fn places(&self) -> impl Iterator<Item = BatchPartition> {
         self.batches.iter().map(|(place, _)| *place)
     }
 }
@@ -110,7 +110,7 @@ pub(in crate::kafka::native) struct Accumulator {
     under_way: usize,
     /// Whether a record waits for a partition that was not added to the transaction yet.
     fresh: bool,
-    flights: BTreeMap<Node, Flight>,
+    flights: BTreeMap<Node, RequestInFlight>,
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
     /// The broker's clock when it wrote the last batch to a topic with `LogAppendTime`.
@@ -179,7 +179,7 @@ impl Accumulator {
             });
             let parts = &mut self.topics[index].parts;
             if parts.len() < said.partitions.len() {
-                parts.resize_with(said.partitions.len(), || Part::led_by(NOBODY));
+                parts.resize_with(said.partitions.len(), || Part::led_by(UNKNOWN_LEADER));
             }
             for partition in &said.partitions {
                 let index = usize::try_from(partition.partition_index).ok();
@@ -195,7 +195,7 @@ impl Accumulator {
         &mut self,
         topic: usize,
         record: &ProducerRecord,
-    ) -> Option<Place> {
+    ) -> Option<BatchPartition> {
         let Topic { sticks, parts, .. } = &mut self.topics[topic];
         let count = i32::try_from(parts.len()).unwrap_or(i32::MAX);
         let chosen = match (record.partition, &record.key) {
@@ -205,15 +205,19 @@ impl Accumulator {
                 let stick = sticks.take(weight(record));
                 of_stick(stick, count, |p| {
                     let part = usize::try_from(p).ok().and_then(|p| parts.get(p));
-                    part.is_some_and(|part| part.leader != NOBODY)
+                    part.is_some_and(|part| part.leader != UNKNOWN_LEADER)
                 })
             }
         };
         let part = usize::try_from(chosen).ok().filter(|p| *p < parts.len())?;
-        Some(Place { topic, part })
+        Some(BatchPartition { topic, part })
     }
 
-    pub(in crate::kafka::native) fn append(&mut self, place: Place, record: &ProducerRecord) {
+    pub(in crate::kafka::native) fn append(
+        &mut self,
+        place: BatchPartition,
+        record: &ProducerRecord,
+    ) {
         let part = &mut self.topics[place.topic].parts[place.part];
         let room = part.full.saturating_sub(weight(record));
         let open = |batch: &BatchWriter| !batch.is_sealed() && batch.size() <= room;
@@ -247,7 +251,7 @@ impl Accumulator {
     }
 
     /// Brokers with waiting batches and no request in flight. Unknown leaders are included, as
-    /// [`NOBODY`].
+    /// [`UNKNOWN_LEADER`].
     pub(in crate::kafka::native) fn idle_leaders(&self) -> Vec<Node> {
         let parts = self.topics.iter().flat_map(|t| &t.parts);
         let mut leaders: Vec<_> = parts
@@ -261,7 +265,7 @@ impl Accumulator {
     }
 
     pub(in crate::kafka::native) const fn is_known(leader: Node) -> bool {
-        leader != NOBODY
+        leader != UNKNOWN_LEADER
     }
 
     pub(in crate::kafka::native) fn in_flight(&self) -> impl Iterator<Item = Node> {
@@ -272,7 +276,7 @@ impl Accumulator {
         !self.flights.is_empty()
     }
 
-    pub(in crate::kafka::native) fn flight(&self, node: Node) -> Option<&Flight> {
+    pub(in crate::kafka::native) fn flight(&self, node: Node) -> Option<&RequestInFlight> {
         self.flights.get(&node)
     }
 
@@ -283,13 +287,13 @@ impl Accumulator {
         node: Node,
         owner: Identity,
         version: i16,
-    ) -> Option<Flight> {
+    ) -> Option<RequestInFlight> {
         let mut batches = Vec::new();
         let mut load = 0;
         let attributes = if self.transactional { TRANSACTIONAL } else { 0 };
         for (t, topic) in self.topics.iter_mut().enumerate() {
             for (p, part) in topic.parts.iter_mut().enumerate() {
-                if part.leader != node || part.under_way || load > LOADED {
+                if part.leader != node || part.under_way || load > FULL_REQUEST_BYTES {
                     continue;
                 }
                 let Some(mut batch) = part.waiting.pop_front() else {
@@ -303,10 +307,10 @@ impl Accumulator {
                 load += batch.size();
                 self.waiting -= batch.size();
                 self.under_way += batch.size();
-                batches.push((Place { topic: t, part: p }, batch));
+                batches.push((BatchPartition { topic: t, part: p }, batch));
             }
         }
-        (!batches.is_empty()).then_some(Flight {
+        (!batches.is_empty()).then_some(RequestInFlight {
             version,
             since: Duration::ZERO,
             batches,
@@ -314,7 +318,10 @@ impl Accumulator {
     }
 
     /// The partitions of a request that were not added to the transaction, by topic.
-    pub(in crate::kafka::native) fn unknown(&self, flight: &Flight) -> Vec<(Arc<str>, Vec<i32>)> {
+    pub(in crate::kafka::native) fn unknown(
+        &self,
+        flight: &RequestInFlight,
+    ) -> Vec<(Arc<str>, Vec<i32>)> {
         let mut topics: Vec<(Arc<str>, Vec<i32>)> = Vec::new();
         for place in flight.places() {
             let topic = &self.topics[place.topic];
@@ -331,7 +338,7 @@ impl Accumulator {
     }
 
     /// The partitions of this request were added to the transaction.
-    pub(in crate::kafka::native) fn added(&mut self, flight: &Flight) {
+    pub(in crate::kafka::native) fn added(&mut self, flight: &RequestInFlight) {
         for place in flight.places() {
             self.topics[place.topic].parts[place.part].added = true;
         }
@@ -342,7 +349,7 @@ impl Accumulator {
     /// The frame of a request: its fields, and the batches between them.
     pub(in crate::kafka::native) fn frame<'a>(
         &self,
-        flight: &'a Flight,
+        flight: &'a RequestInFlight,
         head: BytesMut,
         id: &str,
         timeout_ms: i32,
@@ -379,7 +386,7 @@ impl Accumulator {
     pub(in crate::kafka::native) fn mark_in_flight(
         &mut self,
         node: Node,
-        mut flight: Flight,
+        mut flight: RequestInFlight,
         now: Duration,
     ) {
         flight.since = now;
@@ -387,7 +394,7 @@ impl Accumulator {
         assert!(before.is_none(), "one request at a time");
     }
 
-    pub(in crate::kafka::native) fn take_flight(&mut self, node: Node) -> Option<Flight> {
+    pub(in crate::kafka::native) fn take_flight(&mut self, node: Node) -> Option<RequestInFlight> {
         self.flights.remove(&node)
     }
 

@@ -26,7 +26,7 @@ use stoatflow_core::{Error, Result};
 pub(in crate::kafka::native) use transaction::refused_topic;
 
 /// The hint if a coordinator doesn't complete a transaction (KAFKA-19999).
-const STUCK: &str = "the coordinator is still ending the transaction before: start again in a moment; if it stays so, \
+const STUCK_TRANSACTION_HINT: &str = "the coordinator is still ending the transaction before: start again in a moment; if it stays so, \
     `kafka-transactions.sh list` shows the transaction, and `find-hanging` the partitions that hold it up";
 
 /// The pause before a request is repeated: the first, and the longest.
@@ -257,7 +257,8 @@ impl Coordination {
                                     };
                                 }
                             }
-                            let hint = (meant == ErrorClass::Ending).then_some(STUCK);
+                            let hint =
+                                (meant == ErrorClass::Ending).then_some(STUCK_TRANSACTION_HINT);
                             ConnectionError::not_now(format!("{:?}", named(code)), hint)
                         }
                         Err(why) => {

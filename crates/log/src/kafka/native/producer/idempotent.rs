@@ -12,7 +12,10 @@ use crate::kafka::native::error_class::named;
 use crate::kafka::native::net::network::Stopwatch;
 use crate::kafka::native::producer::accumulator::is_producer_state_error;
 use crate::kafka::native::producer::coordination::Coordination;
-use crate::kafka::native::producer::sender::{ASIDE, EAGER, KEPT, LOOK, SendError, Sender};
+use crate::kafka::native::producer::sender::{
+    ANSWER_WAIT, EAGER_SEND_BYTES, MAX_UNACKNOWLEDGED_BYTES, SIDE_REQUEST_TIMEOUT, SendError,
+    Sender,
+};
 use crate::kafka::native::producer::transactional::TransactionalProducer;
 use crate::{CommitOutcome, CutEntry, Producer, ProducerRecord};
 use std::sync::Arc;
@@ -20,7 +23,7 @@ use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Offset, Partition, Result, Timestamp};
 
 /// Records that arrive sooner after a request wait for the next one. Later records are sent at once.
-const PACE: Duration = Duration::from_millis(5);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A writer of records that belong to no transaction.
 #[derive(Debug)]
@@ -115,7 +118,7 @@ impl IdempotentProducer {
     /// Sends waiting records: with `all` everything, otherwise what is due.
     fn drive(&mut self, all: bool, wait: Option<Duration>) -> Result<()> {
         if self.forgotten
-            && let Err(error) = self.open(ASIDE)
+            && let Err(error) = self.open(SIDE_REQUEST_TIMEOUT)
         {
             if error.kind() != ErrorKind::Unavailable {
                 return Err(error);
@@ -125,7 +128,11 @@ impl IdempotentProducer {
         }
         let now = self.clock.elapsed();
         let before = self.sender.accumulator.waiting();
-        let due = all || before >= EAGER || self.departed.is_none_or(|then| now >= then + PACE);
+        let due = all
+            || before >= EAGER_SEND_BYTES
+            || self
+                .departed
+                .is_none_or(|then| now >= then + REQUEST_INTERVAL);
         let driven = match wait {
             None => self.sender.drive(&mut self.coordination, due),
             Some(most) => (self.sender).drive_for(&mut self.coordination, due, most),
@@ -155,8 +162,8 @@ impl Producer for IdempotentProducer {
             put.or_else(|trouble| self.trouble(trouble))?;
         }
         self.drive(false, None)?;
-        while self.sender.accumulator.unacknowledged() > KEPT {
-            self.drive(true, Some(LOOK))?;
+        while self.sender.accumulator.unacknowledged() > MAX_UNACKNOWLEDGED_BYTES {
+            self.drive(true, Some(ANSWER_WAIT))?;
             let patient = self.sender.patience("nothing is acknowledged");
             patient.or_else(|trouble| self.trouble(trouble))?;
         }
@@ -180,7 +187,7 @@ impl Producer for IdempotentProducer {
             if left.is_zero() {
                 return Err(self.sender.late(&self.coordination, timeout));
             }
-            self.drive(true, Some(left.min(LOOK * 5)))?;
+            self.drive(true, Some(left.min(ANSWER_WAIT * 5)))?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::kafka::native::net::answer_timeout::AnswerTimeout;
 use crate::kafka::native::net::cluster::Node;
 use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::net::network::Stopwatch;
-use crate::kafka::native::producer::accumulator::{Accumulator, Flight, PartitionError};
+use crate::kafka::native::producer::accumulator::{Accumulator, PartitionError, RequestInFlight};
 use crate::kafka::native::producer::coordination::{
     Coordination, CoordinatorAnswer, PRODUCE, PRODUCE_LEAST, PRODUCE_V2,
 };
@@ -23,26 +23,26 @@ use stoatflow_core::Error;
 
 /// So many bytes are sent without being asked for, as soon as the previous request is answered. Fewer
 /// wait for the commit.
-pub(in crate::kafka::native) const EAGER: usize = 128 << 10;
+pub(in crate::kafka::native) const EAGER_SEND_BYTES: usize = 128 << 10;
 /// Fewer bytes wait at most this long: what is sent early need not be sent at the commit.
 const LINGER: Duration = Duration::from_millis(25);
 /// Maximum number of unacknowledged bytes before `send` waits.
-pub(in crate::kafka::native) const KEPT: usize = 24 << 20;
+pub(in crate::kafka::native) const MAX_UNACKNOWLEDGED_BYTES: usize = 24 << 20;
 /// One wait for answers.
-pub(in crate::kafka::native) const LOOK: Duration = Duration::from_millis(20);
+pub(in crate::kafka::native) const ANSWER_WAIT: Duration = Duration::from_millis(20);
 /// Timeout of a request that nothing else can be done without.
-pub(in crate::kafka::native) const AT_BROKER: Duration = Duration::from_secs(30);
+pub(in crate::kafka::native) const BLOCKING_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// A broker that accepts no bytes for this long gets a new connection.
-const TAKES_NOTHING: Duration = Duration::from_secs(10);
+const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause before something is sent again: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// How long a broker may not know a topic that was just created.
-const JUST_MADE: Duration = Duration::from_secs(1);
+const NEW_TOPIC_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a broker may not know a topic that was written to before, for example after a restart.
 const TOPIC_GONE_AFTER: Duration = Duration::from_secs(10);
 /// Timeout of a request that can be repeated later.
-pub(in crate::kafka::native) const ASIDE: Duration = Duration::from_secs(5);
+pub(in crate::kafka::native) const SIDE_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why sending can't go on.
 #[derive(Debug)]
@@ -111,14 +111,14 @@ impl Sender {
         }
         let clock = at.cluster.stopwatch();
         loop {
-            self.ask_for(at, &[Arc::clone(name)], AT_BROKER)?;
+            self.request_leaders(at, &[Arc::clone(name)], BLOCKING_REQUEST_TIMEOUT)?;
             if let Some(found) = self.accumulator.find(name) {
                 return Ok(found);
             }
-            if clock.elapsed() > JUST_MADE {
+            if clock.elapsed() > NEW_TOPIC_TIMEOUT {
                 return Err(SendError::Fatal(Self::no_such(at, name, "unknown topic")));
             }
-            at.cluster.pause(LOOK);
+            at.cluster.pause(ANSWER_WAIT);
         }
     }
 
@@ -128,7 +128,7 @@ impl Sender {
     }
 
     /// Requests the leaders of these topics, again while no broker answers.
-    fn ask_for(
+    fn request_leaders(
         &mut self,
         at: &mut Coordination,
         names: &[Arc<str>],
@@ -137,7 +137,7 @@ impl Sender {
         let clock = at.cluster.stopwatch();
         loop {
             let left = timeout.saturating_sub(clock.elapsed());
-            match at.cluster.metadata(names, left.min(ASIDE)) {
+            match at.cluster.metadata(names, left.min(SIDE_REQUEST_TIMEOUT)) {
                 Ok(answer) => {
                     let refused = (answer.topics.iter())
                         .find(|t| classify(t.error_code) == ErrorClass::Refused);
@@ -156,7 +156,7 @@ impl Sender {
                 Err(why) if left.is_zero() || why.is_final() => {
                     return Err(SendError::Fatal(at.silent(&why, "asking for topics")));
                 }
-                Err(_) => at.cluster.pause(LOOK.min(left)),
+                Err(_) => at.cluster.pause(ANSWER_WAIT.min(left)),
             }
         }
     }
@@ -171,7 +171,7 @@ impl Sender {
             Some(place) => place,
             None => {
                 // The topic may have got more partitions.
-                self.ask_for(at, &[Arc::clone(&record.topic)], AT_BROKER)?;
+                self.request_leaders(at, &[Arc::clone(&record.topic)], BLOCKING_REQUEST_TIMEOUT)?;
                 let known = self.accumulator.partitions(topic);
                 self.accumulator.place(topic, record).ok_or_else(|| {
                     let asked = record.partition.map_or(-1, |p| p.0);
@@ -197,14 +197,14 @@ impl Sender {
         }
         let now = self.clock.elapsed();
         let due = all
-            || self.accumulator.waiting() >= EAGER
+            || self.accumulator.waiting() >= EAGER_SEND_BYTES
             || self.accumulator.is_fresh()
             || now > self.waiting_since + LINGER;
         if !due || self.accumulator.waiting() == 0 || now < self.not_before {
             return Ok(());
         }
         if self.stale {
-            self.look_around(at)?;
+            self.request_waiting_leaders(at)?;
         }
         for node in self.accumulator.idle_leaders() {
             if at.cluster.throttled_for(node).is_zero() {
@@ -366,10 +366,10 @@ impl Sender {
     }
 
     /// Requests the leaders of topics with waiting records.
-    fn look_around(&mut self, at: &mut Coordination) -> Result<(), SendError> {
+    fn request_waiting_leaders(&mut self, at: &mut Coordination) -> Result<(), SendError> {
         // Only those: a topic that was deleted and is no longer written to must cause no error.
         let names = self.accumulator.awaited();
-        let answer = match at.cluster.metadata(&names, ASIDE) {
+        let answer = match at.cluster.metadata(&names, SIDE_REQUEST_TIMEOUT) {
             Ok(answer) => answer,
             Err(why) => {
                 self.hold_back();
@@ -449,7 +449,7 @@ impl Sender {
         &mut self,
         at: &mut Coordination,
         node: Node,
-        flight: &Flight,
+        flight: &RequestInFlight,
     ) -> Result<(), ConnectionError> {
         // The broker must report a timeout of its replicas before our own timeout ends: it gets three
         // quarters of that.
@@ -458,16 +458,20 @@ impl Sender {
         let link = at.cluster.data(node)?;
         let head = link.open::<ProduceRequest>(flight.version)?;
         let frame = (self.accumulator).frame(flight, head, &at.id, timeout);
-        link.post(&frame.pieces(), TAKES_NOTHING)
+        link.post(&frame.pieces(), WRITE_STALL_TIMEOUT)
     }
 
     /// Adds partitions to the transaction, where that needs a request. `Err(None)`: try later.
-    fn add(&mut self, at: &mut Coordination, flight: &Flight) -> Result<(), Option<SendError>> {
+    fn add(
+        &mut self,
+        at: &mut Coordination,
+        flight: &RequestInFlight,
+    ) -> Result<(), Option<SendError>> {
         let unknown = self.accumulator.unknown(flight);
         if unknown.is_empty() {
             return Ok(());
         }
-        match at.add(&unknown, ASIDE) {
+        match at.add(&unknown, SIDE_REQUEST_TIMEOUT) {
             CoordinatorAnswer::Done(_) => Ok(()),
             CoordinatorAnswer::Code { code, answer, .. } => Err(Some(SendError::Code {
                 code,

@@ -13,7 +13,10 @@ use crate::kafka::native::net::network::Stopwatch;
 use crate::kafka::native::producer::coordination::{
     Coordination, CoordinatorAnswer, refused_topic,
 };
-use crate::kafka::native::producer::sender::{ASIDE, AT_BROKER, EAGER, KEPT, LOOK, Sender};
+use crate::kafka::native::producer::sender::{
+    ANSWER_WAIT, BLOCKING_REQUEST_TIMEOUT, EAGER_SEND_BYTES, MAX_UNACKNOWLEDGED_BYTES,
+    SIDE_REQUEST_TIMEOUT, Sender,
+};
 use crate::kafka::native::records::batch_writer::Identity;
 use crate::kafka::transactional_side::TransactionalSide;
 use crate::{CommitOutcome, CutEntry, Producer, ProducerRecord};
@@ -88,7 +91,7 @@ impl TransactionalProducer {
     fn settle_markers(&mut self) {
         let (now, cluster) = (&self.started, &self.coordination.cluster);
         self.markers
-            .settle(|| now.elapsed(), |left| cluster.pause(left));
+            .wait_until_written(|| now.elapsed(), |left| cluster.pause(left));
     }
 
     fn drive(&mut self, all: bool) -> Result<()> {
@@ -169,14 +172,16 @@ impl Producer for TransactionalProducer {
             State::Idle | State::Lost => {}
         }
         if self.state == State::Lost {
-            self.roll_back(AT_BROKER)?;
+            self.roll_back(BLOCKING_REQUEST_TIMEOUT)?;
         }
         if self.doubtful {
-            self.renew(AT_BROKER)?;
+            self.renew(BLOCKING_REQUEST_TIMEOUT)?;
         }
         // Brokers that have been upgraded report their new transaction version on a new connection.
         // Without a connection the version stays.
-        let _reached = self.coordination.negotiate_transaction_version(ASIDE);
+        let _reached = self
+            .coordination
+            .negotiate_transaction_version(SIDE_REQUEST_TIMEOUT);
         self.state = State::Open;
         self.coordination.may_be_open_at_coordinator = false;
         self.sender.accumulator.forget_added();
@@ -193,8 +198,8 @@ impl Producer for TransactionalProducer {
             put.map_err(|trouble| self.trouble(trouble))?;
         }
         self.drive(false)?;
-        while self.sender.accumulator.unacknowledged() > KEPT {
-            self.drive_for(true, LOOK)?;
+        while self.sender.accumulator.unacknowledged() > MAX_UNACKNOWLEDGED_BYTES {
+            self.drive_for(true, ANSWER_WAIT)?;
             let patient = self.sender.patience("nothing is acknowledged");
             patient.map_err(|trouble| self.trouble(trouble))?;
         }
@@ -206,7 +211,11 @@ impl Producer for TransactionalProducer {
         self.drive(false)?;
         // Too few bytes for a request wait for the commit; the caller need not call again for them.
         let waiting = self.sender.accumulator.waiting();
-        Ok(if waiting >= EAGER { waiting } else { 0 })
+        Ok(if waiting >= EAGER_SEND_BYTES {
+            waiting
+        } else {
+            0
+        })
     }
 
     fn flush(&mut self, timeout: Duration) -> Result<()> {
@@ -220,7 +229,7 @@ impl Producer for TransactionalProducer {
             if left.is_zero() {
                 return Err(self.sender.late(&self.coordination, timeout));
             }
-            self.drive_for(true, left.min(LOOK * 5))?;
+            self.drive_for(true, left.min(ANSWER_WAIT * 5))?;
         }
         Ok(())
     }
@@ -351,6 +360,6 @@ impl TransactionalSide for TransactionalProducer {
     fn owns_its_id(&mut self) -> bool {
         // Without an answer, the next start finds out.
         let fenced = |error: Error| error.kind() == ErrorKind::Fenced;
-        self.state != State::Fenced && !self.renew(ASIDE).is_err_and(fenced)
+        self.state != State::Fenced && !self.renew(SIDE_REQUEST_TIMEOUT).is_err_and(fenced)
     }
 }

@@ -88,7 +88,7 @@ fn part<'a>(from: &mut &'a [u8]) -> Result<Option<&'a [u8]>, UnreadableBatch> {
 
 /// The head of a batch.
 #[derive(Clone, Copy, Debug)]
-struct Head {
+struct BatchHeader {
     size: usize,
     base: i64,
     last: i64,
@@ -104,7 +104,7 @@ fn at<const N: usize>(bytes: &[u8], place: usize) -> [u8; N] {
     bytes[place..place + N].try_into().unwrap_or([0; N])
 }
 
-impl Head {
+impl BatchHeader {
     /// Reads the head of the first batch. `None` if the batch is incomplete: a broker truncates the last
     /// one when its answer is full.
     fn read(bytes: &[u8]) -> Result<Option<Self>, UnreadableBatch> {
@@ -149,7 +149,7 @@ impl Head {
 /// The batch that is being read.
 #[derive(Debug)]
 struct Open {
-    head: Head,
+    head: BatchHeader,
     body: Bytes,
     /// Where the next record begins in the body.
     next: usize,
@@ -157,7 +157,7 @@ struct Open {
 }
 
 /// Refuses a batch whose bytes have changed since it was written.
-fn check(head: &Head, batch: &[u8]) -> Result<(), UnreadableBatch> {
+fn check(head: &BatchHeader, batch: &[u8]) -> Result<(), UnreadableBatch> {
     let (said, found) = (
         u32::from_be_bytes(at(batch, CRC)),
         crc32c::crc32c(&batch[ATTRIBUTES..]),
@@ -172,7 +172,7 @@ fn check(head: &Head, batch: &[u8]) -> Result<(), UnreadableBatch> {
 }
 
 impl Open {
-    fn new(head: Head, batch: &Bytes) -> Result<Self, UnreadableBatch> {
+    fn new(head: BatchHeader, batch: &Bytes) -> Result<Self, UnreadableBatch> {
         Ok(Self {
             head,
             body: unpacked(batch.slice(HEAD..), head.attributes & COMPRESSION)?,
@@ -285,7 +285,7 @@ impl Records {
         let mut last = None;
         let mut rest = &bytes[..];
         let mut changes = Vec::new();
-        while let Some(head) = Head::read(rest)? {
+        while let Some(head) = BatchHeader::read(rest)? {
             rest = &rest[head.size..];
             if head.epoch != epoch {
                 epoch = head.epoch;
@@ -374,7 +374,7 @@ impl Records {
                 *position = (*position).max(open.head.last + 1);
                 self.open = None;
             }
-            let Some(head) = Head::read(&self.rest)? else {
+            let Some(head) = BatchHeader::read(&self.rest)? else {
                 return Ok(false);
             };
             let batch = self.rest.split_to(head.size);
@@ -389,7 +389,11 @@ impl Records {
     }
 
     /// Whether the batch has committed records.
-    fn holds_records(&mut self, head: &Head, batch: &Bytes) -> Result<bool, UnreadableBatch> {
+    fn holds_records(
+        &mut self,
+        head: &BatchHeader,
+        batch: &Bytes,
+    ) -> Result<bool, UnreadableBatch> {
         while let Some(begun) = self.aborted.pop_if(|a| a.first <= head.last) {
             self.within.push(begun.producer);
         }

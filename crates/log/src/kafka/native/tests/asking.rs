@@ -2,7 +2,7 @@
 
 use super::faults::FaultyBroker;
 use super::{WAIT, open, reader, written};
-use crate::kafka::native::consumer::reader::LONGEST_REST;
+use crate::kafka::native::consumer::reader::MAX_FETCH_PAUSE;
 use crate::{CommitOutcome, Consumer, Producer};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use stoatflow_core::{Clock, Offset, SystemClock, TopicPartition};
 
 #[test]
-fn a_broker_that_has_nothing_more_is_left_in_peace_until_its_reader_has_to_know() {
+fn caught_up_brokers_are_not_fetched_until_needed() {
     let broker = FaultyBroker::start(1, 0, true);
     let topic: Arc<str> = "rest".into();
     let mut writer = open(&broker, "rest");
@@ -88,7 +88,7 @@ fn deferred_fetches_are_sent_once_and_at_the_end() {
     reader.defer_fetch(Some(time));
     reader.poll(10, time / 4, &mut came).unwrap();
     // On a slow machine the longest pause may be over: then the fetch is sent, and answered, at once.
-    let is_slow = || clock.monotonic() >= LONGEST_REST;
+    let is_slow = || clock.monotonic() >= MAX_FETCH_PAUSE;
     assert!(fetches() == before || is_slow());
     if came.is_empty() {
         reader.poll(10, WAIT, &mut came).unwrap();
@@ -96,7 +96,7 @@ fn deferred_fetches_are_sent_once_and_at_the_end() {
     assert_eq!(came.len(), 1);
     assert!(deferred.monotonic() >= time || is_slow());
     assert_eq!((fetches(), reader.has_asked()), (before + 1, false));
-    // However long it is deferred, the broker is asked at least every `LONGEST_REST`.
+    // However long it is deferred, the broker is asked at least every `MAX_FETCH_PAUSE`.
     write("three");
     reader.defer_fetch(Some(WAIT * 10));
     reader.poll(10, WAIT, &mut came).unwrap();

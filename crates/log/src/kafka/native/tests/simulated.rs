@@ -315,7 +315,7 @@ fn restarts_and_takeovers_outside_of_transactions() {
 }
 
 #[test]
-fn a_seed_says_all_that_happens() {
+fn a_seed_determines_the_run() {
     for transactions_v2 in [true, false] {
         let [once, again] = [(); 2].map(|()| run(3, Guarantee::ExactlyOnce, transactions_v2));
         assert_eq!(once, again);

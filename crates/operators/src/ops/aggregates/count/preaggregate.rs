@@ -14,23 +14,23 @@ use crate::Routed;
 use hashbrown::HashTable;
 use key::{elsewhere, far, short};
 use stoatflow_core::{
-    Datum, Error, Headers, NodeId, Offset, Order, Origin, Partition, Record, Result, Short,
+    Datum, Error, Headers, InlineBytes, NodeId, Offset, Order, Origin, Partition, Record, Result,
     SourceId, StageId, Timestamp,
 };
 
 /// Maximum number of keys held: more would miss the CPU cache, and their memory is not accounted for.
-const MOST: usize = 8 * 1024;
+const MAX_KEYS: usize = 8 * 1024;
 /// Minimum records between two releases to judge whether holding was worth it.
-const TELLING: u64 = 256;
+const MIN_RECORDS_TO_JUDGE: u64 = 256;
 /// After holding without benefit, this many times as many records are passed through uncounted.
-const BY: u64 = 16;
+const BYPASS_FACTOR: u64 = 16;
 
 /// State of a key: one CPU cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Sum {
     hash: u64,
-    key: Short,
+    key: InlineBytes,
     /// Value of `taken` when this key was last seen.
     touched: u32,
     records: u32,
@@ -147,7 +147,7 @@ impl Preaggregate {
             }
             self.headers[place] = one.record.headers;
         }
-        if self.sums.len() == MOST || self.taken == u32::MAX {
+        if self.sums.len() == MAX_KEYS || self.taken == u32::MAX {
             self.release(out);
         }
     }
@@ -155,8 +155,8 @@ impl Preaggregate {
     /// Emits everything held, in the order of each key's last record.
     pub fn release(&mut self, out: &mut Vec<Routed>) {
         let (keys, taken) = (self.sums.len() as u64, u64::from(self.taken));
-        if taken >= TELLING && taken < 2 * keys {
-            self.by = BY * taken;
+        if taken >= MIN_RECORDS_TO_JUDGE && taken < 2 * keys {
+            self.by = BYPASS_FACTOR * taken;
         }
         self.places.clear();
         self.taken = 0;
@@ -194,7 +194,7 @@ impl Preaggregate {
     }
 }
 
-/// Never truncates: there are at most [`MOST`] keys.
+/// Never truncates: there are at most [`MAX_KEYS`] keys.
 fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

@@ -9,10 +9,10 @@ use smallvec::smallvec;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Datum, Error, Result};
-use stoatflow_plan::Awaiting;
+use stoatflow_plan::AsyncSpec;
 
 fn calls(manual: &Arc<ManualAsyncUdf>, concurrency: u32) -> ConcurrentCalls {
-    let awaiting = Awaiting {
+    let awaiting = AsyncSpec {
         udf: 0,
         concurrency,
         park_after_ms: 0,

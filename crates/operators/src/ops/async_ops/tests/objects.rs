@@ -210,7 +210,7 @@ fn with_sockets(manual: &Arc<ManualAsyncUdf>, still: bool) -> Rig {
     let mut plan = crate::testing::plan(crate::testing::into_sink(op, 0));
     plan.stores
         .push(crate::testing::manual_async_udf::parked(&plan));
-    let foreign = crate::Foreign {
+    let foreign = crate::ForeignCode {
         serdes: vec![Arc::new(Sockets)],
         ..crate::testing::manual_async_udf::foreign(manual)
     };

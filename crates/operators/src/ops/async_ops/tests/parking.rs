@@ -34,7 +34,7 @@ fn a_lane_never_waits_for_room_that_only_anothers_turn_can_make() {
     one.push(records(&[("a", "1"), ("a", "2"), ("a", "3"), ("a", "4")]))
         .unwrap();
     one.barrier();
-    let retry = Handler::Retry(Box::new(stoatflow_core::Retrying {
+    let retry = Handler::Retry(Box::new(stoatflow_core::RetryHandler {
         times: 1,
         backoff_ms: 0,
         then: Handler::Continue,

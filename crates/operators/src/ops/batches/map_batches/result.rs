@@ -20,7 +20,7 @@ type Values = Result<Vec<(usize, Datum)>, Vec<Failed>>;
 
 /// The context for reading a result.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct ResultContext<'a> {
     /// Number of rows of the input.
     pub rows: usize,
     /// The column with the row numbers.
@@ -35,31 +35,31 @@ pub(super) struct Asked<'a> {
 ///
 /// # Errors
 /// `User` if the result doesn't belong to this input; inside: the rows that can't be values.
-pub(super) fn values(asked: Asked<'_>, batches: &[RecordBatch]) -> Result<Values> {
-    let mut given = Vec::with_capacity(asked.rows);
+pub(super) fn values(context: ResultContext<'_>, batches: &[RecordBatch]) -> Result<Values> {
+    let mut given = Vec::with_capacity(context.rows);
     let mut failed: Vec<Failed> = Vec::new();
     let total: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let mut last = 0;
     for batch in batches {
-        let rows = match batch.column_by_name(asked.by_row) {
-            Some(column) => Some(rows(column, asked)?),
-            None if total == asked.rows => None,
-            None => return Err(uncounted(total, asked)),
+        let rows = match batch.column_by_name(context.by_row) {
+            Some(column) => Some(rows(column, context)?),
+            None if total == context.rows => None,
+            None => return Err(uncounted(total, context)),
         };
-        let value = Value::new(asked, batch)?;
+        let value = Value::new(context, batch)?;
         let before = given.len() + failed.len();
         let from = |at: usize| rows.as_ref().map_or(before + at, |rows| rows[at]);
-        if let Some(input) = asked.given {
-            unchanged_columns::check(input, batch, from, asked.by_row)?;
+        if let Some(input) = context.given {
+            unchanged_columns::check(input, batch, from, context.by_row)?;
         }
         for at in 0..batch.num_rows() {
             let from = from(at);
             if from < last {
                 return Err(Error::user(format!(
                     "the result has row {from} of the input behind row {last} ('{}'): records of one key would change places",
-                    asked.by_row
+                    context.by_row
                 ))
-                .hint(format!("sort the result by '{}' before it is returned", asked.by_row)));
+                .hint(format!("sort the result by '{}' before it is returned", context.by_row)));
             }
             last = from;
             match value.at(at) {
@@ -78,8 +78,8 @@ pub(super) fn values(asked: Asked<'_>, batches: &[RecordBatch]) -> Result<Values
     })
 }
 
-fn uncounted(total: usize, asked: Asked<'_>) -> Error {
-    let Asked { rows, by_row, .. } = asked;
+fn uncounted(total: usize, context: ResultContext<'_>) -> Error {
+    let ResultContext { rows, by_row, .. } = context;
     Error::user(format!(
         "the function gave {total} rows for {rows}, and no column '{by_row}' that says where they come from"
     ))
@@ -87,8 +87,8 @@ fn uncounted(total: usize, asked: Asked<'_>) -> Error {
 }
 
 /// The rows of the input that they come from.
-fn rows(column: &ArrayRef, asked: Asked<'_>) -> Result<Vec<usize>> {
-    let Asked { rows, by_row, .. } = asked;
+fn rows(column: &ArrayRef, context: ResultContext<'_>) -> Result<Vec<usize>> {
+    let ResultContext { rows, by_row, .. } = context;
     let wrong = |what: String| {
         Error::user(format!("the column '{by_row}' of the result {what}")).hint(format!(
             "keep the column '{by_row}' of the batch as it is: whole numbers from 0 to {}",
@@ -129,13 +129,13 @@ enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    fn new(asked: Asked<'_>, batch: &'a RecordBatch) -> Result<Self> {
+    fn new(context: ResultContext<'_>, batch: &'a RecordBatch) -> Result<Self> {
         let schema = batch.schema_ref();
         let all = schema.fields().iter().zip(batch.columns());
         let mut own: Vec<(&str, &ArrayRef)> = Vec::with_capacity(batch.num_columns());
         for (field, column) in all {
             let name = field.name().as_str();
-            if is_added(name, asked.by_row) || is_index(name) {
+            if is_added(name, context.by_row) || is_index(name) {
                 continue;
             }
             if own.iter().any(|(known, _)| *known == name) {
@@ -147,7 +147,7 @@ impl<'a> Value<'a> {
             own.push((name, column));
         }
         if let [(VALUE, column)] = own.as_slice()
-            && !asked.objects
+            && !context.objects
         {
             return Ok(Self::Plain(Cells::new(VALUE, column)?));
         }

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use stoatflow_core::{Datum, Error, ErrorKind, Handler, Record, Result, Retrying, Timestamp};
+use stoatflow_core::{Datum, Error, ErrorKind, Handler, Record, Result, RetryHandler, Timestamp};
 use stoatflow_plan::{Column, ColumnType, Function, Op};
 
 type Body = Box<dyn Fn(&RecordBatch) -> Result<Vec<RecordBatch>, FailedBatch> + Send + Sync>;

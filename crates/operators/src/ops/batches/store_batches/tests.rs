@@ -284,7 +284,7 @@ fn a_reader_ends_with_what_it_reads() {
 fn stores_of_waiting_rows_have_no_columns() {
     let mut plan = crate::testing::plan(Vec::new());
     plan.stores = vec![spec(StoreKind::TimeOrdered)];
-    let ask = |name: &str, rows| StoreQuery::new(&plan, &Foreign::default(), name, None, rows);
+    let ask = |name: &str, rows| StoreQuery::new(&plan, &ForeignCode::default(), name, None, rows);
     let error = ask("kept", 1).unwrap_err();
     assert!(error.message().contains("waits for a time"), "{error}");
     let error = ask("kepd", 1).unwrap_err();

@@ -10,7 +10,7 @@ use crate::ops::joins::foreign_key::epoch_rows::{Row, SharedEpochRows};
 use crate::ops::joins::foreign_key::message::{Fingerprint, Subscription, fingerprint};
 use crate::ops::tables::table_update;
 use crate::support::dropped;
-use crate::support::function::{Function, whole_or_singly};
+use crate::support::function::{Function, batch_or_single_records};
 use crate::{Context, Operator};
 use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Record, Result, Serde};
@@ -214,6 +214,6 @@ impl Operator for ForeignSubscribe {
         context: &mut Context<'_>,
     ) -> Result<()> {
         let singly = self.function.singly(input.len());
-        whole_or_singly(singly, input, |batch| self.take(batch, out, context))
+        batch_or_single_records(singly, input, |batch| self.take(batch, out, context))
     }
 }

@@ -8,12 +8,12 @@ use crate::support::node_context::NodeContext;
 use crate::testing::manual_async_udf::{ManualAsyncUdf, foreign};
 use crate::testing::recorded::registered;
 use crate::testing::{Rig, closure, into_sink, raised, serde, word};
-use crate::{Args, FaultInjection, Foreign};
+use crate::{Args, FaultInjection, ForeignCode};
 use std::sync::Arc;
-use stoatflow_core::{Datum, Failing, Handler, NodeId, Origin, Result, StoreId};
-use stoatflow_plan::{Awaiting, Function as Spec, JoinKind, Op, View};
+use stoatflow_core::{Datum, FailureKind, Handler, NodeId, Origin, Result, StoreId};
+use stoatflow_plan::{AsyncSpec, Function as Spec, JoinKind, Op, View};
 
-const AWAITING: Awaiting = Awaiting {
+const AWAITING: AsyncSpec = AsyncSpec {
     udf: 0,
     concurrency: 10,
     park_after_ms: 0,
@@ -22,10 +22,10 @@ const AWAITING: Awaiting = Awaiting {
 fn node_context(handler: Option<&Handler>) -> NodeContext {
     let place = (NodeId(0), "joined");
     let policy = ErrorPolicy::new(
-        Failing::Processing,
+        FailureKind::Processing,
         handler,
         place,
-        &Foreign::default(),
+        &ForeignCode::default(),
         None,
     );
     NodeContext::new(NodeId(0), "joined", Arc::new([])).with_policy(policy.unwrap())
@@ -138,9 +138,9 @@ fn neither_does_one_of_a_plain_function() {
         "bad" => Err(raised()),
         _ => Ok(arguments[1].clone()),
     });
-    let foreign = Foreign {
+    let foreign = ForeignCode {
         udfs: vec![picky],
-        ..Foreign::default()
+        ..ForeignCode::default()
     };
     let function = Function::new(&Spec::Udf(0), Args::Value, node_context(None), &foreign);
     let mut joiner = Joiner::new(function.unwrap(), false, None);

@@ -9,7 +9,7 @@ use crate::ops::joins::joiner::Joiner;
 use stoatflow_core::{Datum, Record, Result};
 
 /// Maximum number of rows that wait for the joiner: a record may have any number of partners.
-const FULL: usize = 16 * 1024;
+const MAX_WAITING_ROWS: usize = 16 * 1024;
 
 /// See the module.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Rows {
 
     /// Computes the rows if many wait.
     pub fn relieve(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
-        if self.records.len() < FULL {
+        if self.records.len() < MAX_WAITING_ROWS {
             return Ok(());
         }
         self.finish(out, context)

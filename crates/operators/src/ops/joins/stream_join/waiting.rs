@@ -316,14 +316,14 @@ impl Waiting {
             }
             next.not_before = now.saturating_add(interval);
         }
-        let due = self.look(task, stream_time);
+        let due = self.find_expired(task, stream_time);
         due.into_iter()
             .map(|(time, rest)| self.take((clock, task), time, &rest, context))
             .collect()
     }
 
     /// Finds expired entries; stops when there can't be any more.
-    fn look(&mut self, task: Task, stream_time: i64) -> Vec<(i64, Bytes)> {
+    fn find_expired(&mut self, task: Task, stream_time: i64) -> Vec<(i64, Bytes)> {
         let mut due = Vec::new();
         let Self { shape, lines, .. } = self;
         let line = lines.line(task);
@@ -409,7 +409,7 @@ impl Waiting {
 
     /// At the end of a batch: stores when passes take place beside the entries, so that a restart
     /// changes nothing.
-    pub fn settle(&mut self, context: &mut Context<'_>) -> Result<()> {
+    pub fn store_passes(&mut self, context: &mut Context<'_>) -> Result<()> {
         if !goes_by_min_time(context) {
             return Ok(());
         }
@@ -457,7 +457,7 @@ impl Shape {
 
 impl Expired {
     /// Adds its row, with the headers and the origin of the record that caused it to be emitted.
-    pub fn give(self, trigger: &Record, rows: &mut Rows) {
+    pub fn emit(self, trigger: &Record, rows: &mut Rows) {
         let mut row = trigger.with_pair(self.key, Datum::Null);
         if let Some((origin, headers)) = self.trigger {
             (row.origin, row.headers) = (origin, headers);

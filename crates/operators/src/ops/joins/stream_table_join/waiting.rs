@@ -21,7 +21,7 @@ const CHUNK: usize = 4096;
 
 /// Settings for waiting records.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct WaitingSettings {
     pub node_context: NodeContext,
     pub store: StoreId,
     pub clock: ClockId,
@@ -33,7 +33,7 @@ pub(crate) struct Room {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    room: Room,
+    room: WaitingSettings,
     /// By time, then key and number.
     lines: waiting::Waiting,
     /// The number of the next record.
@@ -41,7 +41,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    pub fn new(room: Room) -> Self {
+    pub fn new(room: WaitingSettings) -> Self {
         Self {
             lines: waiting::Waiting::new(
                 room.clock,

@@ -3,7 +3,7 @@
 //! Takes records that no longer wait for an answer, emits their results, or calls error handlers for
 //! them; many rows go to a joiner together. Never lets a record overtake an earlier one of its key.
 
-use super::{OffloadProcessor, RESULT, Why};
+use super::{LeaveReason, OffloadProcessor, RESULT};
 use crate::ops::offload::parked_queues::{ParkedEntry, ParkedState};
 use crate::ops::offload::row::{Phase, Row};
 use crate::ops::tables::suppress::codec::Reader;
@@ -53,7 +53,7 @@ impl OffloadProcessor {
             if !self.turn(key, entry, row, out, context)? {
                 return Ok(());
             }
-            if self.settings.fault != FaultInjection::ParkedForever {
+            if self.settings.fault != FaultInjection::RecordsParkedForever {
                 self.delete(key, entry.number, context)?;
             }
             self.queues.leave(key);
@@ -79,24 +79,28 @@ impl OffloadProcessor {
             Phase::Answered(bytes) => {
                 let answer = parked_record::datum(&self.settings.response, &mut Reader(bytes));
                 let answer = answer.ok_or_else(|| self.codec.corrupt())?;
-                (Why::Answered, answer.map_err(|e| self.located(e, &record))?)
+                (
+                    LeaveReason::Answered,
+                    answer.map_err(|e| self.located(e, &record))?,
+                )
             }
-            Phase::TimedOut { after } => {
-                (Why::TimedOut, Datum::text(timed_out(after, entry).as_str()))
-            }
-            Phase::Failed(message) => (Why::Failed, Datum::text(message.as_str())),
+            Phase::TimedOut { after } => (
+                LeaveReason::TimedOut,
+                Datum::text(timed_out(after, entry).as_str()),
+            ),
+            Phase::Failed(message) => (LeaveReason::Failed, Datum::text(message.as_str())),
             Phase::LeftOut => return Ok(true),
             Phase::Asked { .. } | Phase::Pausing { .. } => {
                 return Err(Error::internal("the turn has come before an answer"));
             }
         };
         let (instead, node_context) = match why {
-            Why::Answered => (true, &self.settings.node_context),
-            Why::TimedOut => (
+            LeaveReason::Answered => (true, &self.settings.node_context),
+            LeaveReason::TimedOut => (
                 self.settings.instead_of_timeout.is_some(),
                 &self.settings.timeouts,
             ),
-            Why::Failed => (
+            LeaveReason::Failed => (
                 self.settings.instead_of_error.is_some(),
                 &self.settings.node_context,
             ),
@@ -115,22 +119,26 @@ impl OffloadProcessor {
             ..entry
         };
         if pause.is_zero() {
-            return Ok(!self.ask_again(key, entry, out, context)?);
+            return Ok(!self.request_again(key, entry, out, context)?);
         }
         let pause = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
-        self.ask_later(key, entry, pause.max(1), context)?;
+        self.schedule_request(key, entry, pause.max(1), context)?;
         Ok(false)
     }
 
     /// Emits the results of all records whose turn has come.
-    pub(super) fn give(&mut self, out: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
+    pub(super) fn emit_ready(
+        &mut self,
+        out: &mut Vec<Record>,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
         let mut ready = std::mem::take(&mut self.ready);
         let mut rows = ready.drain(..).peekable();
         while let Some((record, why, right)) = rows.next() {
             let joiner = match why {
-                Why::Answered => Some(&mut self.settings.joiner),
-                Why::TimedOut => self.settings.instead_of_timeout.as_mut(),
-                Why::Failed => self.settings.instead_of_error.as_mut(),
+                LeaveReason::Answered => Some(&mut self.settings.joiner),
+                LeaveReason::TimedOut => self.settings.instead_of_timeout.as_mut(),
+                LeaveReason::Failed => self.settings.instead_of_error.as_mut(),
             };
             let Some(joiner) = joiner else { continue };
             let from = out.len();
@@ -158,12 +166,12 @@ fn timed_out(after: i64, entry: ParkedEntry) -> String {
     format!("no answer within {after} ms, after {requests} request{plural}")
 }
 
-fn lost(why: Why, message: &Datum) -> Error {
+fn lost(why: LeaveReason, message: &Datum) -> Error {
     let Datum::Str(message) = message else {
         return Error::internal("a record was given up without a reason");
     };
     match why {
-        Why::Failed => Error::user(format!("the worker failed: {}", message.as_str()))
+        LeaveReason::Failed => Error::user(format!("the worker failed: {}", message.as_str()))
             .hint("fix the worker, or say with on_error= what becomes of such records"),
         _ => Error::user(message.as_str().to_owned())
             .hint("see that a worker runs, and answers with the key and the header stoatflow-correlation of the request; raise timeout=, or say with on_timeout= what becomes of such records"),

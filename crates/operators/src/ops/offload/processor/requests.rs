@@ -17,7 +17,7 @@ use stoatflow_plan::RetryPolicy;
 impl OffloadProcessor {
     /// Parks records, and sends the first request for each. The interpreter is entered once to serialize
     /// them all.
-    pub(super) fn ask_all(
+    pub(super) fn park_and_request(
         &mut self,
         parked: Vec<((Record, Written), Record)>,
         out: &mut Vec<Record>,
@@ -112,27 +112,27 @@ impl OffloadProcessor {
         }
         let pause = pause(&patience, entry);
         if pause == 0 {
-            return self.ask_again_or_leave(key, entry, out, context);
+            return self.request_again_or_leave(key, entry, out, context);
         }
-        self.ask_later(key, entry, pause, context)
+        self.schedule_request(key, entry, pause, context)
     }
 
     /// Sends another request. If none can be made, its record leaves in its turn.
-    pub(super) fn ask_again_or_leave(
+    pub(super) fn request_again_or_leave(
         &mut self,
         key: &Bytes,
         entry: ParkedEntry,
         out: &mut Vec<Record>,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        if self.ask_again(key, entry, out, context)? {
+        if self.request_again(key, entry, out, context)? {
             return Ok(());
         }
         self.end(key, entry, Phase::LeftOut, out, context)
     }
 
     /// Schedules another request after a pause.
-    pub(super) fn ask_later(
+    pub(super) fn schedule_request(
         &mut self,
         key: &Bytes,
         mut entry: ParkedEntry,
@@ -151,7 +151,7 @@ impl OffloadProcessor {
     }
 
     /// Sends another request; `false` if a handler has left its record out, because none could be made.
-    pub(super) fn ask_again(
+    pub(super) fn request_again(
         &mut self,
         key: &Bytes,
         entry: ParkedEntry,

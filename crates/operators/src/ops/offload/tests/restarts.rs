@@ -44,7 +44,7 @@ fn a_restart_finds_everything_with_any_number_of_lanes() {
 /// Under at-least-once a crash can preserve that a record has left, and lose that the next one of its
 /// key has: the two deletions are in different partitions of the changelog.
 #[test]
-fn whose_turn_has_come_goes_after_a_restart() {
+fn records_whose_turn_has_come_leave_after_a_restart() {
     let mut rig = rig(PATIENCE);
     rig.push(records(&[("a", "a1"), ("a", "a2"), ("a", "a3")]))
         .unwrap();

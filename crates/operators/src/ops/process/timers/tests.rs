@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{Rig, plan, raised, record};
-use crate::{Failed, Foreign, Processor, ProcessorHost, ProcessorSupplier, Role, Timer};
+use crate::{Failed, ForeignCode, Processor, ProcessorHost, ProcessorSupplier, Role, Timer};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use stoatflow_core::{
     ClockId, Datum, Offset, Partition, ProcessorId, Record, Serde, SinkId, StoreId, Task, Timestamp,
@@ -87,8 +87,8 @@ struct Desk {
 }
 
 /// Before the first record, with this number of tasks.
-fn begin(tasks: usize) -> Now {
-    Now {
+fn begin(tasks: usize) -> TimerClocks {
+    TimerClocks {
         event: vec![i64::MIN; tasks],
         wall: [0],
     }
@@ -172,7 +172,7 @@ impl Desk {
 
     /// The same with the times of several tasks.
     fn cut_at(&mut self, event: &[i64], wall: i64) -> [Vec<String>; 2] {
-        let now = Now {
+        let now = TimerClocks {
             event: event.to_vec(),
             wall: [wall],
         };
@@ -316,7 +316,7 @@ fn timers_of_an_earlier_run_need_no_record() {
     desk.register(Event, 10, "a");
     desk.commit();
     let open = |event| {
-        let now = Now {
+        let now = TimerClocks {
             event: vec![event],
             wall: [0],
         };
@@ -385,9 +385,9 @@ fn rig(bodies: Bodies, eager: bool) -> Rig {
     ]);
     shape.stores[0].kind = StoreKind::Timers;
     shape.stores[0].value = crate::testing::serde("bytes");
-    let foreign = Foreign {
+    let foreign = ForeignCode {
         processors: vec![Arc::new(bodies)],
-        ..Foreign::default()
+        ..ForeignCode::default()
     };
     let mut rig = Rig::of_foreign(&shape, &foreign, false).expect("a rig");
     if !eager {

@@ -17,10 +17,10 @@ use stoatflow_core::{Bytes, Epoch, Result, Task};
 use stoatflow_state::{TimerDomain, TimerView, split_timer};
 
 /// Maximum timers of a store and domain per cut, at the start.
-const FIRST: usize = 16_384;
+const INITIAL_TIMERS_PER_CUT: usize = 16_384;
 /// Bounds of that maximum.
-const LEAST: usize = 256;
-const MOST: usize = 131_072;
+const MIN_TIMERS_PER_CUT: usize = 256;
+const MAX_TIMERS_PER_CUT: usize = 131_072;
 /// After a full cut slower than `SLOW_MS` the maximum is halved, after one faster than `FAST_MS` it is
 /// doubled: an epoch's timers must be fired well before its transaction times out.
 const SLOW_MS: i64 = 2_000;
@@ -90,9 +90,9 @@ impl CutLimit {
         if let Some(at) = self.full_at.take() {
             let took = wall.saturating_sub(at);
             if took > SLOW_MS {
-                self.most = (self.most / 2).max(LEAST);
+                self.most = (self.most / 2).max(MIN_TIMERS_PER_CUT);
             } else if took < FAST_MS {
-                self.most = (self.most * 2).min(MOST);
+                self.most = (self.most * 2).min(MAX_TIMERS_PER_CUT);
             }
         }
         self.most
@@ -101,13 +101,13 @@ impl CutLimit {
 
 /// The times of the clocks at a cut.
 #[derive(Clone, Debug)]
-pub(crate) struct Now {
+pub(crate) struct TimerClocks {
     /// Event time by task; `i64::MIN`: none yet.
     pub event: Vec<i64>,
     pub wall: [i64; 1],
 }
 
-impl Now {
+impl TimerClocks {
     /// The times by task; the wall clock is the same for all.
     fn of(&self, domain: TimerDomain) -> &[i64] {
         match domain {
@@ -124,7 +124,7 @@ impl Now {
 
 impl TimerQueue {
     /// For these stores, before anything is registered in this run.
-    pub fn open(stores: &[TimerView<'_>], lanes: u32, now: &Now) -> Result<Self> {
+    pub fn open(stores: &[TimerView<'_>], lanes: u32, now: &TimerClocks) -> Result<Self> {
         let mut pending = Vec::with_capacity(stores.len());
         let mut waits = false;
         for view in stores {
@@ -145,7 +145,7 @@ impl TimerQueue {
             cut: AtomicU64::new(0),
             waits: AtomicBool::new(waits),
             cut_limit: Mutex::new(CutLimit {
-                most: FIRST,
+                most: INITIAL_TIMERS_PER_CUT,
                 full_at: None,
             }),
         })
@@ -205,7 +205,7 @@ impl TimerQueue {
     pub fn cut(
         &self,
         epoch: Epoch,
-        now: &Now,
+        now: &TimerClocks,
         stores: &[TimerView<'_>],
         task_of: impl Fn(usize, &Bytes) -> Task,
         lane_of: impl Fn(&Due) -> usize,
@@ -247,7 +247,7 @@ impl TimerQueue {
     }
 
     /// Postponed timers that still exist.
-    fn overdue(&self, now: &Now, stores: &[TimerView<'_>]) -> Result<Vec<Due>> {
+    fn overdue(&self, now: &TimerClocks, stores: &[TimerView<'_>]) -> Result<Vec<Due>> {
         let mut due = std::mem::take(&mut *self.overdue.lock());
         due.sort_unstable();
         due.dedup();

@@ -4,12 +4,12 @@ use crate::testing::manual_async_udf::{self, ManualAsyncUdf};
 use crate::{Context, Effects, KeyAssignment, LaneClocks, Operator, RunCoordinator};
 use std::sync::Arc;
 use stoatflow_core::{ClockId, Datum, Epoch, NodeId, Record, Timestamp};
-use stoatflow_plan::{CatchUp, Times};
+use stoatflow_plan::{CatchUp, TimetableSpec};
 
 const CLOCK: ClockId = ClockId(0);
 
-fn times(catch_up: CatchUp, max_catch_up: u32) -> Times {
-    Times {
+fn times(catch_up: CatchUp, max_catch_up: u32) -> TimetableSpec {
+    TimetableSpec {
         every_ms: Some(100),
         cron: None,
         tz: "UTC".into(),
@@ -21,14 +21,14 @@ fn times(catch_up: CatchUp, max_catch_up: u32) -> Times {
 
 struct Rig {
     operator: Scheduled,
-    times: Times,
+    times: TimetableSpec,
     clocks: LaneClocks,
     effects: Effects,
     run: Arc<RunCoordinator>,
 }
 
 impl Rig {
-    fn new(times: Times) -> Self {
+    fn new(times: TimetableSpec) -> Self {
         Self {
             operator: Self::made(&times),
             times,
@@ -38,7 +38,7 @@ impl Rig {
         }
     }
 
-    fn made(times: &Times) -> Scheduled {
+    fn made(times: &TimetableSpec) -> Scheduled {
         Scheduled::new(NodeId(7), "beat", CLOCK, times.clone()).unwrap()
     }
 
@@ -201,7 +201,7 @@ fn a_start_that_was_never_committed_begins_again() {
 
 #[test]
 fn nothing_comes_before_the_start() {
-    let mut rig = Rig::new(Times {
+    let mut rig = Rig::new(TimetableSpec {
         start_ms: Some(1_030),
         ..times(CatchUp::All, 1000)
     });

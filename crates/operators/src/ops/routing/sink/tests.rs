@@ -4,7 +4,7 @@ use crate::testing::*;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use stoatflow_core::{Calling, Datum, Handler, Header, Opaque, Result, SinkId};
+use stoatflow_core::{CallableHandler, Datum, Handler, Header, Opaque, Result, SinkId};
 use stoatflow_plan::{Delivery, Function, Op};
 
 fn rig(sink: u16) -> Rig {
@@ -255,7 +255,7 @@ fn handlers_decide_outside_of_the_runtime_of_a_record() {
         let step = (Op::Sink { sink: SinkId(2) }, vec![], Delivery::Batch);
         let udfs: Vec<Arc<dyn crate::Udf>> = vec![decides, closure(|_| Ok(Datum::Int(1)))];
         let mut rig = Rig::changed(vec![step], udfs, |plan| {
-            let call = Calling {
+            let call = CallableHandler {
                 udf: 0,
                 topics: Vec::new(),
             };

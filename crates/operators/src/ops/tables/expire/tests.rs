@@ -99,7 +99,7 @@ fn a_row_expires_a_ttl_after_its_time_and_not_before() {
 }
 
 #[test]
-fn nobody_is_told_where_that_was_not_asked() {
+fn expiry_is_not_forwarded_unless_requested() {
     let silent = Expiry {
         forward: false,
         ..FORWARDED

@@ -2,7 +2,7 @@
 
 use crate::testing::recorded::{registered, str_of};
 use crate::testing::*;
-use crate::{Failed, Foreign, Processor, ProcessorHost, ProcessorSupplier, Role};
+use crate::{Failed, ForeignCode, Processor, ProcessorHost, ProcessorSupplier, Role};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use stoatflow_core::{Datum, ProcessorId, Record, Result, SinkId, StoreId};
@@ -81,11 +81,11 @@ fn transform(store: Option<u16>, old: bool) -> Op {
 }
 
 fn rig(nodes: Vec<(Op, Vec<u32>, Delivery)>, supplier: &Arc<Supplier>) -> Rig {
-    let foreign = Foreign {
+    let foreign = ForeignCode {
         udfs: vec![registered("pair_text")],
         serdes: vec![],
         processors: vec![Arc::clone(supplier) as _],
-        ..Foreign::default()
+        ..ForeignCode::default()
     };
     Rig::of_foreign(&plan(to_streams(nodes)), &foreign, false).unwrap()
 }

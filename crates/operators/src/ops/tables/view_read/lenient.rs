@@ -124,7 +124,7 @@ fn join_concurrently<'a>(
         };
         let (left, left_at) = parts(left);
         let (right, right_at) = parts(right);
-        if needs.met(&left, &right) {
+        if needs.is_joined(&left, &right) {
             rows.push((all.len(), left_at.max(right_at)));
             joiner.add(&record.key, left, right, record.origin);
             asking.push(record);

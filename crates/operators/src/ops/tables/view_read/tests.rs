@@ -4,7 +4,7 @@ use crate::testing::manual_async_udf::{self, ManualAsyncUdf};
 use crate::testing::*;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Handler, SinkId, StoreId};
-use stoatflow_plan::{Awaiting, Delivery, Function, JoinKind, Op, View};
+use stoatflow_plan::{AsyncSpec, Delivery, Function, JoinKind, Op, View};
 
 fn store(store: u16) -> View {
     View::Store {
@@ -116,7 +116,7 @@ fn rows_of_an_async_joiner_are_joined_side_by_side_also_where_a_handler_decides(
         left: Box::new(store(0)),
         right: Box::new(store(2)),
         kind: JoinKind::Inner,
-        function: Function::Async(Awaiting {
+        function: Function::Async(AsyncSpec {
             udf: 3,
             concurrency: 10,
             park_after_ms: 0,
@@ -148,7 +148,7 @@ fn rows_of_an_async_joiner_are_joined_side_by_side_also_where_a_handler_decides(
     manual.answers_when_waited_for();
     manual.fails("b2");
     let awaited = manual_async_udf::foreign(&manual);
-    let foreign = crate::Foreign {
+    let foreign = crate::ForeignCode {
         udfs: vec![show, unless_c, plus, Arc::clone(&awaited.udfs[0])],
         calls: [(3, Arc::clone(&awaited.calls[&0]))].into(),
         ..awaited

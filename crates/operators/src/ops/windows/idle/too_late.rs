@@ -7,9 +7,9 @@
 
 use crate::support::dropped;
 use crate::support::error_policy::Handled;
-use crate::support::late::{LatePolicy, LateRecord, Verdict};
+use crate::support::late::{LatePolicy, LateRecord, LateVerdict};
 use crate::support::node_context::NodeContext;
-use crate::{Context, Foreign, NO_ORIGIN, Operator};
+use crate::{Context, ForeignCode, NO_ORIGIN, Operator};
 use std::sync::Arc;
 use stoatflow_core::{ClockId, Datum, Error, Record, Result, Timestamp};
 use stoatflow_plan::PhysicalPlan;
@@ -29,13 +29,13 @@ impl TooLate {
     /// `Internal` if the plan and the table of callables don't belong together.
     pub fn new(
         plan: &PhysicalPlan,
-        foreign: &Foreign,
+        foreign: &ForeignCode,
         node_context: NodeContext,
     ) -> Result<Option<Self>> {
         let policies = plan.sources.iter().map(|source| {
             let policy = LatePolicy::new(&source.late, &source.name, foreign, None)?;
             Ok(policy.and_then(|policy| match policy.always() {
-                Some(Verdict::DeadLetter(topic)) => {
+                Some(LateVerdict::DeadLetter(topic)) => {
                     let topic = Arc::clone(topic);
                     Some((policy, topic))
                 }

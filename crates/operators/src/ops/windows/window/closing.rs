@@ -336,7 +336,7 @@ impl Closing {
 
     /// Emits the windows that are due and that the store still shows, by start, then by key. `newest`:
     /// start of the newest window that the store has at a stream time.
-    pub fn give_windows(
+    pub fn emit_windows(
         &mut self,
         kept: &WindowedStore,
         due: &Due,

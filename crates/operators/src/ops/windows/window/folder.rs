@@ -5,7 +5,7 @@
 //! whole batch.
 
 use crate::expr::aggregation::Aggregation;
-use crate::expr::combiner::Takes;
+use crate::expr::combiner::ArgumentRoles;
 use crate::ops::aggregates::aggregate::Initializer;
 use crate::ops::windows::window::windowed_store::{WindowedStore, not_a_count};
 use crate::port::current_call;
@@ -32,7 +32,7 @@ pub(crate) enum Folder {
 
 impl Folder {
     pub fn reduce(function: Function) -> Self {
-        let udf = function.caller(Takes::Reduction);
+        let udf = function.caller(ArgumentRoles::Reduction);
         Self::Reduce((function, udf))
     }
 
@@ -45,10 +45,10 @@ impl Folder {
             let udf = function.caller(takes);
             (function, udf)
         };
-        let merger = merger.map(|merger| called(merger, Takes::KeyAndSides));
+        let merger = merger.map(|merger| called(merger, ArgumentRoles::KeyAndSides));
         Ok(Self::Aggregate {
             initializer: Box::new(Initializer::new(initializer)?),
-            aggregator: called(function, Takes::Step),
+            aggregator: called(function, ArgumentRoles::Step),
             merger: merger.map(Box::new),
         })
     }

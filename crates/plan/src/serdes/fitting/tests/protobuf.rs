@@ -71,7 +71,7 @@ fn a_field_says_what_it_is_written_with() {
 }
 
 #[test]
-fn what_can_not_be_is_found_with_its_line() {
+fn impossible_expressions_are_found_with_their_line() {
     let name = |of| ("name", of);
     let id = || ("id", field("id"));
     for (e, said) in [
@@ -143,7 +143,7 @@ fn what_can_not_be_is_found_with_its_line() {
 }
 
 #[test]
-fn what_may_fit_is_let_through() {
+fn possible_fits_are_accepted() {
     let id = || ("id", field("id"));
     for e in [
         object(&[id()]),
@@ -168,7 +168,7 @@ fn what_may_fit_is_let_through() {
 }
 
 #[test]
-fn what_can_not_be_used_is_found() {
+fn unusable_serdes_are_found() {
     let source = |serde: Value| json!([{"op": "stream", "topics": ["in"], "key": "string", "value": serde}, {"op": "to", "from": 0, "topic": "out"}]);
     let broken = json!({"protobuf": {"descriptors": "CgA=", "message": "M"}});
     let said = refused(&source(broken));

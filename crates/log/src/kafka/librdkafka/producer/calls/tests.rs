@@ -2,7 +2,7 @@ use super::*;
 use stoatflow_core::{Clock, SystemClock};
 
 #[test]
-fn a_call_that_does_not_come_back_is_left_behind() {
+fn a_hanging_call_is_abandoned() {
     let mut caller = Caller::default();
     let most = Duration::from_secs(60);
     assert_eq!(caller.call(most, || 1), Some(1));

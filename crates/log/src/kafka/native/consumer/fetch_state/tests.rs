@@ -67,7 +67,7 @@ fn came(slots: &mut FetchStates, at: usize, count: u8) {
     slot.asked = slot.from;
     let bytes = records(slot.from, count);
     let end = slot.from + i64::from(count);
-    slot.came(end, bytes, Vec::new(), NOW).unwrap();
+    slot.store_records(end, bytes, Vec::new(), NOW).unwrap();
 }
 
 fn asked(slots: &mut FetchStates) -> (Vec<i32>, Duration) {
@@ -84,7 +84,7 @@ fn a_partition_is_asked_for_when_little_of_it_is_left() {
     came(&mut slots, 0, 8);
     assert_eq!(asked(&mut slots), (vec![1, 2], FULL));
     assert!(!slots.all[0].has_caught_up(), "it is not given yet");
-    let (given, unreadable) = slots.give(4, |_, _| Ok(()));
+    let (given, unreadable) = slots.deliver(4, |_, _| Ok(()));
     assert_eq!((given, unreadable), (4, None));
     assert_eq!(asked(&mut slots), (vec![0, 1, 2], MAX_WAIT));
     slots.all[1].paused = true;
@@ -97,7 +97,7 @@ fn a_partition_is_asked_for_when_little_of_it_is_left() {
         "it has enough for a start"
     );
     slots.all[0].paused = false;
-    assert_eq!(slots.give(9, |_, _| Ok(())).0, 4);
+    assert_eq!(slots.deliver(9, |_, _| Ok(())).0, 4);
     assert!(slots.all[0].has_caught_up());
     assert_eq!(slots.all[0].position, 8);
 }
@@ -138,19 +138,20 @@ fn an_unreadable_batch_is_fetched_again() {
     *damaged.last_mut().unwrap() ^= 1;
     let slot = &mut slots.all[0];
     slot.asked = 3;
-    slot.came(6, damaged.into(), Vec::new(), NOW).unwrap();
+    slot.store_records(6, damaged.into(), Vec::new(), NOW)
+        .unwrap();
     assert_eq!(slot.from, 6);
     slot.asked = 6;
-    let (given, unreadable) = slots.give(100, |_, _| Ok(()));
+    let (given, unreadable) = slots.deliver(100, |_, _| Ok(()));
     assert_eq!(given, 0, "those before it are not told apart from it");
     assert!(unreadable.is_some());
     let slot = &slots.all[0];
     assert_eq!((slot.position, slot.from), (3, 3));
     // The answer to an earlier fetch is dropped.
-    let late = slots.all[0].came(9, records(6, 3), Vec::new(), NOW);
+    let late = slots.all[0].store_records(9, records(6, 3), Vec::new(), NOW);
     assert_eq!((late, slots.all[0].from), (Ok(()), 3));
     came(&mut slots, 0, 3);
-    assert_eq!(slots.give(100, |_, _| Ok(())), (3, None));
+    assert_eq!(slots.deliver(100, |_, _| Ok(())), (3, None));
 }
 
 #[test]
@@ -168,7 +169,9 @@ fn a_topic_that_was_made_anew_is_another_one() {
 #[test]
 fn a_starved_partition_gets_a_longer_max_wait() {
     let mut slots = slots(1);
-    slots.all[0].came(9, Bytes::new(), Vec::new(), NOW).unwrap();
+    slots.all[0]
+        .store_records(9, Bytes::new(), Vec::new(), NOW)
+        .unwrap();
     assert_eq!(slots.plan_fetch(1, PORTION, NOW).max_wait, MAX_WAIT);
     let later = NOW + STARVED * 2;
     assert_eq!(slots.plan_fetch(1, PORTION, later).max_wait, FAR);
@@ -181,8 +184,9 @@ fn retained_records_release_their_response() {
     let mut slots = slots(1);
     let answer = records(0, 9);
     let slot = &mut slots.all[0];
-    slot.came(9, answer.clone(), Vec::new(), NOW).unwrap();
-    assert_eq!(slots.give(2, |_, _| Ok(())), (2, None));
+    slot.store_records(9, answer.clone(), Vec::new(), NOW)
+        .unwrap();
+    assert_eq!(slots.deliver(2, |_, _| Ok(())), (2, None));
     slots.detach();
     assert!(!answer.is_unique(), "it goes on soon");
     slots.all[0].paused = true;
@@ -190,7 +194,7 @@ fn retained_records_release_their_response() {
     assert!(answer.is_unique());
     slots.all[0].paused = false;
     let mut values = Vec::new();
-    let (given, _) = slots.give(100, |_, record| {
+    let (given, _) = slots.deliver(100, |_, record| {
         values.push(record.value.unwrap()[0]);
         Ok(())
     });
@@ -202,7 +206,7 @@ fn a_broker_has_given_all_when_each_partition_that_is_read_is_at_its_end() {
     let mut slots = slots(2);
     assert!(!slots.has_all(1), "nobody knows where they end");
     let came = |slots: &mut FetchStates, at: usize, end: i64, count: u8| {
-        let taken = slots.all[at].came(end, records(0, count), vec![], NOW);
+        let taken = slots.all[at].store_records(end, records(0, count), vec![], NOW);
         assert!(taken.is_ok());
     };
     came(&mut slots, 0, 3, 3);
@@ -224,7 +228,8 @@ fn the_leader_epoch_of_each_position_is_known() {
     };
     let mut take = |bytes: Vec<u8>| {
         slot.asked = slot.from;
-        slot.came(1_000, bytes.into(), Vec::new(), NOW).unwrap();
+        slot.store_records(1_000, bytes.into(), Vec::new(), NOW)
+            .unwrap();
         let at = |offset: i64| slot.epoch_before(offset);
         [0, 1, 5, 6, 10, 11, 15, 16, 20].map(at)
     };
@@ -243,14 +248,16 @@ fn the_leader_epoch_of_each_position_is_known() {
     slot.ask_again();
     slot.asked = slot.from;
     let again = [batch(5, 4), batch(10, 6)].concat();
-    slot.came(1_000, again.into(), Vec::new(), NOW).unwrap();
+    slot.store_records(1_000, again.into(), Vec::new(), NOW)
+        .unwrap();
     let known = [1, 6, 11].map(|offset| slot.epoch_before(offset));
     assert_eq!(known, [four, four, six]);
     // Only the newest `LEADERS` epochs are remembered.
     for n in 0..100_i64 {
         slot.asked = slot.from;
         let bytes = batch(slot.from, i32::try_from(20 + n).unwrap());
-        slot.came(1_000, bytes.into(), Vec::new(), NOW).unwrap();
+        slot.store_records(1_000, bytes.into(), Vec::new(), NOW)
+            .unwrap();
     }
     assert_eq!(slot.epochs.len(), LEADERS);
     assert_eq!(slot.epoch_before(1), None);

@@ -3,7 +3,7 @@
 //! Takes a decoded answer, passes records to the state of their partitions, and notes errors that end
 //! the run: a refusal, lost records, a topic that has been gone for too long.
 
-use super::{GONE, NativeConsumer, UNKNOWN_ERROR_TIMEOUT};
+use super::{NativeConsumer, UNKNOWN_ERROR_TIMEOUT, UNKNOWN_TOPIC_TIMEOUT};
 use crate::kafka::native::consumer::fetch::{FetchOutcome, said};
 use crate::kafka::native::error_class::{
     ErrorClass, OUT_OF_RANGE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION, classify, named,
@@ -43,7 +43,7 @@ impl NativeConsumer {
                 aborted,
             } => {
                 let now = self.clock.elapsed();
-                let taken = slot.came(stable_end, records, aborted, now);
+                let taken = slot.store_records(stable_end, records, aborted, now);
                 self.missing.remove(&index);
                 if let Err(why) = taken {
                     self.note_unreadable(index, &why);
@@ -60,7 +60,7 @@ impl NativeConsumer {
             // A replica that lags behind doesn't have the offset yet: the leader does.
             FetchOutcome::Refused(OUT_OF_RANGE) if slot.reads_nearer() => {
                 slot.forget_leader();
-                self.look_again();
+                self.retry_leader_lookup();
             }
             // A leader that lacks records of the last epoch may still have all of ours: fetch without
             // that epoch.
@@ -86,13 +86,13 @@ impl NativeConsumer {
                 if matches!(code, UNKNOWN_TOPIC_OR_PARTITION | UNKNOWN_SERVER_ERROR) {
                     self.miss(index, code);
                 }
-                self.look_again();
+                self.retry_leader_lookup();
             }
             // A former leader that doesn't know yet that it was replaced answers like this for newer
             // offsets.
             FetchOutcome::Refused(OUT_OF_RANGE) if slot.forget_seen() => {
                 slot.forget_leader();
-                self.look_again();
+                self.retry_leader_lookup();
             }
             FetchOutcome::Refused(code) => {
                 let what = format!("asked for from offset {} on", slot.from);
@@ -109,7 +109,7 @@ impl NativeConsumer {
                 "the broker can't read it, and does not say why",
             )
         } else {
-            (GONE, "it is gone")
+            (UNKNOWN_TOPIC_TIMEOUT, "it is gone")
         };
         let now = self.clock.elapsed();
         if now > self.missing.entry(index).or_insert((now, code)).0 + most {

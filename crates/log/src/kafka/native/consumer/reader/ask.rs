@@ -3,7 +3,7 @@
 //! Takes the partitions wanted from a broker, sends one fetch, and lends it the memory of the last
 //! answer. A broker whose last answer was complete is not asked again for a while.
 
-use super::{ASIDE, Flight, LONGEST_REST, NativeConsumer};
+use super::{FetchInFlight, MAX_FETCH_PAUSE, NativeConsumer, SIDE_REQUEST_TIMEOUT};
 use crate::kafka::native::consumer::fetch::{FETCH, FetchTarget, request};
 use crate::kafka::native::consumer::fetch_state::FetchPlan;
 use crate::kafka::native::net::cluster::{Node, version_for};
@@ -16,10 +16,10 @@ use stoatflow_core::Result;
 
 /// The shortest pause between two fetches from a broker whose last answer had all its records: an empty
 /// answer costs the broker as much as a full one, and wakes the application as often.
-const REST: Duration = Duration::from_millis(3);
+const MIN_EMPTY_FETCH_PAUSE: Duration = Duration::from_millis(3);
 /// The last fetch of a poll is sent this long before the poll ends, so that a commit after it covers
 /// everything there is.
-const LEAD: Duration = Duration::from_micros(700);
+const LAST_FETCH_LEAD: Duration = Duration::from_micros(700);
 
 impl NativeConsumer {
     /// How long to wait before the next fetch from a broker, in a poll that lasts this long.
@@ -27,13 +27,13 @@ impl NativeConsumer {
         let Some(asked) = self.asked.get(&node).filter(|_| self.slots.has_all(node)) else {
             return Duration::ZERO;
         };
-        let (now, rested) = (self.clock.elapsed(), *asked + REST);
+        let (now, rested) = (self.clock.elapsed(), *asked + MIN_EMPTY_FETCH_PAUSE);
         if let Some(until) = self.deferred {
-            let until = until.min(*asked + LONGEST_REST);
+            let until = until.min(*asked + MAX_FETCH_PAUSE);
             let next = if *asked < until { until } else { rested };
             return next.saturating_sub(now);
         }
-        let last_moment = (now + left).saturating_sub(LEAD);
+        let last_moment = (now + left).saturating_sub(LAST_FETCH_LEAD);
         let until = if *asked < last_moment {
             rested.min(last_moment)
         } else {
@@ -65,7 +65,7 @@ impl NativeConsumer {
                 self.asked.insert(node, since);
                 self.flights.insert(
                     node,
-                    Flight {
+                    FetchInFlight {
                         version,
                         since,
                         received,
@@ -96,7 +96,7 @@ impl NativeConsumer {
         written.map_err(|e| ConnectionError::lost(format!("broker {node}: {e}")))?;
         let size = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
         frame[..4].copy_from_slice(&size.to_be_bytes());
-        link.post(&[&frame], ASIDE)?;
+        link.post(&[&frame], SIDE_REQUEST_TIMEOUT)?;
         if let Some(room) = room {
             link.lend(room);
         }

@@ -19,7 +19,7 @@ mod tests;
 const PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// A token is not used in the last moments of its life: it would expire on its way to the broker.
-const MOMENTS: Duration = Duration::from_millis(500);
+const EXPIRY_MARGIN: Duration = Duration::from_millis(500);
 
 /// The current token, and the state of the thread.
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ impl TokenSource for TokenKeeper {
             start(Arc::clone(kept))?;
         }
         // The provider keeps to `within`; its thread needs a moment more.
-        let last = kept.clock.monotonic() + kept.within + MOMENTS;
+        let last = kept.clock.monotonic() + kept.within + EXPIRY_MARGIN;
         loop {
             let now = kept.clock.monotonic();
             if let Some(token) = state.token.as_ref().filter(|_| now < state.valid_until) {
@@ -146,7 +146,7 @@ impl Kept {
         tracing::debug!(target: "stoatflow::kafka", ?lifetime, principal = token.principal, "a new token");
         // Like Java's client: a token is renewed after four fifths of its life.
         state.renew_at = now + lifetime * 4 / 5;
-        state.valid_until = now + lifetime.saturating_sub(MOMENTS.min(lifetime / 10));
+        state.valid_until = now + lifetime.saturating_sub(EXPIRY_MARGIN.min(lifetime / 10));
         state.failure = None;
         state.token = Some(Token {
             text: token.text,

@@ -11,9 +11,9 @@ use std::num::NonZeroU32;
 /// "No channel binding", in Base64.
 const NO_BINDING: &str = "biws";
 /// Fewer iterations than brokers allow would make the password easy to guess.
-const LEAST_ITERATIONS: u32 = 4096;
+const MIN_ITERATIONS: u32 = 4096;
 /// More iterations would keep this client busy for minutes.
-const MOST_ITERATIONS: u32 = 10_000_000;
+const MAX_ITERATIONS: u32 = 10_000_000;
 
 /// The hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl ScramClient {
         let salt = attribute(challenge, 's').and_then(|salt| BASE64_STANDARD.decode(salt).ok());
         let salt = salt.ok_or_else(|| malformed("salt"))?;
         let rounds = attribute(challenge, 'i').and_then(|rounds| rounds.parse::<u32>().ok());
-        let rounds = (rounds.filter(|r| (LEAST_ITERATIONS..=MOST_ITERATIONS).contains(r)))
+        let rounds = (rounds.filter(|r| (MIN_ITERATIONS..=MAX_ITERATIONS).contains(r)))
             .and_then(NonZeroU32::new)
             .ok_or_else(|| malformed("number of iterations that is allowed (4096 or more)"))?;
         let hash = self.hash;

@@ -26,7 +26,7 @@ pub(super) fn verifier(
         }
         Some(checked)
     };
-    Ok(Arc::new(Lenient {
+    Ok(Arc::new(LenientVerifier {
         checked,
         provider: Arc::clone(provider),
     }))
@@ -34,14 +34,14 @@ pub(super) fn verifier(
 
 /// Skips the check of the host name, or all checks.
 #[derive(Debug)]
-struct Lenient {
+struct LenientVerifier {
     /// With `ssl.endpoint.identification.algorithm=none`, the signer is checked and the host name is
     /// not. `None` stands for `enable.ssl.certificate.verification=false`: any certificate is accepted.
     checked: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Lenient {
+impl ServerCertVerifier for LenientVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

@@ -3,7 +3,7 @@
 //! Takes a request and its answer, or none; returns what failed. A batch that is sent again keeps its
 //! place and its sequence number.
 
-use super::{Accumulator, Flight, Place, SPARE};
+use super::{Accumulator, BatchPartition, MAX_SPARE_BYTES, RequestInFlight};
 use crate::kafka::native::error_class::{
     ErrorClass, TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION, classify,
 };
@@ -14,28 +14,28 @@ use stoatflow_core::{Offset, Partition, Timestamp};
 /// A partition's error in an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::kafka::native) struct PartitionError {
-    pub place: Place,
+    pub place: BatchPartition,
     pub code: i16,
     pub said: String,
 }
 
 impl Accumulator {
     /// The request was not sent: its batches wait again, unchanged.
-    pub(in crate::kafka::native) fn keep(&mut self, flight: Flight) {
+    pub(in crate::kafka::native) fn keep(&mut self, flight: RequestInFlight) {
         for (place, batch) in flight.batches {
             self.again(place, batch);
         }
     }
 
     /// The request got no answer, so its batches may have arrived: they wait again, unchanged.
-    pub(in crate::kafka::native) fn requeue(&mut self, flight: Flight) {
+    pub(in crate::kafka::native) fn requeue(&mut self, flight: RequestInFlight) {
         for (place, mut batch) in flight.batches {
             batch.lost = true;
             self.again(place, batch);
         }
     }
 
-    fn again(&mut self, place: Place, batch: BatchWriter) {
+    fn again(&mut self, place: BatchPartition, batch: BatchWriter) {
         let part = &mut self.topics[place.topic].parts[place.part];
         part.under_way = false;
         self.under_way -= batch.size();
@@ -46,7 +46,7 @@ impl Accumulator {
     /// Handles an answer; returns what failed.
     pub(in crate::kafka::native) fn complete(
         &mut self,
-        flight: Flight,
+        flight: RequestInFlight,
         answer: &ProduceResponse,
     ) -> Vec<PartitionError> {
         let mut partition_errors = Vec::new();
@@ -99,7 +99,7 @@ impl Accumulator {
     }
 
     /// Splits a batch that was too large; later batches are no larger than its halves.
-    fn divide(&mut self, place: Place, whole: &BatchWriter, halves: [BatchWriter; 2]) {
+    fn divide(&mut self, place: BatchPartition, whole: &BatchWriter, halves: [BatchWriter; 2]) {
         let part = &mut self.topics[place.topic].parts[place.part];
         part.under_way = false;
         part.full = part.full.min(whole.size() / 2);
@@ -112,7 +112,7 @@ impl Accumulator {
 
     fn recycle(&mut self, batch: BatchWriter) {
         let room = batch.into_room();
-        if self.spare_bytes + room.capacity() <= SPARE {
+        if self.spare_bytes + room.capacity() <= MAX_SPARE_BYTES {
             self.spare_bytes += room.capacity();
             self.spare.push(room);
         }

@@ -1,4 +1,4 @@
-use super::{Accumulator, FULL, after};
+use super::{Accumulator, FULL_BATCH_BYTES, after};
 use crate::ProducerRecord;
 use crate::kafka::native::records::batch_writer::Identity;
 use crate::kafka::native::records::compression::Compression;
@@ -187,7 +187,7 @@ fn a_batch_has_its_measure() {
     for _ in 0..5 {
         put(
             &mut accumulator,
-            &record(&a, 0, &"x".repeat(FULL / 3 - 100)),
+            &record(&a, 0, &"x".repeat(FULL_BATCH_BYTES / 3 - 100)),
         );
     }
     let mut counts = Vec::new();

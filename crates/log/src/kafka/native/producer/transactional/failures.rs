@@ -6,7 +6,7 @@
 use super::{State, TransactionalProducer};
 use crate::kafka::errors::error;
 use crate::kafka::native::error_class::{ErrorClass, PRODUCER_FENCED, classify, named};
-use crate::kafka::native::producer::sender::{ASIDE, SendError};
+use crate::kafka::native::producer::sender::{SIDE_REQUEST_TIMEOUT, SendError};
 use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Result};
 
@@ -33,7 +33,7 @@ impl TransactionalProducer {
     ) -> Error {
         match classify(code) {
             ErrorClass::Outdated | ErrorClass::Fenced => {
-                let error = self.coordination.lost(code, what, ASIDE);
+                let error = self.coordination.lost(code, what, SIDE_REQUEST_TIMEOUT);
                 if error.kind() == ErrorKind::Fenced {
                     self.stop();
                 } else {

@@ -7,7 +7,7 @@ use super::{State, TransactionalProducer};
 use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::producer::accumulator::Accumulator;
 use crate::kafka::native::producer::coordination::CoordinatorAnswer;
-use crate::kafka::native::producer::sender::{LOOK, SendError};
+use crate::kafka::native::producer::sender::{ANSWER_WAIT, SendError};
 use std::time::Duration;
 use stoatflow_core::Result;
 
@@ -39,7 +39,7 @@ impl TransactionalProducer {
             && waits(&self.sender.accumulator)
             && clock.elapsed() < most
         {
-            let driven = (self.sender).drive_for(&mut self.coordination, true, LOOK);
+            let driven = (self.sender).drive_for(&mut self.coordination, true, ANSWER_WAIT);
             let Err(trouble) = driven else { continue };
             let away = matches!(trouble, SendError::Away(_));
             self.trouble(trouble);

@@ -224,39 +224,46 @@ fn gone(preaggregate: &mut Preaggregate, records: u64, keys: u64) -> u64 {
 
 #[test]
 fn no_more_than_the_most_is_held() {
-    let (mut preaggregate, most) = (Preaggregate::default(), MOST as u64);
+    let (mut preaggregate, most) = (Preaggregate::default(), MAX_KEYS as u64);
     assert_eq!(gone(&mut preaggregate, most - 1, most), 0);
     assert_eq!(gone(&mut preaggregate, 1, 1), 0, "a key that it has");
     let mut out = Vec::new();
     preaggregate.add(routed(record("another", "v", 1)), &mut out);
-    assert_eq!(out.len(), MOST);
+    assert_eq!(out.len(), MAX_KEYS);
     assert!(released(&mut preaggregate).is_empty());
 }
 
 #[test]
 fn where_nothing_folds_most_go_by() {
-    let (mut preaggregate, most) = (Preaggregate::default(), MOST as u64);
-    let all = (BY + 1) * most;
+    let (mut preaggregate, most) = (Preaggregate::default(), MAX_KEYS as u64);
+    let all = (BYPASS_FACTOR + 1) * most;
     assert_eq!(gone(&mut preaggregate, all, all), all);
     assert_eq!(gone(&mut preaggregate, 10, 10), 0, "then it tries again");
 }
 
 #[test]
 fn half_of_the_records_folded_or_too_few_to_tell_go_on_being_held() {
-    for (records, keys) in [(2 * TELLING, TELLING), (TELLING - 1, TELLING)] {
+    for (records, keys) in [
+        (2 * MIN_RECORDS_TO_JUDGE, MIN_RECORDS_TO_JUDGE),
+        (MIN_RECORDS_TO_JUDGE - 1, MIN_RECORDS_TO_JUDGE),
+    ] {
         let mut preaggregate = Preaggregate::default();
         gone(&mut preaggregate, records, keys);
         released(&mut preaggregate);
         assert_eq!(gone(&mut preaggregate, 10, 10), 0);
     }
     let mut preaggregate = Preaggregate::default();
-    gone(&mut preaggregate, TELLING, TELLING);
+    gone(
+        &mut preaggregate,
+        MIN_RECORDS_TO_JUDGE,
+        MIN_RECORDS_TO_JUDGE,
+    );
     released(&mut preaggregate);
     assert_eq!(gone(&mut preaggregate, 10, 10), 10);
 }
 
 #[test]
-fn a_value_that_is_no_number_of_records_is_said() {
+fn a_value_that_is_no_count_is_an_error() {
     assert_eq!(records(&Datum::Int(7)).unwrap(), 7);
     let said = records(&text("7")).unwrap_err().to_string();
     assert!(

@@ -1,7 +1,7 @@
 //! Values made from the columns of a result.
 
 use super::*;
-use crate::ops::batches::map_batches::result::{Asked, values};
+use crate::ops::batches::map_batches::result::{ResultContext, values};
 use arrow_array::builder::{BinaryBuilder, ListBuilder};
 use arrow_array::types::{Int8Type, UInt64Type};
 use arrow_array::{
@@ -14,13 +14,13 @@ use stoatflow_core::{Fields, Text};
 
 fn made(columns: Vec<(&str, ArrayRef)>, objects: bool) -> Result<Vec<Datum>, String> {
     let batch = RecordBatch::try_from_iter(columns).unwrap();
-    let asked = Asked {
+    let context = ResultContext {
         rows: batch.num_rows(),
         by_row: "_row",
         objects,
         given: None,
     };
-    match values(asked, &[batch]) {
+    match values(context, &[batch]) {
         Ok(Ok(values)) => Ok(values.into_iter().map(|(_, value)| value).collect()),
         Ok(Err(failed)) => Err(format!(
             "row {}: {}",
@@ -218,13 +218,13 @@ fn kept(columns: Vec<(&str, ArrayRef)>) -> Result<usize, String> {
         .into_iter()
         .map(|(name, column)| (name, column, true));
     let batch = RecordBatch::try_from_iter_with_nullable(made).unwrap();
-    let asked = Asked {
+    let context = ResultContext {
         rows: 3,
         by_row: "_row",
         objects: true,
         given: Some(&given),
     };
-    match values(asked, &[batch]) {
+    match values(context, &[batch]) {
         Ok(made) => Ok(made.expect("values").len()),
         Err(error) => Err(error.to_string()),
     }

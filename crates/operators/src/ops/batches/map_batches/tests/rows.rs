@@ -135,7 +135,7 @@ fn a_batch_is_called_again_if_the_handler_says_so() {
         Ok(vec![batch.clone()])
     });
     let retry = |times| {
-        Some(Handler::Retry(Box::new(Retrying {
+        Some(Handler::Retry(Box::new(RetryHandler {
             times,
             backoff_ms: 0,
             then: Handler::Continue,

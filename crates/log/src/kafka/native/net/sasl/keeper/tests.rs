@@ -60,7 +60,7 @@ fn numbered(lifetime_s: f64, fails: Vec<Error>) -> (Arc<Numbered>, TokenKeeper) 
 }
 
 #[test]
-fn all_who_ask_get_one_token() {
+fn concurrent_requests_share_one_token() {
     let (provider, keeper) = numbered(600.0, Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -71,7 +71,7 @@ fn all_who_ask_get_one_token() {
 }
 
 #[test]
-fn it_is_renewed_before_it_expires_and_nobody_waits() {
+fn tokens_are_renewed_before_they_expire() {
     let (provider, keeper) = numbered(1.0, Vec::new());
     assert_eq!(keeper.token().unwrap().text, "token-1");
     {
@@ -88,7 +88,7 @@ fn it_is_renewed_before_it_expires_and_nobody_waits() {
 }
 
 #[test]
-fn a_failure_is_said_and_tried_again() {
+fn failures_are_logged_and_retried() {
     let (_, keeper) = numbered(600.0, vec![Error::unavailable("away").hint("wait")]);
     let failure = keeper.token().unwrap_err();
     assert!(!failure.is_final());

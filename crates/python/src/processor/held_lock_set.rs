@@ -3,10 +3,10 @@
 use stoatflow_operators::HeldLocks;
 
 /// Locks of a section, or of a store's method.
-pub struct Holding {
+pub struct HeldLockSet {
     pub locks: HeldLocks,
     /// Identifies this set of locks.
-    pub number: u64,
+    pub id: u64,
     /// The store method that took the locks; `None` for a section.
     pub method: Option<&'static str>,
 }

@@ -9,12 +9,12 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 
 /// Nested parts beyond this number are created again at each access.
-const MOST: usize = 16;
+const MAX_CACHED: usize = 16;
 
 #[derive(Default)]
-pub struct Parts(Mutex<Vec<(usize, Py<PyAny>)>>);
+pub struct NestedViews(Mutex<Vec<(usize, Py<PyAny>)>>);
 
-impl Parts {
+impl NestedViews {
     pub fn get_or<'py>(
         &self,
         py: Python<'py>,
@@ -25,22 +25,22 @@ impl Parts {
             return Ok(known);
         }
         let made = make()?;
-        let mut parts = self.0.lock();
+        let mut views = self.0.lock();
         // Another thread may have created it meanwhile; the first one is used.
-        if let Some((_, known)) = parts.iter().find(|(at, _)| *at == place) {
+        if let Some((_, known)) = views.iter().find(|(at, _)| *at == place) {
             let known = known.bind(py).clone();
-            drop(parts);
+            drop(views);
             return Ok(known);
         }
-        if parts.len() < MOST {
-            parts.push((place, made.clone().unbind()));
+        if views.len() < MAX_CACHED {
+            views.push((place, made.clone().unbind()));
         }
         Ok(made)
     }
 
     fn find<'py>(&self, py: Python<'py>, place: usize) -> Option<Bound<'py, PyAny>> {
-        let parts = self.0.lock();
-        let known = parts.iter().find(|(at, _)| *at == place);
+        let views = self.0.lock();
+        let known = views.iter().find(|(at, _)| *at == place);
         known.map(|(_, known)| known.bind(py).clone())
     }
 }

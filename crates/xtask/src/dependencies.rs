@@ -38,7 +38,7 @@ pub fn metadata(root: &Path) -> Result<Value, String> {
 pub fn check(layers: &Layers, metadata: &Value) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
-        let name = short(package["name"].as_str().unwrap_or_default());
+        let name = without_prefix(package["name"].as_str().unwrap_or_default());
         let path = format!("crates/{name}/Cargo.toml");
         let mut add = |what: String| findings.push(Finding::new(&path, 0, what));
         let Some(allowed) = layers.may_use.get(name) else {
@@ -49,7 +49,7 @@ pub fn check(layers: &Layers, metadata: &Value) -> Vec<Finding> {
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let full = dependency["name"].as_str().unwrap_or_default();
-            let used = short(full);
+            let used = without_prefix(full);
             let dev = dependency["kind"].as_str() == Some("dev");
             if full != used || (dependency["path"].is_string() && layers.may_use.contains_key(used))
             {
@@ -78,6 +78,6 @@ pub fn check(layers: &Layers, metadata: &Value) -> Vec<Finding> {
     findings
 }
 
-fn short(name: &str) -> &str {
+fn without_prefix(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
 }

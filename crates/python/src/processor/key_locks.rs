@@ -5,7 +5,7 @@
 //! holder may need it. A processor that holds locks can't take more, so lanes can't deadlock.
 
 use super::call_scope::CallScope;
-use super::holding::Holding;
+use super::held_lock_set::HeldLockSet;
 use super::records::key as record_key;
 use crate::errors::to_py_err;
 use parking_lot::Mutex;
@@ -22,46 +22,46 @@ use stoatflow_operators::{HeldLocks, LockHolder, LockKey, LockRefused, LockTable
 /// Default timeout for a lock.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The number of the next [`Holding`].
-static NEXT: AtomicU64 = AtomicU64::new(1);
+/// The id of the next [`HeldLockSet`].
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// The lock of one key during a call of a store's method.
-pub struct KeyHold<'s> {
+pub struct KeyLockGuard<'s> {
     scope: &'s CallScope,
-    number: u64,
+    id: u64,
 }
 
-impl Drop for KeyHold<'_> {
+impl Drop for KeyLockGuard<'_> {
     fn drop(&mut self) {
-        self.scope.release(self.number);
+        self.scope.release(self.id);
     }
 }
 
 impl CallScope {
     /// Locks a key of a store during a call of its method; `None` if a section has locked it already.
-    pub(super) fn hold_key(
+    pub(super) fn lock_key(
         &self,
         py: Python<'_>,
         (lock, table, holder): (LockKey, Arc<LockTable>, LockHolder),
         (store, method): (&str, &'static str),
         key: &Bound<'_, PyAny>,
-    ) -> PyResult<Option<KeyHold<'_>>> {
-        let known = self.holding.lock();
+    ) -> PyResult<Option<KeyLockGuard<'_>>> {
+        let known = self.held_locks.lock();
         let refused = match &*known {
             None => None,
-            Some(Holding {
+            Some(HeldLockSet {
                 locks,
                 method: None,
                 ..
             }) if locks.has(&lock) => return Ok(None),
-            Some(Holding { method: None, .. }) => Some(
+            Some(HeldLockSet { method: None, .. }) => Some(
                 Error::user(format!(
                     "{method} was called for the key {} of '{store}', which the section has not locked",
                     shown(key)
                 ))
                 .hint("name it in context.locks(...) too, or use get() and put() if no other lane writes it"),
             ),
-            Some(Holding {
+            Some(HeldLockSet {
                 method: Some(outer),
                 ..
             }) => Some(
@@ -77,25 +77,21 @@ impl CallScope {
         }
         let what = |_: &LockKey| format!("the key {} of the store '{store}'", shown(key));
         let locks = self.take_locks(py, vec![lock], (&table, &holder), LOCK_TIMEOUT, what)?;
-        Ok(Some(KeyHold {
+        Ok(Some(KeyLockGuard {
             scope: self,
-            number: self.keep(locks, Some(method)),
+            id: self.register(locks, Some(method)),
         }))
     }
 
-    fn keep(&self, locks: HeldLocks, method: Option<&'static str>) -> u64 {
-        let number = NEXT.fetch_add(1, Relaxed);
-        *self.holding.lock() = Some(Holding {
-            locks,
-            number,
-            method,
-        });
-        number
+    fn register(&self, locks: HeldLocks, method: Option<&'static str>) -> u64 {
+        let id = NEXT_ID.fetch_add(1, Relaxed);
+        *self.held_locks.lock() = Some(HeldLockSet { locks, id, method });
+        id
     }
 
-    fn release(&self, number: u64) {
-        let mut held = self.holding.lock();
-        let own = held.take_if(|held| held.number == number);
+    fn release(&self, id: u64) {
+        let mut held = self.held_locks.lock();
+        let own = held.take_if(|held| held.id == id);
         drop(held);
         drop(own);
     }
@@ -109,9 +105,9 @@ impl CallScope {
         what: impl FnOnce(&LockKey) -> String,
     ) -> PyResult<HeldLocks> {
         // Usually the locks are free, and there is no need to detach.
-        let refused = match table.try_hold(keys.clone(), holder) {
+        let refused = match table.try_acquire(keys.clone(), holder) {
             Ok(held) => return Ok(held),
-            Err(_) => py.detach(|| table.hold(keys, holder, timeout, &SystemClock::new())),
+            Err(_) => py.detach(|| table.acquire(keys, holder, timeout, &SystemClock::new())),
         };
         match refused {
             Ok(held) => Ok(held),
@@ -158,8 +154,8 @@ pub struct KeyLocks {
     /// The locks, each with its description for errors.
     what: Vec<(LockKey, String)>,
     timeout: Duration,
-    /// The number of the current [`Holding`].
-    holds: Mutex<Option<u64>>,
+    /// The number of the current [`HeldLockSet`].
+    held_id: Mutex<Option<u64>>,
 }
 
 impl KeyLocks {
@@ -178,7 +174,7 @@ impl KeyLocks {
             what: what.collect::<PyResult<_>>()?,
             scope: Arc::clone(scope),
             timeout,
-            holds: Mutex::new(None),
+            held_id: Mutex::new(None),
         })
     }
 }
@@ -228,10 +224,10 @@ impl KeyLocks {
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         let own = slf.get();
         let scope = &own.scope;
-        let (table, holder) = scope.ask("a lock", |host, moment| {
-            (host.locks(), host.lock_holder(&moment.origin))
+        let (table, holder) = scope.ask("a lock", |host, context| {
+            (host.locks(), host.lock_holder(&context.origin))
         })?;
-        if scope.holding.lock().is_some() {
+        if scope.held_locks.lock().is_some() {
             return Err(to_py_err(
                 Error::user("locks were asked for while others are held").hint(
                     "name all names and keys in one context.locks(...): so lanes can't wait for each other in a circle",
@@ -244,15 +240,15 @@ impl KeyLocks {
             found.map_or_else(String::new, |(_, name)| name.clone())
         };
         let locks = scope.take_locks(slf.py(), keys, (&table, &holder), own.timeout, called)?;
-        *own.holds.lock() = Some(scope.keep(locks, None));
+        *own.held_id.lock() = Some(scope.register(locks, None));
         Ok(slf.clone())
     }
 
     #[pyo3(signature = (*_error))]
     fn __exit__(&self, _error: &Bound<'_, PyTuple>) {
-        let held = self.holds.lock().take();
-        if let Some(number) = held {
-            self.scope.release(number);
+        let held = self.held_id.lock().take();
+        if let Some(id) = held {
+            self.scope.release(id);
         }
     }
 

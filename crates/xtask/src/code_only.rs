@@ -4,7 +4,7 @@
 //! string and character literals are blanks: the rest can be searched for words and braces.
 
 /// The source with blanks for everything that is not code.
-pub fn blanked(source: &str) -> String {
+pub fn code_only(source: &str) -> String {
     let mut rest = source;
     let mut out = String::with_capacity(source.len());
     while let Some(first) = rest.chars().next() {

@@ -12,71 +12,74 @@ use pyo3::types::PyType;
 use stoatflow_core::{Datum, Result, Serde};
 
 /// See the module.
-pub struct Decoded {
+pub struct AggregateCodec {
     serde: Serde,
     /// The type that the serde returned last. The lock is never held while Python code runs.
-    kind: Mutex<Option<Py<PyType>>>,
+    known_type: Mutex<Option<Py<PyType>>>,
 }
 
 /// Converts an object that Python code would decode; others are returned as they are.
-pub fn seen<'py>(
-    decoded: Option<&Decoded>,
+pub fn stored_form<'py>(
+    codec: Option<&AggregateCodec>,
     object: Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    match decoded {
-        Some(decoded) => decoded.seen(object),
+    match codec {
+        Some(codec) => codec.stored_form(object),
         None => Ok(object),
     }
 }
 
-impl Decoded {
+impl AggregateCodec {
     pub const fn new(serde: Serde) -> Self {
         Self {
             serde,
-            kind: Mutex::new(None),
+            known_type: Mutex::new(None),
         }
     }
 
     /// Converts an aggregate to a datum.
     pub fn datum(&self, object: &Bound<'_, PyAny>) -> Result<Datum> {
         let datum = from_py(object)?;
-        if self.is_of_kind(object) {
+        if self.has_known_type(object) {
             return Ok(datum);
         }
-        let made = self.through(&datum)?;
+        let converted = self.round_trip(&datum)?;
         // If this conversion fails, it will fail again, with an error, when a function needs the value.
-        if let Ok(seen) = to_py(object.py(), &made) {
-            self.remember(&seen);
+        if let Ok(form) = to_py(object.py(), &converted) {
+            self.remember_type(&form);
         }
-        Ok(made)
+        Ok(converted)
     }
 
     /// An aggregate in the form that functions receive.
-    pub fn seen<'py>(&self, object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        if self.is_of_kind(&object) {
+    pub fn stored_form<'py>(&self, object: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if self.has_known_type(&object) {
             return Ok(object);
         }
-        let datum = from_py(&object).and_then(|datum| self.through(&datum));
-        let seen = to_py(object.py(), &datum.map_err(to_py_err)?)?;
-        self.remember(&seen);
-        Ok(seen)
+        let datum = from_py(&object).and_then(|datum| self.round_trip(&datum));
+        let form = to_py(object.py(), &datum.map_err(to_py_err)?)?;
+        self.remember_type(&form);
+        Ok(form)
     }
 
     /// Encodes and decodes with the serde. Null is no value and stays null.
-    pub fn through(&self, datum: &Datum) -> Result<Datum> {
+    pub fn round_trip(&self, datum: &Datum) -> Result<Datum> {
         if datum.is_null() {
             return Ok(Datum::Null);
         }
         self.serde.decode(self.serde.encode(datum)?)
     }
 
-    fn is_of_kind(&self, object: &Bound<'_, PyAny>) -> bool {
-        let kind = self.kind.lock();
-        object.is_none() || kind.as_ref().is_some_and(|kind| object.get_type().is(kind))
+    fn has_known_type(&self, object: &Bound<'_, PyAny>) -> bool {
+        let known_type = self.known_type.lock();
+        object.is_none()
+            || known_type
+                .as_ref()
+                .is_some_and(|known_type| object.get_type().is(known_type))
     }
 
-    fn remember(&self, seen: &Bound<'_, PyAny>) {
-        let before = self.kind.lock().replace(seen.get_type().unbind());
+    fn remember_type(&self, object: &Bound<'_, PyAny>) {
+        let before = self.known_type.lock().replace(object.get_type().unbind());
         drop(before);
     }
 }

@@ -7,19 +7,19 @@
 mod tests;
 
 /// The most bytes: together with kind and length they fill three machine words.
-const MOST: usize = 22;
+const MAX_BYTES: usize = 22;
 
 /// Layout: kind, length, the bytes, zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Short([u8; MOST + 2]);
+pub struct InlineBytes([u8; MAX_BYTES + 2]);
 
-impl Short {
+impl InlineBytes {
     /// Stores these bytes, if they are few enough. Two are equal if kind and bytes are equal.
     #[inline]
     #[must_use]
     pub fn of(kind: u8, bytes: &[u8]) -> Option<Self> {
         let len = bytes.len();
-        let mut short = [0; MOST + 2];
+        let mut short = [0; MAX_BYTES + 2];
         let room = short[2..].get_mut(..len)?;
         // In chunks of constant length: a copy of variable length is a function call.
         if let (Some((first, _)), Some((_, last))) = (
@@ -47,7 +47,7 @@ impl Short {
     /// Stores the four bytes of a number.
     #[must_use]
     pub fn number(kind: u8, number: u32) -> Self {
-        let mut short = [0; MOST + 2];
+        let mut short = [0; MAX_BYTES + 2];
         (short[0], short[1]) = (kind, 4);
         short[2..6].copy_from_slice(&number.to_be_bytes());
         Self(short)

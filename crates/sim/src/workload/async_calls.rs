@@ -14,11 +14,11 @@ pub(crate) const JOINER: &str = "ask_both";
 /// The store of calls that outlive their epoch.
 pub(crate) const PARKED: &str = "asked-parked";
 /// The dead letter topic of records whose calls failed for good.
-pub(crate) const LETTERS: &str = "asks-dead";
+pub(crate) const DEAD_LETTERS: &str = "asks-dead";
 
 /// How an async function is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asking {
+pub(crate) struct CallSettings {
     /// Maximum number of concurrent calls.
     pub concurrency: u32,
     /// How long a barrier waits for calls until it parks them.
@@ -26,32 +26,32 @@ pub(crate) struct Asking {
     /// Whether records are re-keyed before.
     pub rekeyed: bool,
     /// Whether each call is answered in the end.
-    pub lucky: bool,
+    pub always_answered: bool,
 }
 
-impl Asking {
+impl CallSettings {
     /// Draws the settings.
     pub fn new(rng: &mut SimRng) -> Self {
         Self {
             concurrency: [1, 2, 5, 40][rng.index(4)],
             park_after_ms: [0, 5, 50][rng.index(3)],
             rekeyed: rng.chance(3000),
-            lucky: false,
+            always_answered: false,
         }
     }
 
     /// Draws the settings of a part that must not lose records.
-    pub fn lucky(rng: &mut SimRng) -> Self {
+    pub fn always_answered(rng: &mut SimRng) -> Self {
         Self {
-            lucky: true,
+            always_answered: true,
             ..Self::new(rng)
         }
     }
 
-    /// The outcome of the calls for a value: [`fate`], without permanent failures if `lucky`.
+    /// The outcome of the calls for a value: [`fate`], without permanent failures if `always_answered`.
     pub fn fate(self, value: &str) -> Fate {
         match fate(value) {
-            Fate::Refused | Fate::Silent if self.lucky => Fate::Flaky,
+            Fate::Refused | Fate::Silent if self.always_answered => Fate::Flaky,
             fate => fate,
         }
     }
@@ -89,35 +89,35 @@ pub(crate) fn answer(value: &str) -> String {
 }
 
 /// The function as it is written in a plan.
-fn function(name: &str, asking: Asking) -> Value {
+fn function(name: &str, settings: CallSettings) -> Value {
     let mut function = udf(name);
     if let Value::Object(function) = &mut function {
-        function.insert("concurrency".into(), asking.concurrency.into());
-        function.insert("park_after_ms".into(), asking.park_after_ms.into());
+        function.insert("concurrency".into(), settings.concurrency.into());
+        function.insert("park_after_ms".into(), settings.park_after_ms.into());
     }
     json!({"async": function})
 }
 
 /// The joiner, which needs the key as an argument.
-pub(super) fn joiner(asking: Asking) -> Value {
-    function(JOINER, asking)
+pub(super) fn joiner(settings: CallSettings) -> Value {
+    function(JOINER, settings)
 }
 
 /// An error policy: calls again once before `then` decides.
-pub(super) fn once_more(then: &Value) -> Value {
+pub(super) fn retry_once_then(then: &Value) -> Value {
     json!({"retry": {"times": 1, "backoff_ms": 0, "then": then}})
 }
 
-pub(super) fn nodes(base: usize, asking: Asking) -> Vec<Value> {
+pub(super) fn nodes(base: usize, settings: CallSettings) -> Vec<Value> {
     let stream = json!({"op": "stream", "topics": ["asks"], "key": "string", "value": "string"});
     let mut nodes = vec![stream];
-    if asking.rekeyed {
+    if settings.rekeyed {
         nodes.push(json!({"op": "select_key", "from": base, "function": udf("group")}));
     }
     let from = base + nodes.len() - 1;
     nodes.extend([
-        json!({"op": "map_values", "from": from, "function": function(FUNCTION, asking), "with_key": true, "name": "asked",
-            "on_error": once_more(&json!({"dlq": LETTERS}))}),
+        json!({"op": "map_values", "from": from, "function": function(FUNCTION, settings), "with_key": true, "name": "asked",
+            "on_error": retry_once_then(&json!({"dlq": DEAD_LETTERS}))}),
         json!({"op": "to", "from": from + 1, "topic": "asks-out", "key": "string", "value": "string"}),
     ]);
     nodes

@@ -11,7 +11,7 @@ use stoatflow_core::Record;
 static RECORD_CONTEXT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// `RecordContext(topic, partition, offset, timestamp, headers)`.
-pub(super) fn context<'py>(
+pub(super) fn record_context<'py>(
     record: &Record,
     topic: Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -38,7 +38,7 @@ fn headers<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyTuple
 static CONSUMED_RECORD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// `ConsumedRecord(key, value, timestamp, topic, partition, offset, headers)`.
-pub(super) fn consumed<'py>(
+pub(super) fn consumed_record<'py>(
     record: &Record,
     topic: &Bound<'py, PyString>,
 ) -> PyResult<Bound<'py, PyAny>> {

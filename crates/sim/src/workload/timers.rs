@@ -5,7 +5,7 @@
 //! the timer is set in one lane and fires in another. The event-time timer sets another one, the echo,
 //! which is due immediately and must wait for the next barrier.
 
-use super::functions::CLOSER;
+use super::functions::FINAL_KEY;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Record, Result, Timestamp};
@@ -17,48 +17,48 @@ use stoatflow_state::TimerDomain::{Event, Processing};
 /// The store of the timers.
 pub(crate) const STORE: &str = "bells-store";
 /// The scheduled source, its topic, and the interval of its ticks.
-pub(crate) const BEAT: &str = "beat";
-pub(crate) const BEATS: &str = "beats-out";
+pub(crate) const SCHEDULE: &str = "beat";
+pub(crate) const TICKS: &str = "beats-out";
 pub(crate) const EVERY_MS: i64 = 200;
 /// Event-time timers are due at full tenths of a second.
-const FULL_MS: i64 = 100;
+const DUE_STEP_MS: i64 = 100;
 /// Delay of timers by the clock.
-const SOON_MS: i64 = 120;
+const CLOCK_DELAY_MS: i64 = 120;
 
 /// The name of the processor.
-pub(super) const PROCESSOR: &str = "bells.rs Ringer";
+pub(super) const PROCESSOR: &str = "timers.rs TimerProcessor";
 
 /// The processor.
 pub(super) fn processor() -> Arc<dyn ProcessorSupplier> {
-    Arc::new(Ringer)
+    Arc::new(TimerProcessor)
 }
 
 /// When a record's event-time timer is due.
 pub(crate) fn due(time: i64) -> i64 {
-    (time + FULL_MS - 1).div_euclid(FULL_MS) * FULL_MS
+    (time + DUE_STEP_MS - 1).div_euclid(DUE_STEP_MS) * DUE_STEP_MS
 }
 
 /// The key of a record's timers.
-pub(crate) fn bell(key: &str, value: &str) -> String {
+pub(crate) fn timer_key(key: &str, value: &str) -> String {
     format!("{key}:{value}")
 }
 
 /// The key of the echo.
-pub(crate) fn echo(bell: &str) -> String {
-    format!("{bell}!")
+pub(crate) fn echo_key(timer: &str) -> String {
+    format!("{timer}!")
 }
 
-pub(super) fn nodes(base: usize, beats: bool) -> Vec<Value> {
+pub(super) fn nodes(base: usize, with_ticks: bool) -> Vec<Value> {
     let mut nodes = vec![
         json!({"op": "stream", "topics": ["bells"], "key": "string", "value": "string"}),
         json!({"op": "state_store", "store": STORE, "kind": {"type": "timers"}, "key": "string", "value": "bytes"}),
         json!({"op": "process", "from": [base], "processor": 0, "stores": [STORE]}),
         json!({"op": "to", "from": base + 2, "topic": "bells-out", "key": "string", "value": "string"}),
     ];
-    if beats {
+    if with_ticks {
         nodes.extend([
-        json!({"op": "scheduled", "name": BEAT, "every_ms": EVERY_MS, "catch_up": "all", "max_catch_up": 1_000_000}),
-        json!({"op": "to", "from": base + 4, "topic": BEATS, "key": "string", "value": "int64"}),
+        json!({"op": "scheduled", "name": SCHEDULE, "every_ms": EVERY_MS, "catch_up": "all", "max_catch_up": 1_000_000}),
+        json!({"op": "to", "from": base + 4, "topic": TICKS, "key": "string", "value": "int64"}),
         ]);
     }
     nodes
@@ -66,26 +66,26 @@ pub(super) fn nodes(base: usize, beats: bool) -> Vec<Value> {
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-struct Ringer;
+struct TimerProcessor;
 
-impl Ringer {
-    fn set(record: &Record, host: &mut dyn ProcessorHost) -> Result<()> {
+impl TimerProcessor {
+    fn register(record: &Record, host: &mut dyn ProcessorHost) -> Result<()> {
         host.at(record.origin.order);
         let (Datum::Str(key), Datum::Str(value)) = (&record.key, &record.value) else {
             return Err(Error::user("a bell needs a key and a value"));
         };
         // Nothing follows the final records, so whether their timers are due is unknown.
-        if key.as_str() == CLOSER {
+        if key.as_str() == FINAL_KEY {
             return Ok(());
         }
-        let bell = Datum::text(bell(key.as_str(), value.as_str()));
-        let soon = host.wall_time() + SOON_MS;
-        host.timer_register(0, &bell, due(record.timestamp.0), Event)?;
-        host.timer_register(0, &bell, soon, Processing)
+        let timer = Datum::text(timer_key(key.as_str(), value.as_str()));
+        let soon = host.wall_time() + CLOCK_DELAY_MS;
+        host.timer_register(0, &timer, due(record.timestamp.0), Event)?;
+        host.timer_register(0, &timer, soon, Processing)
     }
 }
 
-impl ProcessorSupplier for Ringer {
+impl ProcessorSupplier for TimerProcessor {
     fn name(&self) -> &str {
         PROCESSOR
     }
@@ -99,14 +99,14 @@ impl ProcessorSupplier for Ringer {
     }
 }
 
-impl Processor for Ringer {
+impl Processor for TimerProcessor {
     fn init(&mut self, _host: &mut dyn ProcessorHost) -> Result<()> {
         Ok(())
     }
 
     fn process(&mut self, batch: &[Record], host: &mut dyn ProcessorHost) -> Result<(), Failed> {
         for (at, record) in batch.iter().enumerate() {
-            Self::set(record, host).map_err(|error| Failed { at, error })?;
+            Self::register(record, host).map_err(|error| Failed { at, error })?;
         }
         Ok(())
     }
@@ -116,24 +116,24 @@ impl Processor for Ringer {
     }
 
     fn on_timer(&mut self, timer: &Timer<'_>, host: &mut dyn ProcessorHost) -> Result<()> {
-        if let (Event, Datum::Str(bell)) = (timer.domain, &timer.key)
-            && !bell.as_str().ends_with('!')
+        if let (Event, Datum::Str(key)) = (timer.domain, &timer.key)
+            && !key.as_str().ends_with('!')
         {
-            host.timer_register(0, &Datum::text(echo(bell.as_str())), timer.at, Event)?;
+            host.timer_register(0, &Datum::text(echo_key(key.as_str())), timer.at, Event)?;
         }
         let now = match timer.domain {
             Event => host.stream_time(),
             Processing => host.wall_time(),
         };
-        let told = format!("{}@{}@{now}", timer.domain.name(), timer.at);
-        let ring = Record {
+        let report = format!("{}@{}@{now}", timer.domain.name(), timer.at);
+        let firing = Record {
             key: timer.key.clone(),
-            value: Datum::text(told),
+            value: Datum::text(report),
             timestamp: Timestamp(timer.at),
             headers: None,
             origin: NO_ORIGIN,
         };
-        host.forward(ring, None)
+        host.forward(firing, None)
     }
 
     fn close(&mut self) {}

@@ -5,14 +5,14 @@
 //! smaller.
 
 use crate::Finding;
-use crate::exceptions::{Exceptions, LIST};
+use crate::exceptions::{Exceptions, FILE_NAME};
 use crate::imports::{Resolver, imports};
 use crate::rust::RustFile;
 use std::collections::{BTreeMap, BTreeSet};
 
 type Graph<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-const ALLOWED: usize = 2;
+const MAX_FILES_IN_CYCLE: usize = 2;
 
 /// Cycles that are not exceptions, and exceptions that are no longer cycles.
 pub fn check(exceptions: &Exceptions, files: &[RustFile]) -> Vec<Finding> {
@@ -24,20 +24,20 @@ pub fn check(exceptions: &Exceptions, files: &[RustFile]) -> Vec<Finding> {
             .iter()
             .filter(|f| f.owner == owner && !f.is_test())
             .collect();
-        for circle in circles(&graph(&own)) {
+        for cycle in cycles(&graph(&own)) {
             let known = exceptions
                 .circles
                 .iter()
-                .find(|(_, known)| circle.iter().all(|path| known.iter().any(|k| k == path)));
+                .find(|(_, known)| cycle.iter().all(|path| known.iter().any(|k| k == path)));
             if let Some((name, _)) = known {
                 used.insert(name);
                 continue;
             }
             let what = format!(
                 "these files import each other in a circle: {}. Move what they share into a file of its own",
-                circle.join(", ")
+                cycle.join(", ")
             );
-            findings.push(Finding::new(circle[0], 0, what));
+            findings.push(Finding::new(cycle[0], 0, what));
         }
     }
     for name in exceptions
@@ -46,7 +46,7 @@ pub fn check(exceptions: &Exceptions, files: &[RustFile]) -> Vec<Finding> {
         .filter(|name| !used.contains(name))
     {
         findings.push(Finding::new(
-            LIST,
+            FILE_NAME,
             0,
             format!("[circles] '{name}' is none any more: remove the line"),
         ));
@@ -76,31 +76,31 @@ fn graph<'a>(files: &[&'a RustFile]) -> Graph<'a> {
 }
 
 /// Sets of files that reach each other and are larger than allowed.
-fn circles<'a>(graph: &Graph<'a>) -> Vec<Vec<&'a str>> {
+fn cycles<'a>(graph: &Graph<'a>) -> Vec<Vec<&'a str>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> = graph
         .keys()
-        .map(|path| (*path, reach(graph, path)))
+        .map(|path| (*path, reachable_from(graph, path)))
         .collect();
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
-    for (path, far) in &reached {
-        if seen.contains(path) || !far.contains(path) {
+    for (path, reachable) in &reached {
+        if seen.contains(path) || !reachable.contains(path) {
             continue;
         }
-        let circle: Vec<&str> = far
+        let cycle: Vec<&str> = reachable
             .iter()
             .copied()
             .filter(|other| reached[other].contains(path))
             .collect();
-        seen.extend(circle.iter().copied());
-        if circle.len() > ALLOWED {
-            found.push(circle);
+        seen.extend(cycle.iter().copied());
+        if cycle.len() > MAX_FILES_IN_CYCLE {
+            found.push(cycle);
         }
     }
     found
 }
 
-fn reach<'a>(graph: &Graph<'a>, from: &str) -> BTreeSet<&'a str> {
+fn reachable_from<'a>(graph: &Graph<'a>, from: &str) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let mut next: Vec<&str> = graph[from].iter().copied().collect();
     while let Some(path) = next.pop() {

@@ -44,7 +44,7 @@ impl Simulation {
         if self.worker.as_ref().is_some_and(|worker| !worker.is_idle()) {
             return Err("the worker has not answered everything".into());
         }
-        checkers::drained(&self.job, &self.world.broker, self.healed)
+        checkers::drained(&self.job, &self.world.broker, self.healed_at)
     }
 
     /// Runs every part of every process once, in random order, and advances the clock a little.

@@ -12,7 +12,7 @@ use pyo3::types::PyDict;
 pub type DictItem<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 /// See the module.
-pub fn steady<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Vec<DictItem<'py>>> {
+pub fn snapshot_items<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Vec<DictItem<'py>>> {
     if cfg!(Py_GIL_DISABLED) {
         // The interpreter copies the dict atomically.
         Ok(dict.copy()?.iter().collect())

@@ -24,7 +24,7 @@ const SKIPPED: &[&str] = &[
     "lib",
     "site-packages",
 ];
-const ENDINGS: &[&str] = &[
+const EXTENSIONS: &[&str] = &[
     "rs", "py", "pyi", "java", "sh", "toml", "yml", "yaml", "md", "html", "js", "css",
 ];
 
@@ -49,8 +49,8 @@ fn walk(folder: &Path, prefix: &str, files: &mut Vec<SourceFile>) -> Result<(), 
             }
             continue;
         }
-        let ending = name.rsplit_once('.').map_or("", |(_, e)| e);
-        let known = ENDINGS.contains(&ending) || name == "Makefile" || path == ".ci/run";
+        let extension = name.rsplit_once('.').map_or("", |(_, e)| e);
+        let known = EXTENSIONS.contains(&extension) || name == "Makefile" || path == ".ci/run";
         if kind.is_file() && known {
             let text = fs::read(entry.path()).map_err(failed)?;
             files.push(SourceFile {

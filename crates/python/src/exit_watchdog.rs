@@ -15,30 +15,30 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// Time that Python has to act.
-const PYTHONS_TURN: Duration = Duration::from_millis(1900);
+const PYTHON_GRACE: Duration = Duration::from_millis(1900);
 /// The part of it in which the interpreter must let a thread attach.
-const ANSWER: Duration = Duration::from_millis(400);
+const ATTACH_TIMEOUT: Duration = Duration::from_millis(400);
 /// Exit code of an application that ended while its threads still run; equals
 /// `stoatflow.errors.StalledError.exit_code`.
 const STALLED: i32 = 3;
 
-type Engines = stoatflow_engine::Engine;
+type EngineHandle = stoatflow_engine::Engine;
 
 /// Ends the process after `seconds`, whatever happens meanwhile.
 #[pyfunction]
 pub fn exit_after(code: i32, seconds: f64) -> PyResult<()> {
     let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     spawn("stoatflow-exit", move || {
-        Closed::default().wait(time);
+        ClosedFlag::default().wait(time);
         exit(code);
     })
 }
 
 /// A flag that is set when Python leaves `run`, with a condition variable to wait for it.
 #[derive(Debug, Default)]
-struct Closed(Mutex<bool>, Condvar);
+struct ClosedFlag(Mutex<bool>, Condvar);
 
-impl Closed {
+impl ClosedFlag {
     /// Waits at most `time` for the flag; returns whether it is set.
     fn wait(&self, time: Duration) -> bool {
         let mut closed = self.0.lock();
@@ -48,19 +48,19 @@ impl Closed {
 }
 
 /// See the module; exists while the main thread waits in `run`.
-#[pyclass(frozen, module = "stoatflow._native")]
-pub struct LastResort {
-    closed: Arc<Closed>,
+#[pyclass(frozen, module = "stoatflow._native", name = "LastResort")]
+pub struct ExitWatchdog {
+    closed: Arc<ClosedFlag>,
     /// Python's signal handler writes here; `None` after `close`.
     signals: Mutex<Option<PipeWriter>>,
 }
 
 #[pymethods]
-impl LastResort {
+impl ExitWatchdog {
     #[new]
     fn new(engine: &Engine) -> PyResult<Self> {
         let (reader, writer) = pipe().map_err(|e| PyOSError::new_err(e.to_string()))?;
-        let closed = Arc::<Closed>::default();
+        let closed = Arc::<ClosedFlag>::default();
         let (engine, at_signals) = (engine.handle(), Arc::clone(&closed));
         let at_end = (engine.clone(), Arc::clone(&closed));
         spawn("stoatflow-signals", move || {
@@ -86,26 +86,26 @@ impl LastResort {
     }
 }
 
-fn watch_signals(mut signals: PipeReader, engine: &Engines, closed: &Closed) {
-    let mut heard = 0;
+fn watch_signals(mut signals: PipeReader, engine: &EngineHandle, closed: &ClosedFlag) {
+    let mut received = 0;
     let mut byte = [0];
     while signals.read(&mut byte).is_ok_and(|read| read == 1) {
         let number = i32::from(byte[0]);
         if number != libc::SIGINT && number != libc::SIGTERM {
             continue;
         }
-        heard += 1;
+        received += 1;
         // The interpreter responds, so Python's own handler stops the application. Or the signal was not
         // for this process: a freshly forked child writes to the same pipe.
-        if answers() {
+        if interpreter_responds() {
             continue;
         }
-        if heard == 1 {
+        if received == 1 {
             engine.request_stop(Some(engine.shutdown_timeout()));
             continue;
         }
         engine.abort();
-        if !closed.wait(PYTHONS_TURN.saturating_sub(ANSWER)) {
+        if !closed.wait(PYTHON_GRACE.saturating_sub(ATTACH_TIMEOUT)) {
             tracing::error!("a function keeps the interpreter; the process ends without it");
             exit(128 + number);
         }
@@ -113,20 +113,20 @@ fn watch_signals(mut signals: PipeReader, engine: &Engines, closed: &Closed) {
 }
 
 /// Whether the interpreter lets a thread attach in time.
-fn answers() -> bool {
-    let (say, hear) = mpsc::channel();
-    let asks = move || {
+fn interpreter_responds() -> bool {
+    let (sender, receiver) = mpsc::channel();
+    let attach = move || {
         Python::attach(|_| ());
         // After a timeout the receiver is gone.
-        let _unheard = say.send(());
+        let _timed_out = sender.send(());
     };
-    spawn("stoatflow-answers", asks).is_ok() && hear.recv_timeout(ANSWER).is_ok()
+    spawn("stoatflow-answers", attach).is_ok() && receiver.recv_timeout(ATTACH_TIMEOUT).is_ok()
 }
 
-fn watch_end(engine: &Engines, closed: &Closed) {
+fn watch_end(engine: &EngineHandle, closed: &ClosedFlag) {
     // The Python thread that waits for the engine raises its error.
     let _ended = engine.wait(None);
-    if engine.has_abandoned_threads() && !closed.wait(PYTHONS_TURN) {
+    if engine.has_abandoned_threads() && !closed.wait(PYTHON_GRACE) {
         tracing::error!("a function keeps the interpreter; the process ends without it");
         exit(STALLED);
     }
