@@ -52,7 +52,7 @@ def made(workload: Workload, flavour: str) -> dict[str, Cell]:
 
 
 @pytest.mark.parametrize(("workload", "flavour"), list(stoatflow_programs.PROGRAMS))
-def test_a_program_makes_what_its_workload_says(workload: str, flavour: str) -> None:
+def test_a_program_produces_the_output_of_its_workload(workload: str, flavour: str) -> None:
     wanted = WORKLOADS[workload].wanted(LOAD)
     assert len(wanted) > 100
     assert differences(made(WORKLOADS[workload], flavour), wanted) == []

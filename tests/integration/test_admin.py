@@ -112,7 +112,7 @@ def test_everything_answers_while_a_function_holds_the_interpreter(
         assert get_json(f"{base}/watermarks")["partitions"][0]["topic"] == f"{name}-in"
 
 
-def test_what_the_endpoints_say(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_endpoints_of_a_running_application(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     kafka.create(f"{name}-in", 2)
     kafka.create(f"{name}-out", 2)
     kafka.write(f"{name}-in", lines(1, 100))

@@ -122,7 +122,7 @@ def test_the_command_line_ends_with_the_next_step(nobody: str, name: str, tmp_pa
     assert "Traceback" not in said
 
 
-def test_a_broker_that_comes_late_is_reached(name: str, tmp_path: Path) -> None:
+def test_a_broker_that_starts_late_is_reached(name: str, tmp_path: Path) -> None:
     """The wait budget is for exactly this: the application starts before its broker."""
     with KafkaBroker(tmp_path / "kafka") as broker:
         topics = KafkaTopics(broker.bootstrap)
@@ -354,7 +354,7 @@ def test_a_user_exception_names_line_and_record(kafka: KafkaTopics, name: str, t
     assert failure(exploding(kafka.address, name, tmp_path)).coordinates["offset"] == 5
 
 
-def test_a_stop_of_one_that_failed_is_quiet(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_stopping_a_failed_application_logs_nothing(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     kafka.create(f"{name}-in")
     kafka.create(f"{name}-out")
     kafka.write(f"{name}-in", ["bad"])

@@ -11,7 +11,7 @@ from counting import by_hand, consume, lines, make, table
 from topics import KafkaTopics
 
 
-def test_the_list_begins_with_an_address_where_nobody_answers(
+def test_the_first_bootstrap_address_is_unreachable(
     cluster: KafkaBroker, kafka: KafkaTopics, name: str, tmp_path: Path
 ) -> None:
     given = lines(1, 100)

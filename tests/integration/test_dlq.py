@@ -86,7 +86,7 @@ def check(rows: list[Row], name: str, numbers: range | set[int]) -> None:
         assert headers["__stoatflow.replay.partition"] == b"%d" % (n % 2)
 
 
-def test_a_mended_application_gets_its_records(
+def test_a_fixed_application_gets_its_records(
     kafka: KafkaTopics, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for topic in ("in", "out", "bad"):
@@ -117,7 +117,7 @@ def test_a_mended_application_gets_its_records(
     assert json.loads(said)["causes"][0]["replayed"] == 2
 
 
-def test_killed_at_each_instant(kafka: KafkaTopics, name: str) -> None:
+def test_a_replay_killed_at_each_step(kafka: KafkaTopics, name: str) -> None:
     prepare(kafka, name)
     command = ["dlq", "replay", f"{name}-bad", "--yes", "--bootstrap", kafka.address]
     # The moment, the commit, and the number of letters committed afterwards.
@@ -134,7 +134,7 @@ def test_killed_at_each_instant(kafka: KafkaTopics, name: str) -> None:
     assert kafka.count(f"{name}-in") == LETTERS
 
 
-def test_killed_at_any_moment(kafka: KafkaTopics, name: str) -> None:
+def test_a_replay_killed_at_random_times(kafka: KafkaTopics, name: str) -> None:
     """Also within the client, where no test can stop; the moments above cover what must fail."""
     prepare(kafka, name)
     rng = random.Random(11)
@@ -150,7 +150,7 @@ def test_killed_at_any_moment(kafka: KafkaTopics, name: str) -> None:
     check(kafka.read(f"{name}-in"), name, range(LETTERS))
 
 
-def test_two_replays_at_a_time(kafka: KafkaTopics, name: str) -> None:
+def test_two_concurrent_replays(kafka: KafkaTopics, name: str) -> None:
     """The second one takes over, knows what the first one has done, and does the rest."""
     prepare(kafka, name, 1_100)
 
@@ -170,7 +170,7 @@ def test_two_replays_at_a_time(kafka: KafkaTopics, name: str) -> None:
     check(kafka.read(f"{name}-in"), name, range(1_100))
 
 
-def test_some_and_then_the_rest(kafka: KafkaTopics, name: str) -> None:
+def test_a_partial_replay_and_then_the_rest(kafka: KafkaTopics, name: str) -> None:
     prepare(kafka, name, 400)
     assert dlq(kafka, "replay", f"{name}-bad", "--yes", "--cause", "KeyError") == 0
     check(kafka.read(f"{name}-in"), name, set(range(0, 400, 4)))
@@ -205,7 +205,7 @@ def test_marks_are_of_one_topic_and_do_not_expire(
 
 
 @pytest.mark.xdist_group("secured")
-def test_each_permission_is_named_until_all_are_there(
+def test_each_missing_permission_is_named(
     secured: KafkaCluster, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The permissions in docs/guide/dead-letters.md are sufficient, through TLS and SCRAM."""

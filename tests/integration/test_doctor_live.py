@@ -118,7 +118,7 @@ def test_open_transactions_of_others(
 
 
 @pytest.mark.xdist_group("secured")
-def test_who_is_not_let_in(
+def test_a_client_without_permissions(
     secured: KafkaCluster, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     users, orders, counts = (f"{name}-{topic}" for topic in ("users", "orders", "counts"))

@@ -19,7 +19,7 @@ CLIENTS = {"native": "native", "librdkafka": "librdkafka"}
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_members_are_waited_for_and_then_refused(
+def test_a_start_waits_for_other_members_and_then_fails(
     kafka: KafkaTopics, name: str, tmp_path: Path, protocol: str, client: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     kafka.create(f"{name}-in", 2)
@@ -50,7 +50,9 @@ def test_members_are_waited_for_and_then_refused(
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_it_ends_when_somebody_joins(kafka: KafkaTopics, name: str, tmp_path: Path, protocol: str, client: str) -> None:
+def test_the_application_ends_when_another_member_joins(
+    kafka: KafkaTopics, name: str, tmp_path: Path, protocol: str, client: str
+) -> None:
     kafka.create(f"{name}-in", 2)
     kafka.create(f"{name}-out", 2)
     kafka.write(f"{name}-in", lines(1, 50))

@@ -114,9 +114,7 @@ def test_a_group_that_a_tool_has_moved_is_followed(
 
 
 @pytest.mark.parametrize("what", ["source", "changelog"])
-def test_a_topic_made_anew_while_it_was_away_is_refused(
-    kafka: KafkaTopics, name: str, tmp_path: Path, what: str
-) -> None:
+def test_a_topic_recreated_during_downtime_is_refused(kafka: KafkaTopics, name: str, tmp_path: Path, what: str) -> None:
     topic, other = f"{name}-in", f"{name}-counts-changelog"
     kafka.create(topic)
     kafka.create(f"{name}-out")
@@ -153,7 +151,7 @@ def test_a_changelog_with_other_partitions_is_refused(kafka: KafkaTopics, name: 
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
-def test_input_that_expired_before_it_was_read_is_told(
+def test_input_that_expired_unread_is_logged(
     kafka: KafkaTopics, name: str, tmp_path: Path, guarantee: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for topic in (f"{name}-in", f"{name}-out"):

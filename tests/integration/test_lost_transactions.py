@@ -171,7 +171,7 @@ def work_until_it_stops(child: Process, feed: Feed) -> None:
 
 
 @pytest.mark.parametrize(("client", "version"), BOTH if ALL else [("native", 2), ("librdkafka", 1)])
-def test_a_process_that_stood_still_beyond_the_transaction_timeout(
+def test_a_process_frozen_beyond_the_transaction_timeout(
     stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str, version: int
 ) -> None:
     """KAFKA-19690, 20785: the broker's error for a transaction that it has ended depends on the version."""
@@ -228,7 +228,7 @@ def test_the_end_of_a_transaction_that_arrives_late(
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_what_a_broker_says_of_a_transaction_that_it_does_not_know(
+def test_broker_errors_for_an_unknown_transaction(
     stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str
 ) -> None:
     """Each error code for an ended transaction, in response to each request of a transaction."""

@@ -68,7 +68,7 @@ def test_each_alert_has_a_test_in_which_it_fires_and_one_in_which_it_does_not() 
         assert any('instance="good:8080"' in series["series"] for series in test["input_series"])
 
 
-def test_each_alert_says_what_it_is_and_where_to_read_on() -> None:
+def test_each_alert_has_a_summary_and_a_link() -> None:
     tests = yaml.safe_load((MONITORING / "alerts_test.yml").read_text("utf-8"))["tests"]
     labels = {
         test["name"]: set(re.findall(r'(\w+)="', test["promql_expr_test"][1]["exp_samples"][0]["labels"]))
@@ -91,7 +91,7 @@ def sections() -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def test_the_page_says_of_each_alert_what_to_look_at_and_what_to_do() -> None:
+def test_the_page_describes_what_to_check_and_do_for_each_alert() -> None:
     told = sections()
     assert list(told) == [rule["alert"] for rule in alerts()]
     for rule in alerts():
@@ -102,7 +102,7 @@ def test_the_page_says_of_each_alert_what_to_look_at_and_what_to_do() -> None:
         assert re.search(r"\nDo: ", text), f"{rule['alert']}: what to do"
 
 
-def test_the_panels_that_the_page_names_are_there() -> None:
+def test_panels_named_on_the_page_exist() -> None:
     text = " ".join(PAGE.read_text("utf-8").split())
     spans = re.findall(r'panels? ("[^"]+"(?: and "[^"]+")*)', text)
     named = {title for span in spans for title in re.findall(r'"([^"]+)"', span)}
@@ -110,13 +110,13 @@ def test_the_panels_that_the_page_names_are_there() -> None:
     assert named <= {panel["title"] for panel in panels()}
 
 
-def test_the_dashboard_is_what_its_script_says() -> None:
+def test_the_dashboard_is_up_to_date_with_its_script() -> None:
     script = ROOT / "scripts" / "dashboard.py"
     ended = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
 
 
-def test_the_dashboard_is_one_that_grafana_can_lay_out() -> None:
+def test_grafana_can_lay_out_the_dashboard() -> None:
     numbers = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(numbers)) == len(numbers)
     taken: set[tuple[int, int]] = set()
@@ -138,7 +138,7 @@ def test_the_dashboard_is_one_that_grafana_can_lay_out() -> None:
         assert len(set(references)) == len(references)
 
 
-def test_without_prometheus_it_is_said_how_to_get_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_prometheus_explains_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("PROMETHEUS_HOME", raising=False)

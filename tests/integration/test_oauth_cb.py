@@ -181,7 +181,7 @@ def test_tokens_are_renewed_under_load(secured: KafkaCluster, name: str, tmp_pat
     assert "no connection" not in said, said
 
 
-def test_a_renewal_that_hangs_holds_nothing_up(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
+def test_a_hanging_token_renewal_blocks_nothing(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     functions, hung, free = Functions(secured), threading.Event(), threading.Event()
 
     def fetch() -> tuple[str, float]:
@@ -251,7 +251,7 @@ WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrong_ends_in_a_sentence_of_its_own(
+def test_each_misconfiguration_has_its_own_error_message(
     secured: KafkaCluster, name: str, tmp_path: Path, what: str
 ) -> None:
     fetch, words = WRONG[what]

@@ -26,7 +26,9 @@ sf.StoatFlow(builder.build(), config).run()
 """
 
 
-def test_it_is_told_with_its_producer_and_the_command(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_an_open_transaction_is_reported_with_producer_and_command(
+    kafka: KafkaTopics, name: str, tmp_path: Path
+) -> None:
     kafka.create(f"{name}-in", 2)
     kafka.create(f"{name}-out", 2)
     script = tmp_path / "app.py"

@@ -130,9 +130,7 @@ def test_a_partitioner_chooses_one_partition_several_or_none(kafka: KafkaTopics,
 
 
 @pytest.mark.parametrize("wrong", [[4], [-1]])
-def test_a_partition_that_is_not_there_is_refused(
-    kafka: KafkaTopics, name: str, tmp_path: Path, wrong: list[int]
-) -> None:
+def test_a_missing_partition_is_refused(kafka: KafkaTopics, name: str, tmp_path: Path, wrong: list[int]) -> None:
     for topic in ("in", "out"):
         kafka.create(f"{name}-{topic}", 4)
     builder = sf.StreamsBuilder()
@@ -206,7 +204,7 @@ def test_topics_that_match_a_pattern_join_while_it_runs(kafka: KafkaTopics, name
     assert ticks == list(range(ticks[0], ticks[-1] + 1, 10)), "a tick was missed, although it never stopped"
 
 
-def test_where_reading_began_is_committed_although_nothing_came(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_start_positions_are_committed_without_records(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     """Otherwise "latest" would be another position after each restart, and records in between would be lost."""
     kafka.create(f"{name}-in", 2)
     kafka.create(f"{name}-counts", 1)

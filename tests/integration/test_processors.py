@@ -68,7 +68,7 @@ def records(frm: int, to: int) -> list[Entry]:
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_stores_of_every_kind_come_back(kafka: KafkaTopics, name: str, tmp_path: Path, lanes: int) -> None:
+def test_stores_of_every_kind_are_restored(kafka: KafkaTopics, name: str, tmp_path: Path, lanes: int) -> None:
     def build() -> sf.Topology:
         builder = sf.StreamsBuilder()
         told = builder.stream(f"{name}-in", key=str, value=str).process(Keeper)
@@ -105,7 +105,7 @@ class Beat(sf.ContextualProcessor[str, str, str, int]):
             self.context.forward(Record(key, count, timestamp))
 
 
-def test_schedules_run_while_nothing_comes(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_schedules_run_without_records(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     """Each count is reported once, whatever was restarted; unreported ones wait for the next tick."""
     for topic in ("in", "out"):
         kafka.create(f"{name}-{topic}", 3 if topic == "out" else 1)

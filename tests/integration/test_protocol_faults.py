@@ -137,7 +137,7 @@ def test_a_start_through_faults(stand: Stand, name: str, tmp_path: Path, client:
     check_every_update(stand.kafka.read(f"{name}-out"), given)
 
 
-def test_librdkafka_restarts_after_an_end_without_an_answer(stand: Stand, name: str, tmp_path: Path) -> None:
+def test_librdkafka_restarts_after_a_commit_without_a_response(stand: Stand, name: str, tmp_path: Path) -> None:
     """It has sent EndTxn again, with the same epoch: the first one must not end a later transaction."""
     prepared(stand, name)
     given = lines(4, 40)
@@ -158,7 +158,7 @@ def test_librdkafka_restarts_after_an_end_without_an_answer(stand: Stand, name: 
     check_every_update(stand.kafka.read(f"{name}-out"), given)
 
 
-def test_an_end_without_an_answer_does_not_take_the_work_back(stand: Stand, name: str, tmp_path: Path) -> None:
+def test_a_commit_without_a_response_is_not_rolled_back(stand: Stand, name: str, tmp_path: Path) -> None:
     """The old instance commits, its answer is lost, and a new one starts before its next transaction."""
     prepared(stand, name)
     given = lines(11, 40)
@@ -194,7 +194,7 @@ def until_struck(stand: Stand, name: str, given: list[str], rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_an_instance_that_was_cut_off_leaves_the_work_to_its_successor(
+def test_a_disconnected_instance_is_fenced_by_its_successor(
     stand: Stand, name: str, tmp_path: Path, client: str
 ) -> None:
     """It restarts by itself once the broker responds again, and must not roll the work back."""
@@ -283,7 +283,7 @@ def test_the_steps_of_a_commit_share_its_timeout(stand: Stand, name: str, tmp_pa
 
 
 @pytest.mark.parametrize("api", [Api.FETCH, Api.PRODUCE, Api.TXN_OFFSET_COMMIT, Api.END_TXN])
-def test_a_request_that_is_swallowed_costs_its_timeout(stand: Stand, name: str, tmp_path: Path, api: Api) -> None:
+def test_a_lost_request_takes_its_timeout(stand: Stand, name: str, tmp_path: Path, api: Api) -> None:
     prepared(stand, name)
     given = lines(10, 40)
     stand.kafka.write(f"{name}-in", given)

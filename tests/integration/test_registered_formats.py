@@ -138,9 +138,7 @@ def test_protobuf_between_confluents_serializers(
         assert serde.serialize({}) == data
 
 
-def test_the_place_of_a_message_is_honoured(
-    server: SchemaRegistryServer, client: SchemaRegistryClient, name: str
-) -> None:
+def test_message_indexes_are_honoured(server: SchemaRegistryServer, client: SchemaRegistryClient, name: str) -> None:
     package, of = shop(name)
     registry = sf.SchemaRegistry(server.url)
     line = of["Order"].Line
@@ -235,7 +233,7 @@ def test_files_with_imports_and_texts_in_the_registry(
     assert latest.deserialize(data) == {"city": {"zip": 5}}
 
 
-def test_protobuf_is_registered_only_where_it_may_be(
+def test_protobuf_is_registered_only_where_allowed(
     server: SchemaRegistryServer, client: SchemaRegistryClient, name: str
 ) -> None:
     package, of = shop(name)
@@ -320,7 +318,9 @@ def test_json_schema_between_confluents_serializers(
     assert summary.for_topic(out).serialize({"paid": 3}) == data
 
 
-def test_what_does_not_fit_the_schema(server: SchemaRegistryServer, client: SchemaRegistryClient, name: str) -> None:
+def test_values_that_do_not_fit_the_schema_go_to_handlers(
+    server: SchemaRegistryServer, client: SchemaRegistryClient, name: str
+) -> None:
     text = json.dumps(order_schema())
     registry = sf.SchemaRegistry(server.url)
     serde = sf.Serdes.json_schema(text, registry=registry).for_topic(f"{name}-in")
@@ -415,7 +415,7 @@ BLOCKS = [block.split("```")[0] for block in PAGE.split("```python no-run\n")[1:
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_the_page_is_true(server: SchemaRegistryServer, number: int) -> None:
+def test_examples_of_the_page_work(server: SchemaRegistryServer, number: int) -> None:
     """All of its code blocks except credentials, which another test covers."""
     blocks = [block for block in BLOCKS if "http://localhost:8081" in block]
     assert (len(blocks), len(BLOCKS)) == (3, 4)

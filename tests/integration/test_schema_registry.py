@@ -193,7 +193,7 @@ def test_a_topic_that_a_function_chooses_needs_a_subject(server: SchemaRegistryS
         assert driver.output(f"{name}-x", str, bytes).read_value()[5:] == b"\x08\x02-"
 
 
-def test_nothing_is_registered_that_must_not_be(
+def test_auto_registration_can_be_disabled(
     client: SchemaRegistryClient, server: SchemaRegistryServer, name: str
 ) -> None:
     serde = sf.Serdes.avro(ORDER, registry=sf.SchemaRegistry(server.url, auto_register=False))
@@ -306,7 +306,7 @@ def test_a_wrong_address_is_no_bad_record(
         driver.input(f"{name}-in", str, bytes).pipe("k", data)
 
 
-def test_an_answer_that_does_not_come_ends_the_question() -> None:
+def test_a_registry_request_times_out() -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -360,7 +360,7 @@ def test_credentials_over_tls(server: SchemaRegistryServer, client: SchemaRegist
         assert "Basic ***" in str(raised.value)
 
 
-def test_tokens_are_asked_for_each_time_and_never_follow_a_redirect(
+def test_tokens_are_fetched_each_time_and_never_sent_to_a_redirect(
     server: SchemaRegistryServer, client: SchemaRegistryClient
 ) -> None:
     schema_id = client.register_schema("tokens", Schema(json.dumps(ORDER), "AVRO"))
@@ -380,7 +380,7 @@ def test_tokens_are_asked_for_each_time_and_never_follow_a_redirect(
 # -- the hot path
 
 
-def test_known_ids_ask_nobody(server: SchemaRegistryServer, client: SchemaRegistryClient, name: str) -> None:
+def test_known_ids_need_no_request(server: SchemaRegistryServer, client: SchemaRegistryClient, name: str) -> None:
     values = [
         encoded(client, f"{name}-in", schema, {"amount": 1, "note": "n", "level": 3}) for schema in (ORDER, NEWER)
     ]

@@ -65,7 +65,7 @@ def test_a_session_is_renewed_before_the_broker_ends_it(name: str, tmp_path: Pat
     assert "no connection" not in said, said
 
 
-def test_the_replica_of_the_own_rack_is_read(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
+def test_the_replica_of_the_same_rack_is_read(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     for topic in ("in", "out"):
         secured.create_topic(f"{name}-{topic}")
     secured.wait_until_in_sync(f"{name}-in")
@@ -159,7 +159,7 @@ def copies(secured: KafkaCluster, name: str, state: Path, client: Mapping[str, o
 
 
 @pytest.mark.parametrize("what", WORKS)
-def test_what_the_page_offers_works(secured: KafkaCluster, name: str, tmp_path: Path, what: str) -> None:
+def test_settings_of_the_page_work(secured: KafkaCluster, name: str, tmp_path: Path, what: str) -> None:
     listener, changed = WORKS[what]
     copies(secured, name, tmp_path, changed(secured.client(listener)))
 

@@ -25,9 +25,7 @@ def leads(parted: PartitionedCluster, node: int, changelog: str) -> bool:
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-def test_a_start_asks_a_leader_that_is_none_any_more(
-    parted: PartitionedCluster, name: str, tmp_path: Path, guarantee: str
-) -> None:
+def test_a_start_asks_a_stale_leader(parted: PartitionedCluster, name: str, tmp_path: Path, guarantee: str) -> None:
     """Only that broker is in the bootstrap list. The second of three runs is without it; the third has no state."""
     # The first node is asked before others.
     stale = parted.nodes[0]

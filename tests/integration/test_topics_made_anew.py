@@ -52,7 +52,7 @@ def make_anew(kafka: KafkaTopics, topic: str, config: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_source(kafka: KafkaTopics, name: str, tmp_path: Path, client: str) -> None:
+def test_a_recreated_source_topic(kafka: KafkaTopics, name: str, tmp_path: Path, client: str) -> None:
     """The application ends, and so does each new start, until an operator decides."""
     source = f"{name}-in"
     for topic in (source, f"{name}-out"):
@@ -76,7 +76,7 @@ def test_a_source(kafka: KafkaTopics, name: str, tmp_path: Path, client: str) ->
         counting(kafka, name, tmp_path, client).run()
 
 
-def test_a_changelog(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_a_recreated_changelog(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     """It ends, and no start mistakes the new topic for the old one, with local state or without."""
     changelog = f"{name}-counts-changelog"
     for topic in (f"{name}-in", f"{name}-out"):
@@ -102,7 +102,7 @@ def test_a_changelog(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
             counting(kafka, name, state).run()
 
 
-def test_a_sink(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_a_recreated_sink_topic(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     """Its records are lost with it; all later ones are in the new topic."""
     for topic in (f"{name}-in", f"{name}-out"):
         kafka.create(topic)

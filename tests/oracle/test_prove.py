@@ -181,7 +181,7 @@ def test_stores_of_each_kind_and_internal_topics(java: KafkaStreams) -> None:
     assert "stores of what waits" in note
 
 
-def test_what_is_decided_to_be_different_is_told_with_its_page(java: KafkaStreams) -> None:
+def test_a_documented_difference_is_reported_with_its_page(java: KafkaStreams) -> None:
     # An empty value on the right of a foreign-key join, which Kafka Streams takes for null.
     proof = proven_kinds(java, ["Ulm", ""])
     assert proof.difference is not None
@@ -191,7 +191,7 @@ def test_what_is_decided_to_be_different_is_told_with_its_page(java: KafkaStream
     assert known.endswith("with a right value of no bytes (docs/adr/0007, points 14 and 15)")
 
 
-def test_sessions_that_kafka_streams_loses_are_given_out_here(java: KafkaStreams) -> None:
+def test_sessions_that_kafka_streams_loses_are_emitted(java: KafkaStreams) -> None:
     java.use(f"{CLASS}::closing")
     builder = sf.StreamsBuilder()
     payments = builder.stream("payments", key=str, value=int).group_by_key()
@@ -211,7 +211,7 @@ def test_sessions_that_kafka_streams_loses_are_given_out_here(java: KafkaStreams
     assert "sessions that Kafka Streams' store has dropped" in known
 
 
-def test_the_one_stream_time_of_kafka_streams_test_driver_is_told(java: KafkaStreams) -> None:
+def test_the_single_stream_time_of_the_java_test_driver_is_reported(java: KafkaStreams) -> None:
     class Timed(sf.ContextualProcessor[str, int, str, int]):
         def process(self, record: Any) -> None:
             self.context.forward(record.replace(value=self.context.stream_time_ms))
@@ -282,7 +282,7 @@ def test_a_store_that_differs_is_found_behind_equal_records(java: KafkaStreams) 
     assert "docs/adr/0007, points 2 and 3" in text
 
 
-def test_another_order_is_no_other_record(java: KafkaStreams) -> None:
+def test_order_between_keys_is_not_compared(java: KafkaStreams) -> None:
     proof, text = proven(java, port(letters=lambda amount: ["b", f"a{shared(amount)}"]))
     assert len(needed(proof)) == 1
     assert proof.difference is not None
@@ -290,7 +290,7 @@ def test_another_order_is_no_other_record(java: KafkaStreams) -> None:
     assert "the records are the same, their order is not" in text
 
 
-def test_json_may_be_written_otherwise_if_you_say_so(java: KafkaStreams) -> None:
+def test_json_can_be_compared_by_meaning(java: KafkaStreams) -> None:
     def compact(amount: int, user: str | None) -> str:
         return json.dumps({"amount": amount, "user": user or ("null" if user is None else "")}, separators=(",", ":"))
 
@@ -314,7 +314,7 @@ def test_a_function_that_fails_on_one_side_only(java: KafkaStreams) -> None:
     assert proof.known == []
 
 
-def test_a_function_that_is_different_each_time_is_told(java: KafkaStreams) -> None:
+def test_a_nondeterministic_function_is_reported(java: KafkaStreams) -> None:
     seen: list[int] = []
 
     def letters(amount: int) -> list[str]:
@@ -327,7 +327,7 @@ def test_a_function_that_is_different_each_time_is_told(java: KafkaStreams) -> N
     assert "did not show it a second time" in text
 
 
-def test_stores_of_other_names_are_told_and_can_be_paired(java: KafkaStreams) -> None:
+def test_stores_with_other_names_are_reported_and_can_be_paired(java: KafkaStreams) -> None:
     java.use(f"{CLASS}::topology")
     builder = sf.StreamsBuilder()
     builder.table("users", key=str, value=str, store="people")
@@ -357,7 +357,7 @@ def test_stores_of_other_names_are_told_and_can_be_paired(java: KafkaStreams) ->
         ("org.apache.kafka.streams.StreamsConfig::main", "StreamsConfig::main made no KafkaStreams"),
     ],
 )
-def test_what_can_not_be_called_says_what_can(java: KafkaStreams, topology: str, message: str) -> None:
+def test_a_missing_java_method_names_the_callable_ones(java: KafkaStreams, topology: str, message: str) -> None:
     with pytest.raises(sf.ConfigError, match=message):
         java.use(topology)
 

@@ -39,7 +39,7 @@ def plain(text: str) -> str:
     return re.sub(r"Java \d+[\d.]*", "Java 17", re.sub(r"StoatFlow \d[\w.]*", "StoatFlow 0", text)).rstrip("\n")
 
 
-def test_the_page_is_what_happens(
+def test_the_page_shows_real_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(

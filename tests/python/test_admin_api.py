@@ -94,7 +94,7 @@ def refuse_odd(value: int) -> int:
     return value // 2
 
 
-def test_errors_are_kept_by_cause(broker: EmbeddedBroker, make: Make) -> None:
+def test_errors_are_grouped_by_cause(broker: EmbeddedBroker, make: Make) -> None:
     put(broker, 2, 3, 4, 5, 7)
     with make(numbers(refuse_odd, on_error=sf.log_and_continue())) as app:
         runs(app)

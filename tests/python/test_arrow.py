@@ -119,7 +119,7 @@ def test_a_table_of_several_pieces_and_one_of_none() -> None:
     assert run(nothing, ORDERS) == []
 
 
-def test_what_has_only_the_protocol_will_do() -> None:
+def test_objects_with_only_the_arrow_protocol_are_accepted() -> None:
     class Mine:
         def __init__(self, batch: pa.RecordBatch) -> None:
             self.batch = batch
@@ -235,7 +235,7 @@ def test_an_exception_names_function_node_and_first_record() -> None:
     assert "test_arrow.py" in told.coordinates["function"]
 
 
-def test_a_row_error_is_its_record_s_alone() -> None:
+def test_a_row_error_affects_only_its_record() -> None:
     def check(batch: pa.RecordBatch) -> pa.RecordBatch:
         for row, amount in enumerate(batch["amount"].to_pylist()):
             if amount < 100:
@@ -273,12 +273,12 @@ def test_records_that_do_not_fit_are_left_out_one_by_one() -> None:
         (lambda batch: pa.record_batch({"x": [1.0, float("nan"), 2.0]}), "holds the number NaN"),
     ],
 )  # fmt: skip
-def test_what_a_function_must_not_return(given: Callable[[Any], Any], said: str) -> None:
+def test_wrong_results_of_functions_are_refused(given: Callable[[Any], Any], said: str) -> None:
     with pytest.raises(sf.ProcessingError, match=said):
         run(given, ORDERS)
 
 
-def test_what_is_refused_when_the_topology_is_built() -> None:
+def test_invalid_arguments_are_refused_at_build() -> None:
     def refused(match: str, fn: Any = double, **options: Any) -> None:
         with pytest.raises(sf.StoatFlowError, match=match):
             topology(fn, **options)
@@ -303,7 +303,7 @@ def test_what_is_refused_when_the_topology_is_built() -> None:
     builder.build()
 
 
-def test_without_pyarrow_it_says_what_to_install(tmp_path: Path) -> None:
+def test_a_missing_pyarrow_says_what_to_install(tmp_path: Path) -> None:
     program = """
 import sys
 sys.modules["pyarrow"] = None
@@ -360,7 +360,7 @@ def test_a_running_application() -> None:
 
 
 @pytest.mark.parametrize("whole", [lambda batch: batch, lambda batch: pa.Table.from_batches([batch])])
-def test_a_column_that_is_not_what_it_says_fails_its_batch(whole: Callable[[Any], Any]) -> None:
+def test_a_malformed_column_fails_its_batch(whole: Callable[[Any], Any]) -> None:
     """A text view of bytes is created without checking them, so nothing may read them as text."""
 
     def bend(batch: pa.RecordBatch) -> Any:

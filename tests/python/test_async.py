@@ -50,7 +50,7 @@ def test_a_plain_async_function() -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_keys_keep_their_order_and_overtake_each_other(lanes: int) -> None:
+def test_order_is_kept_per_key_but_not_between_keys(lanes: int) -> None:
     records = [(key, f"{letter}{key}") for letter in "adgjmp" for key in "klmn"]
     given = run(lambda s: s.map_values(slow_upper), *records, lanes=lanes)
     assert sorted(given) == sorted((key, value.upper()) for key, value in records)
@@ -143,7 +143,7 @@ def test_foreach() -> None:
     assert seen == ["v"]
 
 
-def test_where_the_next_record_needs_the_result_it_is_awaited() -> None:
+def test_a_result_needed_by_the_next_record_is_awaited() -> None:
     async def longer(agg: str, value: str) -> str:
         await asyncio.sleep(0.001)
         return agg + value
@@ -164,7 +164,7 @@ def test_where_the_next_record_needs_the_result_it_is_awaited() -> None:
         assert driver.output("out", str, str).read_values_to_list()[-1] == "b+AB"
 
 
-def test_concurrency_is_kept() -> None:
+def test_the_concurrency_limit_holds() -> None:
     running = most = 0
 
     @sf.awaiting(concurrency=3)
@@ -222,7 +222,7 @@ def test_retries_with_pauses() -> None:
     assert second >= 0.039
 
 
-def test_retries_end_and_some_errors_are_not_worth_one() -> None:
+def test_retries_are_limited_and_depend_on_the_error() -> None:
     calls = 0
 
     @sf.awaiting(retry=sf.Backoff(attempts=2, first="1ms", on=ConnectionError))
@@ -238,7 +238,7 @@ def test_retries_end_and_some_errors_are_not_worth_one() -> None:
         assert calls == wanted
 
 
-def test_attributes_of_the_function_are_not_taken_for_limits() -> None:
+def test_attributes_of_a_function_are_not_limits() -> None:
     """Retry libraries leave such attributes on functions."""
 
     async def fetch(value: str) -> str:
@@ -298,7 +298,7 @@ def test_on_error_may_be_async_and_gets_the_value() -> None:
     assert run(lambda s: s.map_values(fails, with_key=True), ("k", "v")) == [("k", "v: KeyError")]
 
 
-def test_what_it_raises_goes_to_the_handler_as_of_a_plain_function() -> None:
+def test_exceptions_go_to_the_handler_as_for_plain_functions() -> None:
     async def picky(value: str) -> str:
         if value == "bad":
             raise ValueError("no")
@@ -326,9 +326,7 @@ def test_a_cancelled_call_is_one_that_failed() -> None:
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
 @pytest.mark.parametrize("awaited", [False, True])
-def test_one_that_ends_the_process_stops_the_application_whatever_a_handler_says(
-    kind: type[BaseException], awaited: bool
-) -> None:
+def test_system_exit_stops_the_application_despite_a_handler(kind: type[BaseException], awaited: bool) -> None:
     async def leaves(value: str) -> str:
         raise kind(3)
 
@@ -364,7 +362,7 @@ def test_one_that_ends_the_process_stops_the_application_whatever_a_handler_says
         (lambda s, f: s.flat_map(f), "text or bytes"),
     ],
 )
-def test_wrong_results_are_told(build: Any, wanted: str) -> None:
+def test_wrong_results_are_errors(build: Any, wanted: str) -> None:
     async def text(key: str, value: str) -> Any:
         return value
 
@@ -372,7 +370,7 @@ def test_wrong_results_are_told(build: Any, wanted: str) -> None:
         run(lambda s: build(s, text), ("k", "v"))
 
 
-def test_what_is_refused_at_build() -> None:
+def test_invalid_arguments_are_refused_at_build() -> None:
     builder = sf.StreamsBuilder()
     with pytest.raises(sf.TopologyError, match="async function"):
         builder.stream("in", key=str, value=str, timestamp=with_key)
@@ -469,7 +467,7 @@ def test_a_call_that_reaches_a_loop_in_its_last_moment_leaves_nothing_behind() -
     loop.release()
 
 
-def test_a_loop_that_is_late_to_close_takes_nothing_from_its_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slowly_closing_loop_does_not_disturb_its_successor(monkeypatch: pytest.MonkeyPatch) -> None:
     opened, may_close, closed = 0, threading.Event(), threading.Event()
     builder = sf.StreamsBuilder()
 
@@ -499,7 +497,7 @@ def test_a_loop_that_is_late_to_close_takes_nothing_from_its_successor(monkeypat
         assert driver.output("out", str, str).read_values_to_list() == ["v2"]
 
 
-def test_a_loop_that_does_not_run_says_so() -> None:
+def test_a_stopped_loop_raises() -> None:
     loop = EventLoop()
     caller = loop.caller(sf.awaiting(slow_upper), "app.py:1 slow_upper")
     with pytest.raises(RuntimeError, match="while no application runs"):
@@ -509,7 +507,7 @@ def test_a_loop_that_does_not_run_says_so() -> None:
 # The engine itself, on the embedded broker ---------------------------------------------------
 
 
-def test_the_plan_says_how_it_is_awaited() -> None:
+def test_the_plan_has_the_limits_of_async_functions() -> None:
     builder = sf.StreamsBuilder()
     how = sf.awaiting(slow_upper, concurrency=7, park_after="3ms")
     builder.stream("in", key=str, value=str).map_values(how, name="slow").to("out", value=str)

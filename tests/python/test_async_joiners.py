@@ -146,7 +146,7 @@ def test_rows_of_a_table_that_is_itself_a_join_are_joined_side_by_side(handler: 
     assert (service.most, len(service.begun)) == ((3, 3) if handler else (4, 4))
 
 
-def test_what_it_raises_names_it() -> None:
+def test_an_exception_names_the_joiner() -> None:
     async def picky(key: str, left: str, right: str | None) -> str:
         raise ValueError(left)
 

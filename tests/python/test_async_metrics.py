@@ -101,7 +101,7 @@ def test_calls_under_way_parked_retried_and_timed_out(tmp_path: Path) -> None:
     assert app.error is None
 
 
-def test_the_key_that_holds_others_up_is_named(tmp_path: Path) -> None:
+def test_the_key_that_blocks_others_is_named(tmp_path: Path) -> None:
     gate = asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
 

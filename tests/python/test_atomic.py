@@ -45,7 +45,7 @@ NUMBERS = Stores.persistent_key_value("s", key=str, value=int)
 
 @pytest.mark.parametrize("kind", [Stores.persistent_key_value, Stores.in_memory_key_value])
 @pytest.mark.parametrize("crash", [False, True])
-def test_each_gives_what_the_key_has_then(kind: Any, crash: bool) -> None:
+def test_atomic_methods_return_the_current_value(kind: Any, crash: bool) -> None:
     calls: list[Any] = []
 
     def seen(*arguments: Any) -> int:
@@ -80,7 +80,7 @@ def test_a_store_with_times() -> None:
     assert given == [later, ValueAndTimestamp(6, 9), (ValueAndTimestamp(6, 9), ValueAndTimestamp(6, 9)), {}]
 
 
-def test_what_was_computed_is_written_down_as_the_value_that_it_was() -> None:
+def test_a_computed_value_is_written_before_it_changes() -> None:
     """A value that is changed in place after the call is unchanged in the store."""
 
     def adds(store: Any, _: Any) -> Any:
@@ -112,7 +112,7 @@ def refused(step: Step, *, needs: str) -> None:
     assert needs in str(caught.value), caught.value
 
 
-def test_what_a_function_of_compute_may_not_do() -> None:
+def test_forbidden_calls_inside_compute() -> None:
     def puts(store: Any, _: Any) -> None:
         store.compute("a", lambda _k, _v: store.put("a", 1))
 
@@ -309,7 +309,7 @@ def test_64_lanes_on_4_keys(broker: EmbeddedBroker, tmp_path: Path, way: str) ->
     assert balances(broker) == wanted
 
 
-def test_who_waits_too_long_is_told_who_holds_the_lock(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_a_lock_timeout_names_the_holder(broker: EmbeddedBroker, tmp_path: Path) -> None:
     inside, told = threading.Event(), threading.Event()
     errors: list[str] = []
 

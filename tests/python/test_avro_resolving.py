@@ -108,7 +108,7 @@ def test_defaults_of_bytes_and_decimals(kind: Any, default: Any, wanted: Any) ->
         (mapped("int"), mapped(["null", "long"]), {"k": [1, 2], "l": []}, {"k": [1, 2], "l": []}),
     ],
 )  # fmt: skip
-def test_types_that_go_together(writer: Any, reader: Any, value: Any, wanted: Any) -> None:
+def test_types_that_are_promoted(writer: Any, reader: Any, value: Any, wanted: Any) -> None:
     assert resolved(one(writer), one(reader), {"x": value}) == {"x": wanted}
 
 

@@ -67,7 +67,7 @@ def test_every_stateless_operator_gets_views() -> None:
     assert {(outer, inner) for _, outer, inner in seen} == {(JsonObject, JsonArray)}
 
 
-def test_what_is_not_changed_is_written_as_it_came() -> None:
+def test_unchanged_values_are_written_unchanged() -> None:
     tags = sf.Serdes.avro(TAGS)
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=tags)
@@ -168,7 +168,7 @@ def test_equal_keys_have_equal_bytes() -> None:
             assert len({record.key for record in counts}) == 1
 
 
-def test_keys_of_either_kind_meet_in_a_join() -> None:
+def test_keys_of_views_and_dicts_join() -> None:
     key = {"type": "record", "name": "K", "fields": [{"name": "a", "type": "int"}]}
     lazy, plain = sf.Serdes.avro(key), sf.Serdes.avro(key, decode="dict")
     builder = sf.StreamsBuilder()

@@ -32,7 +32,7 @@ def test_settings_can_all_be_given_as_keywords() -> None:
         assert sf.Settings(environ={variable: "x"}).get(name) == "x"
 
 
-def test_every_expression_crosses() -> None:
+def test_every_expression_can_be_compiled() -> None:
     v = sf.value
     number, text = v["n"], v["t"]
     conditions = [
@@ -55,7 +55,7 @@ def test_every_expression_crosses() -> None:
     assert builder.build().describe().startswith("Topologies:")
 
 
-def test_what_has_no_line_does_not_send_anybody_to_one() -> None:
+def test_errors_without_a_line_name_none() -> None:
     with pytest.raises(sf.TopologyError, match="reads nothing: begin it with") as refused:
         sf.StreamsBuilder().build()
     assert refused.value.next_step == "change the topology as the message says, and build it again"
@@ -76,7 +76,7 @@ def test_an_empty_topology_is_refused() -> None:
         sf.StreamsBuilder().build()
 
 
-def test_a_missing_native_half_says_what_to_do() -> None:
+def test_a_missing_native_module_says_what_to_do() -> None:
     code = "import sys; sys.modules['stoatflow._native'] = None; import stoatflow; stoatflow.StreamsBuilder"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode == 1

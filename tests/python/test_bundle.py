@@ -91,7 +91,7 @@ def works_off(app: StoatFlow) -> None:
 # Contents --------------------------------------------------------------------------------------------------
 
 
-def test_all_of_it_and_no_data(
+def test_a_bundle_is_complete_and_holds_no_record_data(
     broker: EmbeddedBroker, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broker.produce_many("in", [(0, b"ann-key", b"good", 5), (0, b"bob-key", b"bad-secret-value", 6)])
@@ -130,7 +130,7 @@ def test_all_of_it_and_no_data(
     assert said.err == "keys and values of records are in it (--with-data)\n"
 
 
-def test_only_its_owner_reads_it_and_nothing_else_is_left(
+def test_only_the_owner_can_read_the_file_and_no_other_file_is_left(
     broker: EmbeddedBroker, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "folder"
@@ -242,7 +242,7 @@ def running(folder: Path, variables: dict[str, str], *arguments: str) -> Iterato
         process.wait(60)
 
 
-def test_no_secret_leaves(tmp_path: Path) -> None:
+def test_a_bundle_holds_no_secrets(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP, "utf-8")
     with running(tmp_path, VARIABLES, "--set", "ssl.keystore.password=hidden-13") as url:
         log = tmp_path / "log.txt"
@@ -365,7 +365,7 @@ def before(
         server.server_close()
 
 
-def test_what_hangs_holds_up_nothing(
+def test_a_hanging_endpoint_blocks_nothing(
     broker: EmbeddedBroker, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     silent = ("/topology", "/metrics", "/debug/threads", "/offsets")
@@ -407,7 +407,7 @@ def test_an_answer_that_never_ends_is_given_up(broker: EmbeddedBroker, make: Mak
     assert made.missing == {"/watermarks": "no whole answer within 6 s"}
 
 
-def test_what_only_a_later_version_answers_may_hold_data(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
+def test_unknown_endpoints_are_treated_as_record_data(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
     with make(shouting()) as app:
         works_off(app)
         described = ask(app.admin_url, "/openapi.json").json()
@@ -421,7 +421,7 @@ def test_what_only_a_later_version_answers_may_hold_data(broker: EmbeddedBroker,
     assert with_data.data("hot-keys.json") == {"first": "ann"}
 
 
-def test_an_answer_that_is_too_large_is_cut_and_said(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
+def test_a_large_answer_is_truncated_and_noted(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
     large = json.dumps({"rows": ["x" * 1000] * 3000}).encode()
     with make(shouting()) as app, before(app.admin_url, own={"/stores": large}) as url:
         works_off(app)
@@ -434,7 +434,7 @@ def test_an_answer_that_is_too_large_is_cut_and_said(broker: EmbeddedBroker, mak
 # Unreachable applications ----------------------------------------------------------------------------------
 
 
-def test_who_is_not_reached_is_told_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_port_names_the_next_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def said(*arguments: str) -> tuple[int, str]:
         code = main(["bundle", *arguments, "-o", str(tmp_path)])
         return code, capsys.readouterr().err
@@ -488,7 +488,7 @@ def test_the_address_that_is_asked_unless_one_is_given() -> None:
     assert usual_address(encrypted) == "https://shop:8443"
 
 
-def test_what_the_watchdog_wrote_is_taken(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
+def test_reports_of_the_watchdog_are_included(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
     with make(shouting()) as app:
         works_off(app)
         for number, text in ((1, "the older one"), (2, "lane 0 in f, sasl.password=hidden")):

@@ -153,7 +153,7 @@ def test_windows_and_serdes(broker: EmbeddedBroker, make: Make) -> None:
             assert pairs(next(told)) == [("k", {"text": "a\nb", "n": 1})]
 
 
-def test_what_is_refused(broker: EmbeddedBroker, make: Make) -> None:
+def test_invalid_arguments_are_refused(broker: EmbeddedBroker, make: Make) -> None:
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=int)
     stream.group_by_key().reduce(lambda _old, new: new, store=sf.Materialized("old", key=str, value=int, history="1h"))
@@ -176,7 +176,7 @@ def test_what_is_refused(broker: EmbeddedBroker, make: Make) -> None:
             assert next(events).data["rows"] == []
 
 
-def test_who_has_gone_makes_room(broker: EmbeddedBroker, make: Make) -> None:
+def test_a_closed_connection_frees_its_slot(broker: EmbeddedBroker, make: Make) -> None:
     with make(table()) as app:
         read(app, broker)
         with ExitStack() as clients:
@@ -196,7 +196,7 @@ def test_who_has_gone_makes_room(broker: EmbeddedBroker, make: Make) -> None:
         until(is_free)
 
 
-def test_a_client_that_reads_nothing_loses_its_changes_and_holds_up_nobody(broker: EmbeddedBroker, make: Make) -> None:
+def test_a_client_that_does_not_read_loses_changes_and_blocks_nobody(broker: EmbeddedBroker, make: Make) -> None:
     builder = sf.StreamsBuilder()
     builder.table("in", key=str, value=str, store=sf.Materialized("rows", key=str, value=str))
     large = b"x" * 500_000
@@ -217,7 +217,7 @@ def test_a_client_that_reads_nothing_loses_its_changes_and_holds_up_nobody(broke
 
 
 @pytest.mark.parametrize("at_least", ["in:0:1", "in:0:2"])
-def test_it_begins_behind_what_was_written(broker: EmbeddedBroker, make: Make, at_least: str) -> None:
+def test_a_stream_begins_after_the_given_position(broker: EmbeddedBroker, make: Make, at_least: str) -> None:
     with make(table()) as app:
         read(app, broker)
         broker.produce_many("in", ((0, b"k", n.to_bytes(8, "big"), n) for n in (1, 2)))

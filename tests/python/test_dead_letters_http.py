@@ -58,7 +58,7 @@ def letters(app: sf.StoatFlow, **query: object) -> dict[str, Any]:
     return body
 
 
-def test_a_letter_has_its_record_and_what_went_wrong(broker: sf.EmbeddedBroker, make: Make) -> None:
+def test_a_dead_letter_has_its_record_and_error(broker: sf.EmbeddedBroker, make: Make) -> None:
     broker.produce("in", "k", b"good", 1_000, partition=1)
     broker.produce("in", EVIL, b'{"n": 12345678901234567890, "html": "<b>"}', 2_000, partition=1)
     with make(refusing()) as app:
@@ -116,7 +116,7 @@ def test_headers_are_those_of_the_record(broker: sf.EmbeddedBroker, make: Make) 
     assert letter["headers_left_out"] == 0
 
 
-def test_records_that_cannot_be_read_are_letters_too(broker: sf.EmbeddedBroker, make: Make) -> None:
+def test_undecodable_records_are_dead_letters_too(broker: sf.EmbeddedBroker, make: Make) -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=dict, on_error=sf.DLQ("bad"), name="orders").to("out", value=dict)
     broker.produce("in", "k", b'{"cents": 12', 7)
@@ -127,7 +127,7 @@ def test_records_that_cannot_be_read_are_letters_too(broker: sf.EmbeddedBroker, 
     assert (letter["traceback"], letter["value"]["format"]) == (None, "text")
 
 
-def test_pages_are_walked(broker: sf.EmbeddedBroker, make: Make) -> None:
+def test_dead_letters_are_read_in_pages(broker: sf.EmbeddedBroker, make: Make) -> None:
     broker.produce_many("in", [(0, b"k", f"bad {n}".encode(), n) for n in range(130)])
     with make(refusing()) as app:
         app.wait_until(caught_up=True)
@@ -145,7 +145,7 @@ def test_pages_are_walked(broker: sf.EmbeddedBroker, make: Make) -> None:
         assert "?limit=" in refused.json()["next_step"]
 
 
-def test_a_letter_of_an_epoch_that_failed_is_shown_once(broker: sf.EmbeddedBroker, make: Make) -> None:
+def test_a_dead_letter_of_an_aborted_epoch_is_shown_once(broker: sf.EmbeddedBroker, make: Make) -> None:
     fails = [3]
 
     def sometimes(value: bytes) -> bytes:
@@ -171,7 +171,7 @@ def test_a_letter_of_an_epoch_that_failed_is_shown_once(broker: sf.EmbeddedBroke
     assert len(list(broker.read("bad"))) == 1
 
 
-def test_only_who_has_the_token_sees_data(broker: sf.EmbeddedBroker, make: Make) -> None:
+def test_data_requires_the_token(broker: sf.EmbeddedBroker, make: Make) -> None:
     broker.produce("in", "ann", b"secret")
     with make(refusing(), **{"admin.token": TOKEN}) as app:
         app.wait_until(caught_up=True)
@@ -182,7 +182,7 @@ def test_only_who_has_the_token_sees_data(broker: sf.EmbeddedBroker, make: Make)
         assert ask(app.admin_url, "/dead-letters", token=TOKEN).json()["letters"][0]["value"]["content"] == "secret"
 
 
-def test_the_doctor_says_what_is_wrong_and_when_nothing_is(broker: sf.EmbeddedBroker, make: Make) -> None:
+def test_the_doctor_reports_findings_or_none(broker: sf.EmbeddedBroker, make: Make) -> None:
     # These findings depend on the test machine.
     elsewhere = {"disk_nearly_full", "files_nearly_out", "slow_commit"}
 
@@ -207,7 +207,7 @@ def test_the_doctor_says_what_is_wrong_and_when_nothing_is(broker: sf.EmbeddedBr
     assert "stoatflow dlq list" in second["next_step"]
 
 
-def test_both_answers_are_as_they_are_described(broker: sf.EmbeddedBroker, make: Make) -> None:
+def test_both_answers_match_the_openapi_description(broker: sf.EmbeddedBroker, make: Make) -> None:
     broker.produce_many("in", [(0, b"k", b"bad", 1), (0, None, b"\x00", 2)])
     with make(refusing()) as app:
         app.wait_until(caught_up=True)

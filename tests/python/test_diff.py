@@ -142,7 +142,7 @@ def test_the_index_of_a_ttl_is_no_state_of_its_own(old: str | None, new: str | N
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_is_said_is_what_happens(place: Place, case: Case) -> None:
+def test_the_reported_status_is_what_happens(place: Place, case: Case) -> None:
     compared = compare(case.old, case.new)
     (told,) = [each for each in compared.stores if each.name == "c"]
     assert told.status.value == case.status
@@ -155,7 +155,7 @@ def test_what_is_said_is_what_happens(place: Place, case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.status == "rebuilt"], ids=lambda case: case.name)
-def test_what_is_rebuilt_has_all_of_it(place: Place, case: Case) -> None:
+def test_a_rebuilt_store_is_complete(place: Place, case: Case) -> None:
     if case.name == "serde of a global table":
         renamed = global_table("c-2", bytes)
         assert statuses(case.old, renamed) == {"c-2": "changed"}
@@ -227,7 +227,7 @@ def test_a_renamed_store_begins_empty_and_the_old_one_waits(place: Place) -> Non
     assert place.life(count()) == {"c": {"a": 2, "b": 1}}
 
 
-def test_a_dropped_store_is_there_again(place: Place) -> None:
+def test_a_dropped_store_can_return(place: Place) -> None:
     def without(builder: sf.StreamsBuilder) -> object:
         return stream(builder, "in2").to("out")
 
@@ -237,7 +237,7 @@ def test_a_dropped_store_is_there_again(place: Place) -> None:
     assert place.life(count())["c"] == GOES_ON
 
 
-def test_a_new_store_sees_what_comes_from_now_on(place: Place) -> None:
+def test_a_new_store_sees_only_new_records(place: Place) -> None:
     def more(builder: sf.StreamsBuilder) -> None:
         records = stream(builder)
         records.group_by_key().count(store="c")
@@ -345,14 +345,14 @@ def test_another_operator_with_another_format_is_refused(place: Place) -> None:
         place.upgraded(counts_of("in"), other)
 
 
-def test_a_store_that_is_gone_may_have_an_heir() -> None:
+def test_a_removed_store_may_have_a_successor() -> None:
     told = {each.pair.new is None: each for each in compare(counts_of("in"), counts_of("in2")).stores}
     assert told[False].status.value == "misread"
     assert told[True].status.value == "dropped"
     assert "belongs to count at" in told[True].then
 
 
-def test_equal_operators_are_told_apart_by_what_is_before_them() -> None:
+def test_equal_operators_are_distinguished_by_their_inputs() -> None:
     def both(builder: sf.StreamsBuilder) -> None:
         records = stream(builder)
         records.group_by_key().count()
@@ -369,7 +369,7 @@ def test_equal_operators_are_told_apart_by_what_is_before_them() -> None:
     assert "name: " + NAME(4) in list(told.values())[2].changes[0]
 
 
-def test_they_are_told_apart_by_the_functions_that_are_called_there() -> None:
+def test_equal_operators_are_distinguished_by_their_functions() -> None:
     def large(_: str, value: int) -> bool:
         return value > 100
 
@@ -404,7 +404,7 @@ def test_operators_that_change_places_take_the_names_of_each_other(place: Place)
     assert held == {NAME(2): {"a": 2, "b": 1}, NAME(5): {"a": 1, "b": 1}}
 
 
-def test_what_waits_with_other_serdes_is_misread(place: Place) -> None:
+def test_buffered_records_with_other_serdes_are_misread(place: Place) -> None:
     new = held_back(str, str)
     assert statuses(held_back(int), new)["c-store"] == "misread"
     place.life(held_back(int))
@@ -431,7 +431,7 @@ def test_fields_of_protobuf(place: Place) -> None:
     assert {key: row["z"] for key, row in place.life(named)["c"].items()} == {"a": 5, "b": 3}
 
 
-def test_inputs_that_come_and_go(place: Place) -> None:
+def test_added_and_removed_inputs(place: Place) -> None:
     def of(*topics: str) -> Build:
         return lambda builder: builder.stream(list(topics), key=str, value=int).group_by_key().count(store="c")
 
@@ -447,7 +447,7 @@ def test_inputs_that_come_and_go(place: Place) -> None:
     assert place.life(of("in", "in2")) == {"c": {"a": 2, "b": 1, "z": 2}}
 
 
-def test_outputs_and_changelogs_that_come_and_go() -> None:
+def test_added_and_removed_outputs_and_changelogs() -> None:
     told = compare(counts_of("in"), lambda b: (windows("1m")(b), stream(b, "in2").to("out"))).to_json()
     assert told["outputs"] == {"added": ["out"], "removed": []}
     assert told["changelogs"] == {

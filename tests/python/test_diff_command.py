@@ -36,7 +36,7 @@ def files(tmp_path: Path) -> Callable[..., int]:
     return diff
 
 
-def test_the_command_says_it(files: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_comparison(files: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert files("old/app.py", "old/app.py:other") == 0
     assert capsys.readouterr().out == "stores\n  = counts  kept\n\nnothing of the state is lost\n"
     assert files("old/app.py", "new/app.py") == 1
@@ -85,7 +85,7 @@ def test_the_command_knows_settings(
     assert "Next: " in capsys.readouterr().err
 
 
-def test_the_start_that_is_refused_is_told(
+def test_a_refused_start_is_reported(
     files: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = OLD.replace("count(store", "aggregate(sf.sum(sf.value), store")
@@ -151,7 +151,7 @@ topology = builder.build()
 """
 
 
-def test_functions_are_known_by_their_names_wherever_they_stand(
+def test_functions_are_recognized_by_name_anywhere_in_the_file(
     files: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "old" / "app.py").write_text(FUNCTIONS, "utf-8")

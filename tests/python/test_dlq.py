@@ -99,7 +99,7 @@ def listed(shop: Shop, capsys: pytest.CaptureFixture[str], *arguments: str) -> d
     return {str(cause["exception"]): cause for cause in json.loads(capsys.readouterr().out)["causes"]}
 
 
-def test_from_the_first_look_to_the_end(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_replay_from_listing_to_end(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.work(as_bought)
     assert shop.totals() == [("ann", 500)]
     assert shop.dlq("list", "bad") == 0
@@ -158,7 +158,7 @@ def test_a_replayed_record_is_the_input_record(shop: Shop) -> None:
     )
 
 
-def test_what_fails_again_is_a_new_letter(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_record_that_fails_again_is_a_new_dead_letter(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.work(as_bought)
     assert shop.dlq("replay", "bad", "--cause", "KeyError", "--yes") == 0
     shop.work(as_bought)
@@ -172,7 +172,7 @@ def test_what_fails_again_is_a_new_letter(shop: Shop, capsys: pytest.CaptureFixt
     assert shop.totals() == [("ann", 500), ("bob", 400), ("kim", 90)]
 
 
-def test_again_sends_once_more(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_again_option_replays_once_more(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.work(as_bought)
     for _ in range(2):
         assert shop.dlq("replay", "bad", "--again", "--yes") == 0
@@ -181,7 +181,7 @@ def test_again_sends_once_more(shop: Shop, capsys: pytest.CaptureFixture[str]) -
     assert "to be sent back: 0\n" in capsys.readouterr().out
 
 
-def test_a_look_changes_nothing(
+def test_listing_changes_nothing(
     shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.work(as_bought)
@@ -204,7 +204,7 @@ def test_a_look_changes_nothing(
     assert len(shop.read("orders", 1)) == len(ORDERS) + 3
 
 
-def test_letters_that_have_nothing_to_send(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dead_letters_that_cannot_be_replayed(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     """A record that was deleted can't be fetched, and a timer has no record."""
     source = [(name.replace("__streams", "__stoatflow"), value) for name, value in STREAMS]
     shop.write(
@@ -225,7 +225,7 @@ def test_letters_that_have_nothing_to_send(shop: Shop, capsys: pytest.CaptureFix
     assert "no key, no value" in capsys.readouterr().out
 
 
-def test_the_choice_of_letters(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_selecting_dead_letters(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.work(as_bought)
     cause = listed(shop, capsys)["SerdeError"]["cause"]
     assert list(listed(shop, capsys, "--cause", cause)) == ["SerdeError"]
@@ -238,7 +238,7 @@ def test_the_choice_of_letters(shop: Shop, capsys: pytest.CaptureFixture[str]) -
     assert "no dead letter in 'bad' matches --cause KeyErorr. Next: see what there is" in capsys.readouterr().err
 
 
-def test_errors_say_what_to_do(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_name_the_next_step(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def said(*arguments: str) -> str:
         capsys.readouterr()
         assert main(["dlq", *arguments]) != 0
@@ -269,7 +269,7 @@ def test_errors_say_what_to_do(shop: Shop, tmp_path: Path, capsys: pytest.Captur
     assert len(shop.read("orders", 1)) == len(ORDERS) + 1
 
 
-def test_what_another_replay_does_at_the_last_moment_is_seen(shop: Shop) -> None:
+def test_a_concurrent_replay_is_detected(shop: Shop) -> None:
     """Marks are read when no other replay can write them any more."""
     shop.work(as_bought)
     first = Replay(shop.client, DeadLetterTopic(shop.client, "bad"), Selection())
@@ -289,7 +289,7 @@ def test_what_another_replay_does_at_the_last_moment_is_seen(shop: Shop) -> None
     assert len(shop.read("orders", 1)) == len(ORDERS) + 3
 
 
-def test_marks_that_are_none_stop_a_replay(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_marks_stop_a_replay(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.work(as_bought)
     shop.broker.create_topic("bad-replayed")
     shop.write(("bad-replayed", b"{}", []))

@@ -66,7 +66,7 @@ def kinds(findings: list[dict[str, Any]]) -> list[str]:
     return [finding["kind"] for finding in findings]
 
 
-def test_nothing_to_say_and_nothing_changed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_findings_and_no_changes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "app.py", "--config", "app.json", "--live", "--strict"]) == 0
     assert capsys.readouterr().out == (
         f"Looked at and fine: {FINE}, positions, orphans, permissions to read, sinks and dead letters.\n"
@@ -140,7 +140,7 @@ def test_a_state_directory_that_cannot_be_made(folder: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("kind", "said"), [("tmpfs", "is in memory (tmpfs)"), ("nfs4", "is on another machine (nfs4)")]
 )
-def test_a_file_system_that_is_none_for_state(
+def test_a_file_system_unsuitable_for_state(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str, said: str
 ) -> None:
     mounts = Path("mounts")
@@ -212,7 +212,7 @@ def test_another_instance_has_the_state(folder: Path, capsys: pytest.CaptureFixt
     assert found(capsys) == []
 
 
-def test_topics_that_are_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_topics_are_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("app.py").write_text(APP.replace('"words"', '"wrods"').replace('"counts", value', '"tallies", value'))
     configure(processing_exception_handler="log_and_continue", errors_dead_letter_queue_topic_name="letters")
     source, sink, letters = found(capsys)

@@ -29,7 +29,7 @@ def windows_of(stream: sf.KGroupedStream[str, int], windows: sf.TimeWindows) -> 
 
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("settings", [{}, {PASSES: 0}, {PASSES: 1_000}], ids=["", "0", "1000"])
-def test_windows_that_idleness_closed_come_once_over_crashes(lanes: int, settings: dict[str, object]) -> None:
+def test_windows_closed_by_idleness_are_emitted_once_despite_crashes(lanes: int, settings: dict[str, object]) -> None:
     windows = sf.TimeWindows("60s", grace="0s", close_when_idle="30s")
     with TopologyTestDriver(on_close(windows), settings, lanes=lanes) as driver:
         output, given = driver.output("out", str, int), []
@@ -45,7 +45,7 @@ def test_windows_that_idleness_closed_come_once_over_crashes(lanes: int, setting
 
 
 @pytest.mark.parametrize("lanes", LANES)
-def test_windows_that_a_start_gives_are_given_by_that_start_alone(lanes: int) -> None:
+def test_windows_emitted_at_a_start_are_emitted_once(lanes: int) -> None:
     """A record closes a window before the next pass is due. The next start makes the pass, without a record."""
     topology = on_close(sf.TimeWindows("10s", grace="0s"))
     with TopologyTestDriver(topology, {PASSES: 600_000}, lanes=lanes) as driver:
@@ -75,7 +75,7 @@ class Raises(sf.ContextualProcessor[str, int, str, int]):
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_watermark_that_a_timer_asks_for_is_not_lost_with_its_timer(key: str) -> None:
+def test_a_watermark_advanced_by_a_timer_survives_the_timer(key: str) -> None:
     """The timer is deleted with the commit, so the request must be part of it."""
     builder = sf.StreamsBuilder()
     builder.add_state_store(sf.Stores.timers("timers", key=str))

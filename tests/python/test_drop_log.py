@@ -81,7 +81,7 @@ def test_a_flood_of_failures_is_a_few_lines(tmp_path: Path, warnings: list[loggi
     assert "can't read" in first["error"]
 
 
-def test_what_operators_leave_out_is_told(tmp_path: Path, warnings: list[logging.LogRecord]) -> None:
+def test_records_dropped_by_operators_are_logged(tmp_path: Path, warnings: list[logging.LogRecord]) -> None:
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=str)
     stream.group_by_key().windowed_by(sf.TimeWindows("1s", grace="0s")).count(store="counts")

@@ -162,7 +162,7 @@ def test_the_state_of_an_application_on_no_folder_is_temporary_too(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_state_directory_that_is_set_is_kept_to(tmp_path: Path) -> None:
+def test_a_configured_state_directory_is_used(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path / "topics") as broker:
         broker.create_topic("words")
         assert counts(broker, state_dir=tmp_path / "elsewhere") == {}

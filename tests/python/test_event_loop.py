@@ -75,7 +75,7 @@ def joined(fn: Any) -> Any:
 
 @pytest.mark.parametrize("fn", [audited, cancels_all])
 @pytest.mark.parametrize("build", [of_a_stream, of_a_table, of_a_joiner])
-def test_a_loop_that_has_died_is_no_records_fault(
+def test_a_dead_event_loop_is_not_handled_as_a_record_error(
     build: Callable[[sf.StreamsBuilder, Any], sf.KStream[str, str]], fn: Any
 ) -> None:
     """Otherwise each record from then on would be left out, in an application that runs."""
@@ -97,7 +97,7 @@ def test_a_loop_that_has_died_is_no_records_fault(
         assert driver.output("out", str, str).read_values_to_list() == ["cTrue"]
 
 
-def test_a_call_that_begins_after_the_loop_has_died_is_no_records_fault() -> None:
+def test_a_call_after_the_loop_died_is_not_handled_as_a_record_error() -> None:
     """The task ends the loop when nothing is under way."""
 
     async def later(value: str) -> str:
@@ -119,7 +119,7 @@ def test_a_call_that_begins_after_the_loop_has_died_is_no_records_fault() -> Non
             topic.pipe("k", "c")
 
 
-def test_a_call_that_comes_while_the_loop_ends_is_never_made() -> None:
+def test_a_call_while_the_loop_ends_is_never_made() -> None:
     """Its task would be left pending when the loop closes, and say so in the log."""
     made: list[int] = []
 

@@ -66,7 +66,7 @@ def test_a_setting_has_its_default_and_meaning(capsys: pytest.CaptureFixture[str
         ("num.stream.threads", "Kafka Streams", "num.stream.threads"),
     ],
 )
-def test_names_are_found_however_they_are_written(name: str, sort: str, found: str) -> None:
+def test_names_are_found_in_any_spelling(name: str, sort: str, found: str) -> None:
     (entry,) = find(name, entries())
     assert (entry.sort, entry.name) == (sort, found)
     assert entry.meaning
@@ -117,7 +117,7 @@ def test_each_kind_of_error_has_its_causes() -> None:
         assert not anchor or anchor in {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
-def test_causes_name_settings_metrics_and_commands_that_there_are() -> None:
+def test_causes_name_existing_settings_metrics_and_commands() -> None:
     known = {name for entry in entries() for name in entry.names}
     said = " ".join(each for causes in CAUSES.values() for each in (*causes.usual, *causes.see))
     names = set(re.findall(r"`((?:[a-z]+\.)+[a-z]+|stoatflow_\w+)(?:=\w+)?`", said))
@@ -129,14 +129,14 @@ def test_causes_name_settings_metrics_and_commands_that_there_are() -> None:
         assert ended.value.code == 0
 
 
-def test_an_error_on_the_command_line_ends_with_where_more_stands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_on_the_command_line_ends_with_a_pointer_to_explain(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe", "no_such_file.py"]) == 2
     assert capsys.readouterr().err.endswith("\nmore: stoatflow explain config\n")
     assert main(["diff", "no_such_file.py", "no_such_file.py"]) == 2
     assert capsys.readouterr().err.endswith("\nmore: stoatflow explain config\n")
 
 
-def test_every_command_says_errors_alike() -> None:
+def test_every_command_prints_errors_in_the_same_format() -> None:
     commands = ROOT / "python" / "stoatflow" / "cli"
     for source in commands.glob("*.py"):
         text = source.read_text("utf-8")
@@ -144,7 +144,7 @@ def test_every_command_says_errors_alike() -> None:
         assert all("say_error(error)" in first for _, first in caught), source.name
 
 
-def test_what_is_counted_is_what_the_table_says() -> None:
+def test_drop_reasons_in_code_match_the_table() -> None:
     """Every metric family of a running application is in the table, with the engine's own text and type."""
     measured = runpy.run_path(str(ROOT / "scripts" / "measured.py"))
     table = {name: (kind, text) for name, kind, text in measured["metrics"]()}
@@ -170,7 +170,7 @@ def test_what_is_counted_is_what_the_table_says() -> None:
     assert {entry.name for entry in entries() if entry.sort == "drop"} >= {*dropped, "late", "processing_error"}
 
 
-def test_no_metric_of_the_source_is_missed() -> None:
+def test_every_metric_in_the_source_is_listed() -> None:
     measured = runpy.run_path(str(ROOT / "scripts" / "measured.py"))
     admin = ROOT / "crates" / "engine" / "src" / "admin"
     sources = [admin / "metrics.rs", *(admin / "metrics").glob("*.rs")]

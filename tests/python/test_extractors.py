@@ -75,7 +75,7 @@ def test_a_record_that_is_dropped_moves_no_watermark() -> None:
     assert seen == ["one", "two"]
 
 
-def test_or_gets_the_highest_of_its_partition() -> None:
+def test_use_partition_time_falls_back_to_the_highest_timestamp() -> None:
     with driver_of(Extractors.USE_PARTITION_TIME) as driver:
         pipe(driver, ("k", "one", 50), ("k", "earlier", 20), ("k", "none", -7), ("k", "own", 30))
         assert out(driver) == {"one": 50, "earlier": 20, "none": 50, "own": 30}
@@ -87,14 +87,14 @@ def test_or_gets_the_highest_of_its_partition() -> None:
         assert out(driver) == {"after": 50}
 
 
-def test_which_is_an_error_where_there_is_none_yet() -> None:
+def test_use_partition_time_without_a_partition_time_is_an_error() -> None:
     with driver_of(Extractors.USE_PARTITION_TIME) as driver:
         with pytest.raises(sf.errors.StoatFlowError, match="negative timestamp -7") as raised:
             pipe(driver, ("k", "first", -7))
         assert place(raised) == ("in", 0, 0)
 
 
-def test_the_clock_tells_the_time_whatever_the_record_says() -> None:
+def test_wallclock_ignores_the_record_timestamp() -> None:
     with driver_of(Extractors.WALLCLOCK, start=1000) as driver:
         pipe(driver, ("k", "one", 5), ("k", "none", -7))
         driver.advance(500)
@@ -102,7 +102,7 @@ def test_the_clock_tells_the_time_whatever_the_record_says() -> None:
         assert out(driver) == {"one": 1000, "none": 1000, "two": 1500}
 
 
-def test_a_function_sees_the_record_and_the_highest_time_that_it_gave() -> None:
+def test_an_extractor_gets_the_record_and_the_partition_time() -> None:
     seen: list[Any] = []
 
     def extract(record: sf.ConsumedRecord, highest: int) -> int:
@@ -129,7 +129,7 @@ def test_a_function_sees_the_record_and_the_highest_time_that_it_gave() -> None:
     ]
 
 
-def test_a_function_may_drop_records() -> None:
+def test_an_extractor_may_drop_records() -> None:
     def extract(record: sf.ConsumedRecord, highest: int) -> int:
         return -1 if str(record.value).startswith("bad") else record.timestamp
 
@@ -148,7 +148,7 @@ def test_a_function_may_drop_records() -> None:
     ],
     ids=["raises", "text", "nothing", "too long"],
 )
-def test_what_a_function_fails_with_says_where(wrong: Callable[[Any, int], Any], said: str) -> None:
+def test_an_error_of_an_extractor_names_its_place(wrong: Callable[[Any, int], Any], said: str) -> None:
     with driver_of(wrong) as driver:
         with pytest.raises(sf.errors.StoatFlowError, match=said) as raised:
             pipe(driver, ("k", "good", 5), ("k", "bad", 6), ("k", "good", 7))
@@ -156,7 +156,7 @@ def test_what_a_function_fails_with_says_where(wrong: Callable[[Any, int], Any],
         assert "test_extractors.py" in str(raised.value.coordinates["function"])
 
 
-def test_what_cannot_be_decoded_goes_to_its_handler_at_a_time_that_it_may_have() -> None:
+def test_undecodable_records_reach_their_handler_with_a_valid_timestamp() -> None:
     def extract(record: sf.ConsumedRecord, highest: int) -> int:
         return int(record.value)
 
@@ -180,7 +180,7 @@ def said(letter: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("near", [True, False])
-def test_what_a_function_fails_for_goes_to_the_handler_of_its_source(near: bool) -> None:
+def test_records_on_which_an_extractor_fails_go_to_the_handler_of_the_source(near: bool) -> None:
     """Only that record: the ones around it have the same timestamps as without it."""
     seen: list[tuple[str, int]] = []
 
@@ -218,7 +218,7 @@ def test_what_a_function_fails_for_goes_to_the_handler_of_its_source(near: bool)
     ("extractor", "values"),
     [(None, ["a", "b"]), (Extractors.FAIL_ON_INVALID, ["a", "b"]), (Extractors.USE_PARTITION_TIME, ["a", "none", "b"])],
 )
-def test_a_time_that_is_none_goes_to_the_handler_too(extractor: Any, values: list[str]) -> None:
+def test_an_invalid_timestamp_goes_to_the_handler(extractor: Any, values: list[str]) -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str, timestamp=extractor, on_error=sf.DLQ("bad")).to("out")
     with TopologyTestDriver(builder.build()) as driver:
@@ -230,7 +230,7 @@ def test_a_time_that_is_none_goes_to_the_handler_too(extractor: Any, values: lis
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_a_record_without_a_time_moves_none(lanes: int) -> None:
+def test_a_record_without_a_timestamp_does_not_advance_stream_time(lanes: int) -> None:
     """Its original one is no event time: it would close other records' windows, whether extractor or serde failed."""
     builder = sf.StreamsBuilder()
     (
@@ -272,7 +272,7 @@ def test_a_late_record_without_a_time_is_not_late() -> None:
         assert driver.output("late", str, str).read_values_to_list() == ["2"]
 
 
-def test_a_watermark_function_does_not_see_it() -> None:
+def test_a_watermark_function_skips_records_without_a_timestamp() -> None:
     seen: list[str] = []
 
     def watermark(record: Any, current: int | None) -> int:
@@ -331,7 +331,7 @@ def test_a_table_and_a_global_table_have_handlers_for_it_too() -> None:
     ],
     ids=["text", "milliseconds", "seconds", "or its own", "the value", "of a text"],
 )
-def test_an_expression_tells_the_time(serde: Any, expression: sf.Expression, values: list[Any]) -> None:
+def test_an_expression_extracts_the_timestamp(serde: Any, expression: sf.Expression, values: list[Any]) -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=serde, timestamp=expression).to("out")
     with TopologyTestDriver(builder.build()) as driver:
@@ -361,7 +361,7 @@ def test_an_expression_reads_the_key_too_and_sources_of_all_kinds_take_it() -> N
 
 
 @pytest.mark.parametrize("near", [True, False])
-def test_what_an_expression_fails_for_goes_to_the_handler_of_its_source(near: bool) -> None:
+def test_records_on_which_an_expression_fails_go_to_the_handler_of_the_source(near: bool) -> None:
     builder = sf.StreamsBuilder()
     how: Any = {"on_error": sf.DLQ("bad")} if near else {}
     at = sf.value["at"].str.to_timestamp()
@@ -387,7 +387,7 @@ def test_what_an_expression_fails_for_goes_to_the_handler_of_its_source(near: bo
     assert "sf.value['at']" in said(letters[2])["function"].replace('"', "'")
 
 
-def test_without_a_handler_it_says_where_and_what_to_do() -> None:
+def test_without_a_handler_the_error_names_place_and_next_step() -> None:
     with driver_of(sf.value.str.to_int(strict=False)) as driver:
         with pytest.raises(sf.errors.StoatFlowError, match=r"gave null.*sf\.coalesce") as raised:
             pipe(driver, ("k", "5", 1), ("k", "five", 2))
@@ -424,7 +424,7 @@ def test_each_partition_has_a_time_of_its_own() -> None:
         assert out(driver) == {"a": 50, "b": 20, "c": 50, "d": 20}
 
 
-def test_the_time_that_was_found_is_the_one_of_windows() -> None:
+def test_windows_use_the_extracted_timestamp() -> None:
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=int, timestamp=lambda record, highest: record.value)
     stream.group_by_key().windowed_by(sf.TimeWindows.of_size_with_no_grace("10s")).count(store="s").to_stream().map(

@@ -12,7 +12,7 @@ from stoatflow.testing import TopologyTestDriver
 NAMES = {"ensure.explicit.naming": "false"}
 
 
-def test_processors_begin_when_global_tables_stand() -> None:
+def test_processors_begin_when_global_tables_are_complete() -> None:
     seen: list[object] = []
 
     class Looks(sf.ContextualProcessor[str, str, str, str]):
@@ -47,7 +47,7 @@ def test_processors_begin_when_global_tables_stand() -> None:
             assert seen == [("init", "1.1")] * lanes + [("punctuate", "1.1")], lanes
 
 
-def test_time_goes_on_only_when_global_tables_stand() -> None:
+def test_time_advances_only_when_global_tables_are_complete() -> None:
     """A source that waits for a global table is not idle."""
     builder = sf.StreamsBuilder()
     builder.global_table("fx", store="rates", key=str, value=str)
@@ -64,7 +64,7 @@ def test_time_goes_on_only_when_global_tables_stand() -> None:
         assert driver.output("out", str, int).read_values_to_list() == [1, 2]
 
 
-def test_a_pattern_never_reads_what_the_engine_keeps() -> None:
+def test_a_pattern_never_matches_internal_topics() -> None:
     builder = sf.StreamsBuilder()
     counts = builder.stream("in", key=str, value=str).group_by_key().windowed_by(sf.TimeWindows("1m", grace="0s"))
     counts.count(store="counts").to_stream(lambda window, _count: window.key).to("spare", key=str, value=int)

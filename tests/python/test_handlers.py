@@ -54,7 +54,7 @@ def test_without_a_handler_the_application_fails() -> None:
         run(topology, "1", "boom")
 
 
-def test_a_dead_letter_has_the_input_and_says_what_happened() -> None:
+def test_a_dead_letter_has_the_input_and_the_error() -> None:
     topology = build(lambda s: s.map_values(number, on_error=sf.DLQ("bad"), name="parse").map_values(str))
     out, bad = run(topology, "1", "boom", "3")
     assert [record.value for record in out] == [b"1", b"3"]
@@ -142,7 +142,7 @@ def test_a_setting_may_name_a_dead_letter_topic() -> None:
         assert driver.output("bad", key=str, value=str).read().value == "boom"
 
 
-def test_a_wrong_setting_says_what_to_write() -> None:
+def test_a_wrong_setting_suggests_valid_values() -> None:
     with pytest.raises(sf.errors.ConfigError, match="write log_and_fail, log_and_continue or dlq:TOPIC"):
         sf.Settings({"application.id": "a", "bootstrap.servers": "x:1", "processing.exception.handler": "skip"}).check()
 
@@ -154,7 +154,7 @@ def numbers(**source: Any) -> sf.Topology:
 
 
 @pytest.mark.parametrize("near", [True, False])
-def test_what_cannot_be_decoded_is_a_matter_of_its_source(near: bool) -> None:
+def test_undecodable_records_go_to_the_handler_of_the_source(near: bool) -> None:
     topology = numbers(on_error=sf.DLQ("bad")) if near else numbers()
     far = {} if near else {"on_deserialization_error": sf.DLQ("bad")}
     with TopologyTestDriver(topology, on_processing_error=sf.log_and_fail(), **far) as driver:
@@ -178,7 +178,7 @@ def test_consumed_carries_a_handler() -> None:
         assert driver.output("out").is_empty
 
 
-def test_an_extractor_does_not_see_what_cannot_be_decoded() -> None:
+def test_an_extractor_does_not_get_undecodable_records() -> None:
     """Nor does the time that it gives for another record become that of one that it didn't see."""
     seen: list[Any] = []
 
@@ -203,7 +203,7 @@ def test_an_extractor_does_not_see_what_cannot_be_decoded() -> None:
     assert seen == [7, 9, 8]
 
 
-def test_what_a_sink_cannot_write_is_a_matter_of_production() -> None:
+def test_serialization_errors_go_to_the_production_handler() -> None:
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=str).map_values(lambda v: int(v) if v.isdigit() else v)
     stream.to("out", key=str, value=int)
@@ -216,7 +216,7 @@ def test_what_a_sink_cannot_write_is_a_matter_of_production() -> None:
         run(topology, "1", "one", on_processing_error=sf.log_and_continue())
 
 
-def test_a_record_too_large_to_be_sent_is_a_matter_of_production() -> None:
+def test_a_record_too_large_goes_to_the_production_handler() -> None:
     topology = build(lambda s: s.map_values(lambda v: v * 1000, name="grow"))
     settings = {"producer.message.max.bytes": 5000}
     with TopologyTestDriver(topology, settings, on_production_error=sf.DLQ("bad")) as driver:
@@ -229,7 +229,7 @@ def test_a_record_too_large_to_be_sent_is_a_matter_of_production() -> None:
         assert "larger than the producer may send" in said(letter)["message"]
 
 
-def test_a_retry_calls_again_and_then_does_what_it_says() -> None:
+def test_a_retry_calls_again_and_then_applies_its_fallback() -> None:
     calls: list[str] = []
 
     def flaky(value: str) -> str:
@@ -277,7 +277,7 @@ def test_a_key_that_is_written_at_the_second_try_is_counted_once(cache: int) -> 
     assert counts == {"x": 2, "y": 1}
 
 
-def test_a_callable_is_told_and_decides() -> None:
+def test_a_callable_gets_the_error_and_decides() -> None:
     told: list[tuple[sf.ErrorContext, Any, BaseException]] = []
 
     def decide(context: sf.ErrorContext, record: Any, exception: BaseException) -> sf.ErrorHandler | str:
@@ -308,14 +308,14 @@ def test_a_callable_at_a_source_sees_the_bytes() -> None:
     assert seen == [(b"a", b"short", b"short", "SerdeError")]
 
 
-def test_a_callable_that_names_a_missing_topic_is_the_end() -> None:
+def test_a_callable_that_names_a_missing_topic_stops_the_application() -> None:
     topology = build(lambda s: s.map_values(number, on_error=lambda c, r, e: sf.DLQ("nowhere")).map_values(str))
     with pytest.raises(sf.errors.StoatFlowError, match="no such topic"):
         run(topology, "boom")
 
 
 @pytest.mark.parametrize(("answer", "why"), [(None, "gave None"), ("perhaps", "gave 'perhaps'")])
-def test_a_callable_that_gives_nonsense_is_the_end(answer: Any, why: str) -> None:
+def test_a_callable_with_an_invalid_result_stops_the_application(answer: Any, why: str) -> None:
     topology = build(lambda s: s.map_values(number, on_error=lambda c, r, e: answer).map_values(str))
     with pytest.raises(sf.errors.ProcessingError, match=why):
         run(topology, "boom")
@@ -343,7 +343,7 @@ def test_a_key_stays_as_it_was_before_a_failed_step() -> None:
         assert driver.output("out", key=str, value=list).read_values_to_list() == [[1], [1, 2], [1, 2, 3]]
 
 
-def test_an_aggregate_that_its_store_cannot_write_is_the_records_fault() -> None:
+def test_an_unwritable_aggregate_goes_to_the_handler() -> None:
     builder = sf.StreamsBuilder()
     grouped = builder.stream("in", key=str, value=str).group_by_key()
     grouped.reduce(lambda agg, value: agg + value if value != "x" else 7, store="all", on_error="dlq:bad")  # type: ignore[arg-type,return-value]
@@ -364,7 +364,7 @@ WINDOWS: dict[str, Callable[[sf.KGroupedStream[str, str]], Any]] = {
 
 
 @pytest.mark.parametrize("kind", WINDOWS)
-def test_windows_are_as_if_the_record_had_not_been(kind: str) -> None:
+def test_a_failed_record_leaves_windows_unchanged(kind: str) -> None:
     def results(*values: str) -> list[tuple[Any, Any]]:
         builder = sf.StreamsBuilder()
         windowed = WINDOWS[kind](builder.stream("in", key=str, value=str).group_by_key())
@@ -492,7 +492,7 @@ def test_a_transaction_has_no_more_records_than_are_kept_for_dead_letters(tmp_pa
 
 
 @pytest.mark.parametrize("wrong", ["dlq:", "skip", 7, sf.DLQ])
-def test_what_is_no_handler_is_refused_where_it_is_written(wrong: Any) -> None:
+def test_an_invalid_handler_is_refused_on_construction(wrong: Any) -> None:
     with pytest.raises(sf.errors.TopologyError):
         build(lambda s: s.map_values(number, on_error=wrong))
 

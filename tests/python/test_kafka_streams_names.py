@@ -68,7 +68,7 @@ def test_a_running_application_gives_all_of_the_table(tmp_path: Path) -> None:
     assert 'kafka_streams_stream_metrics{client_id="shop",state="RUNNING"}' in found
 
 
-def test_counterparts_are_metrics_that_there_are() -> None:
+def test_counterparts_are_existing_metrics() -> None:
     known = {name for name, *_ in MEASURED["metrics"]()}
     for name, _kind, ours, _meaning in MEASURED["kafka_streams"]():
         assert set(ours.split(", ")) <= known, name

@@ -91,7 +91,7 @@ def test_results_of_a_key_keep_the_order_of_its_records(lanes: int) -> None:
         assert desk.out() == [("a", "1=1"), ("a", "2=2"), ("a", "4=4")]
 
 
-def test_answers_that_nobody_waits_for_are_dropped() -> None:
+def test_unexpected_answers_are_dropped() -> None:
     with Desk() as desk:
         desk.records.pipe("a", "x")
         (request,) = desk.asked()
@@ -103,7 +103,7 @@ def test_answers_that_nobody_waits_for_are_dropped() -> None:
         assert desk.out() == [("a", "x=X")]
 
 
-def test_a_timeout_asks_again_and_at_last_goes_to_the_dead_letters() -> None:
+def test_a_timeout_is_retried_and_finally_a_dead_letter() -> None:
     how: dict[str, Any] = {
         "timeout": "10s",
         "retry": sf.Backoff(attempts=3, first="1s", jitter=0),
@@ -139,7 +139,7 @@ def test_a_timeout_asks_again_and_at_last_goes_to_the_dead_letters() -> None:
         assert desk.out() == []
 
 
-def test_a_longer_timeout_holds_for_what_is_parked_already(tmp_path: Path) -> None:
+def test_a_longer_timeout_applies_to_parked_records(tmp_path: Path) -> None:
     def topology(timeout: str) -> sf.Topology:
         builder = sf.StreamsBuilder()
         stream = builder.stream("in", key=str, value=str)
@@ -177,7 +177,7 @@ def test_an_answer_to_an_earlier_request_counts() -> None:
         assert desk.out() == [("a", "x=X")]
 
 
-def test_a_handler_of_errors_has_no_say_in_timeouts() -> None:
+def test_an_error_handler_does_not_handle_timeouts() -> None:
     with Desk(on_error=sf.log_and_continue(), timeout="1s") as desk:
         desk.records.pipe(None, "left out")
         desk.records.pipe("a", "x")
@@ -195,7 +195,7 @@ def test_the_handler_of_the_application_decides_about_timeouts() -> None:
         assert driver.output("dead", str, str).read_key_values_to_list() == [("a", "x")]
 
 
-def test_functions_stand_in_for_answers_in_their_turn() -> None:
+def test_fallback_functions_keep_the_order() -> None:
     with Desk(
         timeout="1s", on_timeout=lambda value: f"{value} timed out", on_error=lambda value, error: f"{value}: {error}"
     ) as desk:
@@ -209,7 +209,7 @@ def test_functions_stand_in_for_answers_in_their_turn() -> None:
         assert desk.out() == [("a", "x timed out"), ("a", "y: ValueError: boom"), ("a", "z=Z")]
 
 
-def test_the_error_is_one_of_a_worker() -> None:
+def test_the_error_is_a_worker_error() -> None:
     seen: list[object] = []
 
     def replaced(value: str, error: sf.WorkerError) -> str:
@@ -245,7 +245,7 @@ def test_an_error_may_have_any_value() -> None:
         assert driver.output("out", str, int).read_value() > 20
 
 
-def test_an_error_is_asked_again() -> None:
+def test_an_error_is_retried() -> None:
     with Desk(retry=sf.Backoff(attempts=2, first="1s", jitter=0), on_error=sf.log_and_continue()) as desk:
         desk.records.pipe("a", "x")
         desk.records.pipe("b", "y")
@@ -263,7 +263,7 @@ def test_an_error_is_asked_again() -> None:
         assert desk.driver.parked("score") == []
 
 
-def test_an_error_stops_the_application_unless_somebody_says_otherwise() -> None:
+def test_an_error_stops_the_application_by_default() -> None:
     with Desk() as desk:
         desk.records.pipe("a", "x")
         with pytest.raises(sf.ProcessingError, match=r"the worker failed: ValueError: boom .*on_error=") as failed:
@@ -276,7 +276,7 @@ def test_an_error_stops_the_application_unless_somebody_says_otherwise() -> None
             desk.driver.restart()
 
 
-def test_a_handler_may_have_it_asked_again_after_a_pause() -> None:
+def test_a_handler_may_retry_after_a_pause() -> None:
     with Desk(on_error=sf.Retry(1, backoff="2s", then=sf.DLQ("dead"))) as desk:
         desk.records.pipe("a", "x")
         desk.records.pipe("b", "y")
@@ -322,7 +322,7 @@ def test_a_retry_counts_its_own_requests() -> None:
         assert (second[2]["stoatflow-attempt"], desk.asked()) == ("2", [])
 
 
-def test_only_what_is_worth_another_attempt_is_asked_again() -> None:
+def test_only_retryable_errors_are_retried() -> None:
     how: dict[str, Any] = {
         "timeout": "1s",
         "retry": sf.Backoff(attempts=2, first="0ms", on=TimeoutError),
@@ -396,7 +396,7 @@ def test_a_crash_in_the_middle_and_other_lanes(in_epoch: bool) -> None:
         assert desk.driver.parked("score") == []
 
 
-def test_what_is_parked_can_be_seen() -> None:
+def test_parked_records_are_exposed() -> None:
     with Desk(timeout=None) as desk:
         desk.driver.advance(500)
         desk.records.pipe("a", "x", timestamp=7)
@@ -427,7 +427,7 @@ def test_a_request_that_can_not_be_written_parks_nothing() -> None:
         desk.records.pipe("a", "bad")
 
 
-def test_another_request_that_can_not_be_written_is_the_end_of_its_record() -> None:
+def test_a_retry_that_cannot_be_written_fails_its_record() -> None:
     asked: list[object] = ["x", 1]
     how: dict[str, Any] = {"request": lambda _: asked.pop(0), "request_value": str, "timeout": None}
     with Desk(on_error=sf.DLQ("dead"), retry=sf.Backoff(attempts=3, first="0ms"), **how) as desk:
@@ -486,7 +486,7 @@ def built(build: Callable[[sf.KStream[str, str]], object]) -> sf.Topology:
 
 
 @pytest.mark.parametrize(("build", "message"), REFUSED)
-def test_what_makes_no_sense_is_refused(build: Callable[[sf.KStream[str, str]], object], message: str) -> None:
+def test_invalid_arguments_are_refused(build: Callable[[sf.KStream[str, str]], object], message: str) -> None:
     with pytest.raises((sf.TopologyError, ValueError), match=message):
         built(build)
 
@@ -495,7 +495,7 @@ async def later(value: str) -> str:
     return value
 
 
-def test_functions_that_stand_in_are_plain() -> None:
+def test_fallback_functions_are_not_async() -> None:
     builder = sf.StreamsBuilder()
     with pytest.raises(sf.TopologyError, match="only plain functions"):
         builder.stream("in", key=str, value=str).offload("q", "r", on_timeout=later, response_value=str)  # type: ignore[arg-type]

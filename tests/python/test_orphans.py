@@ -45,7 +45,7 @@ def run(folder: Path, *names: str, kind: str = "persistent_key_value", level: st
     return done.stderr + done.stdout
 
 
-def test_stores_that_are_gone_are_named(tmp_path: Path) -> None:
+def test_orphaned_stores_are_named(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path / "broker") as broker:
         broker.create_topic("in", 1)
         broker.create_topic("shopping-old-changelog", 1)

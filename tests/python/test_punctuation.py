@@ -78,7 +78,7 @@ def test_an_anchored_wall_clock_keeps_its_grid(lanes: int, start: Any) -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_an_anchor_that_is_to_come_is_the_first_time(lanes: int) -> None:
+def test_an_anchor_in_the_future_is_the_first_tick(lanes: int) -> None:
     with TopologyTestDriver(telling("10s", WALL, 42_500), lanes=lanes) as driver:
         for _ in range(13):
             driver.advance("5s")

@@ -132,7 +132,7 @@ def texts(reloading: Reloading) -> list[str]:
         return [(record.value or b"").decode() for record in broker.read("out")]
 
 
-def test_a_change_is_run_and_counts_go_on(reloading: Reloading) -> None:
+def test_a_change_restarts_and_keeps_the_counts(reloading: Reloading) -> None:
     reloading.start()
     reloading.sees(lambda: "calls a" in reloading.said())
     reloading.write("unrelated.py", "1 / 0\n")
@@ -159,7 +159,7 @@ def test_a_change_is_run_and_counts_go_on(reloading: Reloading) -> None:
     assert [written[-1].count(letter) for letter in "ab"] == [reloading.said().count(f"calls {each}") for each in "ab"]
 
 
-def test_a_mistake_is_shown_and_mended(reloading: Reloading) -> None:
+def test_an_error_is_shown_until_it_is_fixed(reloading: Reloading) -> None:
     reloading.start()
     reloading.sees(lambda: "calls a" in reloading.said())
     reloading.write("beside.py", BESIDE.replace("return 'a'", "return 'a"))
@@ -181,7 +181,7 @@ def test_a_mistake_is_shown_and_mended(reloading: Reloading) -> None:
     assert re.fullmatch("a+c+", texts(reloading)[-1])
 
 
-def test_what_the_engine_says_of_another_topology_is_shown(reloading: Reloading) -> None:
+def test_engine_errors_about_a_changed_topology_are_shown(reloading: Reloading) -> None:
     reloading.start()
     reloading.sees(lambda: "calls a" in reloading.said())
     reloading.write("app.py", APP.replace('"texts"', '"others"'))
@@ -207,7 +207,7 @@ def test_ctrl_c_leaves_no_process(reloading: Reloading) -> None:
 
 @pytest.mark.parametrize("to", ["the parent", "the child", "the group"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
-def test_however_it_is_told_to_end_it_drains_once(reloading: Reloading, to: str, number: signal.Signals) -> None:
+def test_every_signal_drains_once(reloading: Reloading, to: str, number: signal.Signals) -> None:
     reloading.start(hears_s=A_WHILE if to == "the group" else None)
     reloading.sees(lambda: "calls a" in reloading.said())
     (child,) = reloading.children()
@@ -222,7 +222,7 @@ def test_however_it_is_told_to_end_it_drains_once(reloading: Reloading, to: str,
     assert len(texts(reloading)[-1]) >= 1
 
 
-def test_a_signal_to_the_group_breaks_nothing_off(reloading: Reloading) -> None:
+def test_a_signal_to_the_process_group_aborts_nothing(reloading: Reloading) -> None:
     """The child got the signal itself: from its parent it would be the second one."""
     reloading.start(hears_s=A_WHILE)
     # Otherwise the first child may already have the change when it is stopped for it: that would be its
@@ -259,7 +259,7 @@ def test_the_second_ctrl_c_ends_a_function_that_hangs(reloading: Reloading) -> N
     assert reloading.ends() == 130
 
 
-def test_where_it_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reload_is_refused_with_check_spark_and_systemd(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     app = tmp_path / "app.py"
     app.write_text("", "utf-8")
     for also in (["--check"], ["--engine", "spark", "--batch"]):
@@ -286,7 +286,7 @@ def test_only_files_of_the_user_are_watched(tmp_path: Path) -> None:
     assert sorted(python_files(str(tmp_path))) == [str(tmp_path / "app.py"), str(tmp_path / "part/two.py")]
 
 
-def test_what_counts_as_a_change(tmp_path: Path) -> None:
+def test_which_file_events_are_changes(tmp_path: Path) -> None:
     old, new = tmp_path / "old.py", tmp_path / "new.py"
     old.write_text("1", "utf-8")
     os.utime(old, (1, 1))

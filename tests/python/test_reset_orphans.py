@@ -71,7 +71,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 COUNTS = {"counts": {"to": 2, "be": 2, "or": 1, "not": 1}}
 
 
-def test_what_is_left_of_a_store_goes(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_remains_of_a_removed_store_are_deleted(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.reset("--orphans", "--yes") == 0
     said = capsys.readouterr().out
     assert "words-lengths-changelog  (at most" in said
@@ -168,18 +168,20 @@ def test_only_such_topics_are_deleted(place: Place, capsys: pytest.CaptureFixtur
         (["--topic", "lines"], "--topic belongs to --orphans"),
     ],
 )
-def test_it_rewinds_nothing(place: Place, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+def test_removing_orphans_rewinds_no_offsets(
+    place: Place, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
     assert place.reset(*arguments, "--yes") == 2
     assert said in capsys.readouterr().err
 
 
-def test_without_a_terminal_it_must_be_told_yes(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_the_yes_flag_is_required(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.reset("--orphans") == 2
     assert "--yes" in capsys.readouterr().err
     assert "words-lengths-changelog" in place.broker.topics()
 
 
-def test_it_refuses_what_has_come_while_it_asked(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_orphans_that_appear_during_the_confirmation_are_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     def another(_question: str) -> bool:
         place.release('words.group_by_key(key=str).count(store="late")')
         place.stores()

@@ -73,7 +73,7 @@ def running(app: sf.StoatFlow) -> None:
         _until(lambda: app.state is sf.State.RUNNING)
 
 
-def test_a_listener_hears_of_every_partition(make: Make, broker: sf.EmbeddedBroker) -> None:
+def test_a_listener_is_called_for_every_partition(make: Make, broker: sf.EmbeddedBroker) -> None:
     first = Told()
     count(make(told=first), broker)
     assert first.calls == [], "there was nothing to restore"
@@ -95,7 +95,7 @@ def test_a_listener_hears_of_every_partition(make: Make, broker: sf.EmbeddedBrok
     assert again.calls == [], "what is there is not read again"
 
 
-def test_what_a_listener_raises_is_logged(
+def test_an_exception_of_a_listener_is_logged(
     make: Make, broker: sf.EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Failing(Told):
@@ -127,7 +127,7 @@ def test_damaged_state_is_refused_by_default(make: Make, broker: sf.EmbeddedBrok
     assert (folder / "CURRENT").read_bytes() == b"nonsense", "nothing was touched"
 
 
-def test_damaged_state_is_rebuilt_if_that_is_declared(make: Make, broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
+def test_damaged_state_is_rebuilt_if_configured(make: Make, broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
     count(make(), broker)
     _damage(tmp_path)
     told = Told()

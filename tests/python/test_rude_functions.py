@@ -60,7 +60,7 @@ def boom(value: Any) -> Any:
     raise LookupError("boom")
 
 
-def test_one_that_raises_stops_with_its_line_or_is_handled() -> None:
+def test_a_function_that_raises_stops_with_its_line_or_is_handled() -> None:
     with pytest.raises(
         sf.ProcessingError, match=r"raised LookupError: boom .*test_rude_functions\.py:\d+ boom"
     ) as caught:
@@ -70,7 +70,7 @@ def test_one_that_raises_stops_with_its_line_or_is_handled() -> None:
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
-def test_one_that_ends_the_process_stops_the_application_whatever_a_handler_says(kind: type[BaseException]) -> None:
+def test_system_exit_stops_the_application_despite_a_handler(kind: type[BaseException]) -> None:
     def leave(value: Any) -> Any:
         raise kind(3)
 
@@ -91,7 +91,7 @@ def test_sys_exit_in_a_running_application(tmp_path: Path) -> None:
     assert threading.main_thread().is_alive()
 
 
-def test_one_that_returns_garbage() -> None:
+def test_a_function_that_returns_garbage() -> None:
     class Mine:
         pass
 
@@ -112,7 +112,7 @@ def test_one_that_returns_garbage() -> None:
         outcome(lambda _: "text", out=int)
 
 
-def test_one_whose_result_has_a_broken_repr_or_str() -> None:
+def test_a_function_whose_result_has_a_broken_repr_or_str() -> None:
     class BrokenError(Exception):
         def __str__(self) -> str:
             raise ValueError("no")
@@ -124,7 +124,7 @@ def test_one_whose_result_has_a_broken_repr_or_str() -> None:
         outcome(fail)
 
 
-def test_one_that_changes_its_input() -> None:
+def test_a_function_that_changes_its_input() -> None:
     def change(value: Any) -> Any:
         value["n"] = 2
         return value
@@ -147,7 +147,7 @@ def test_with_dicts_a_change_stays_within_its_branch() -> None:
         assert driver.output("other", str, dict).read_value() == {"n": 1}
 
 
-def test_one_that_starts_threads(tmp_path: Path) -> None:
+def test_a_function_that_starts_threads(tmp_path: Path) -> None:
     done: list[int] = []
 
     def start(value: Any) -> Any:
@@ -185,7 +185,7 @@ def test_a_store_that_is_used_in_another_thread_refuses() -> None:
 
 
 @pytest.mark.parametrize("kind", ["plain", "columns", "async"])
-def test_one_that_forks(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_function_that_forks(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     children: list[int] = []
 
     def fork(value: Any) -> Any:
@@ -214,7 +214,7 @@ def test_one_that_forks(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[
     assert "a function forked the process" in capfd.readouterr().err
 
 
-def test_one_that_forks_and_leaves_the_copy_properly(tmp_path: Path) -> None:
+def test_a_function_that_forks_and_exits_the_child_properly(tmp_path: Path) -> None:
     codes: list[int] = []
 
     def fork(value: Any) -> Any:
@@ -229,7 +229,7 @@ def test_one_that_forks_and_leaves_the_copy_properly(tmp_path: Path) -> None:
     assert codes == [5, 5, 5]
 
 
-def test_one_that_hangs_keeps_nobody_from_asking(tmp_path: Path) -> None:
+def test_a_function_that_hangs_does_not_block_queries(tmp_path: Path) -> None:
     released = threading.Event()
     held: list[int] = []
 
@@ -251,7 +251,7 @@ def test_one_that_hangs_keeps_nobody_from_asking(tmp_path: Path) -> None:
         until(lambda: app.metrics()["records_committed"] == 5)
 
 
-def test_one_that_computes_for_long_keeps_nobody_from_asking(tmp_path: Path) -> None:
+def test_a_function_that_computes_for_long_does_not_block_queries(tmp_path: Path) -> None:
     stop = threading.Event()
     held: list[int] = []
 
@@ -270,7 +270,7 @@ def test_one_that_computes_for_long_keeps_nobody_from_asking(tmp_path: Path) -> 
         until(lambda: app.metrics()["records_committed"] == 1)
 
 
-def test_one_that_leaks_is_seen_and_the_engine_adds_nothing() -> None:
+def test_a_function_that_leaks_is_visible_and_the_engine_leaks_nothing() -> None:
     leaked: list[Any] = []
 
     def views() -> int:
@@ -293,7 +293,7 @@ def test_one_that_leaks_is_seen_and_the_engine_adds_nothing() -> None:
     assert views() == before
 
 
-def test_one_that_recurses_forever() -> None:
+def test_a_function_that_recurses_forever() -> None:
     def deeper(value: Any) -> Any:
         return deeper(value)
 

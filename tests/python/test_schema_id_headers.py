@@ -119,7 +119,7 @@ def test_json_has_no_schema_so_only_what_was_read_keeps_it(shape: Shape, stays: 
     assert (VALUE in names(shape, read=JSON, written=JSON)) == stays
 
 
-def test_keys_are_looked_at_for_themselves() -> None:
+def test_key_headers_are_handled_separately() -> None:
     def left(read: Any, written: Any) -> list[str]:
         return names(same, read=JSON, written=JSON, read_key=read, written_key=written)
 
@@ -131,11 +131,11 @@ def test_keys_are_looked_at_for_themselves() -> None:
     assert moved == [KEY, "trace", VALUE]
 
 
-def test_without_others_there_are_none_left() -> None:
+def test_without_other_headers_none_are_left() -> None:
     assert names(changed, read=AVRO, written=FRAMED_AVRO, given=((VALUE, b"\x01"),)) == []
 
 
-def test_who_writes_bytes_writes_the_header() -> None:
+def test_writing_bytes_keeps_the_header() -> None:
     class Writes(sf.ContextualProcessor):
         def process(self, record: sf.Record[Any, Any]) -> None:
             value = OTHER_AVRO.serialize({"n": 1})

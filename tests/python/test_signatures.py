@@ -80,7 +80,7 @@ def shown(thing: object) -> str:
     ],
     ids=lambda given: given.__qualname__ if callable(given) else "",
 )
-def test_help_of_joins(method: Any, names: str) -> None:
+def test_help_shows_the_overloads_of_joins(method: Any, names: str) -> None:
     assert list(inspect.signature(method).parameters) == ["self", *names.split()]
     text = shown(method)
     assert "*" in text
@@ -89,7 +89,7 @@ def test_help_of_joins(method: Any, names: str) -> None:
     assert all(name in text for name in names.split())
 
 
-def test_what_a_join_shows_it_takes() -> None:
+def test_a_join_accepts_its_documented_parameters() -> None:
     """All displayed arguments can be passed by name, for at least one kind of the other side."""
     builder = sf.StreamsBuilder()
     stream = builder.stream("s", key=str, value=int)

@@ -219,7 +219,7 @@ def answer(ask: Callable[[], Iterable[dict[str, Any]]]) -> list[str] | None:
         raise
 
 
-def test_leaving_conditions_to_stores_changes_no_answer(tmp_path: Path) -> None:
+def test_pushing_conditions_down_changes_no_answer(tmp_path: Path) -> None:
     rng = random.Random(7)  # noqa: S311  # the same queries each time
     answered, spared, refused = 0, 0, 0
     with EmbeddedBroker(str(tmp_path / "broker")) as broker:

@@ -31,7 +31,7 @@ def test_drivers_are_made_and_closed(topology_driver: Callable[..., TopologyTest
         assert driver.output("out", str, str).read_all() == [Record("k", "V", 7)]
 
 
-def test_a_broker_is_there(embedded_broker: sf.EmbeddedBroker) -> None:
+def test_the_broker_fixture_works(embedded_broker: sf.EmbeddedBroker) -> None:
     embedded_broker.create_topic("in")
     embedded_broker.produce("in", "ä", "b")
     assert [record.key for record in embedded_broker.read("in")] == ["ä".encode()]
@@ -40,7 +40,7 @@ def test_a_broker_is_there(embedded_broker: sf.EmbeddedBroker) -> None:
         embedded_broker.produce("in", "k", 1)  # type: ignore[arg-type]
 
 
-def test_pytest_finds_the_fixtures_and_tells_what_differs(tmp_path: Path) -> None:
+def test_pytest_finds_the_fixtures_and_explains_differences(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "from stoatflow.testing import Record\n"
         "def test_fixture(embedded_broker):\n    assert embedded_broker.topics() == {}\n"
@@ -57,7 +57,7 @@ def test_pytest_finds_the_fixtures_and_tells_what_differs(tmp_path: Path) -> Non
     assert "record 1: not expected: key 'b', value 2, timestamp 5" in done.stdout
 
 
-def test_differences_are_told_record_by_record() -> None:
+def test_differences_are_shown_record_by_record() -> None:
     one, two = Record("a", 1, 5), Record("b", 1, 6)
     assert pytest_assertrepr_compare("==", [one], [one, two]) == [
         "1 records == 2 records",
@@ -76,7 +76,7 @@ def test_differences_are_told_record_by_record() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(records(st.sampled_from("ab"), st.text(max_size=3), min_size=1, gap="5s", late="10s", tombstones=True))
-def test_records_rise_but_for_those_that_are_late(made: list[Record[str, str]]) -> None:
+def test_generated_timestamps_rise_except_for_late_records(made: list[Record[str, str]]) -> None:
     latest = 0
     for record in made:
         latest = max(latest, record.timestamp)
@@ -87,7 +87,7 @@ def test_records_rise_but_for_those_that_are_late(made: list[Record[str, str]]) 
 
 @settings(max_examples=10, deadline=None)
 @given(records(st.sampled_from("abc"), st.text(max_size=5)))
-def test_they_can_be_piped(made: list[Record[str, str]]) -> None:
+def test_generated_records_can_be_piped(made: list[Record[str, str]]) -> None:
     with TopologyTestDriver(upper()) as driver:
         driver.input("in", str, str).pipe_all(made)
         expected = [Record(r.key, r.value.upper() if r.value else r.value, r.timestamp) for r in made]

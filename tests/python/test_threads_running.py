@@ -160,7 +160,7 @@ def test_metrics_while_lanes_run(broker: EmbeddedBroker, make: Callable[..., Sto
     assert sum(broker.end_offsets("out").values()) == count
 
 
-def test_what_calls_took_is_no_more_than_there_was(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
+def test_call_times_do_not_exceed_elapsed_time(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
     """Calls of an aggregator are sampled, each sample counting for those before it: no call is counted twice."""
     count, pause = 1600, 0.002
     builder = sf.StreamsBuilder()
@@ -248,7 +248,7 @@ def fails(_value: str) -> str:
     raise ValueError("always")
 
 
-def test_all_who_wait_get_the_error(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
+def test_all_waiters_get_the_error(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).map_values(fails).to("out", value=str)
     topology = builder.build()
@@ -292,7 +292,7 @@ def test_an_error_waits_for_no_listener(broker: EmbeddedBroker, make: Callable[.
     assert heard == [raised.value]
 
 
-def test_who_waits_goes_on_when_listeners_have_heard(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
+def test_waiters_continue_after_listeners_were_called(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
     """Otherwise a script ends, and its interpreter, while a listener of the last state is still running."""
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).to("out", value=str)
@@ -385,7 +385,7 @@ print(len(raised), len(set(map(id, raised))))
 """
 
 
-def test_an_error_that_takes_its_time_keeps_nobody(tmp_path: Path) -> None:
+def test_a_slow_error_blocks_nobody(tmp_path: Path) -> None:
     """Creating an exception runs Python code, which may yield: nothing may hold the interpreter and wait for it."""
     # In its own process: a deadlock of its threads would block this one.
     said = subprocess.run(

@@ -73,7 +73,7 @@ def test_a_store_kept_from_a_topic(build: Any, lanes: int) -> None:
         assert driver.store("places").all() == {"p": "ROME"}
 
 
-def test_nobody_else_writes_a_global_store() -> None:
+def test_only_its_processor_writes_a_global_store() -> None:
     class Writes(Lookup):
         def process(self, record: Record[str, str]) -> None:
             self.context.state_store("places").put("p", "mine")
@@ -248,7 +248,7 @@ def suppressed(buffer: sf.Buffer, limit: str | None = None) -> sf.Topology:
     return builder.build()
 
 
-def test_a_buffer_bounded_in_bytes_gives_the_oldest_early() -> None:
+def test_a_buffer_limited_in_bytes_emits_the_oldest_early() -> None:
     with TopologyTestDriver(suppressed(sf.Buffer(max_bytes=600), "1d")) as driver:
         source, out = driver.input("in", str, str), driver.output("out", str, str)
         source.pipe("a", "x", timestamp=1)
@@ -259,7 +259,7 @@ def test_a_buffer_bounded_in_bytes_gives_the_oldest_early() -> None:
         assert early[:2] == [("a0", "x"), ("b0", "x")]
 
 
-def test_a_full_buffer_that_must_not_give_early_shuts_down() -> None:
+def test_a_full_strict_buffer_shuts_down() -> None:
     with TopologyTestDriver(suppressed(sf.Buffer(max_records=2, when_full="shutdown"))) as driver:
         source = driver.input("in", str, str)
         source.pipe("a", "x", timestamp=1)

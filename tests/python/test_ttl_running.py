@@ -172,7 +172,7 @@ def life(folder: Path, lanes: int, failpoints: str = "") -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_kill_there_loses_and_doubles_no_tombstone(tmp_path: Path, place: str) -> None:
+def test_a_kill_at_a_failpoint_loses_and_duplicates_no_tombstone(tmp_path: Path, place: str) -> None:
     def written(first: int, last: int) -> None:
         with EmbeddedBroker(tmp_path / "broker") as broker:
             for topic in ("in", "out"):

@@ -118,7 +118,7 @@ def test_the_type_stands_for_its_serde(kind: Any, value: Any, text: bytes, lanes
     assert seen == [value]
 
 
-def test_what_expressions_drop_is_never_decoded_unless_it_is_validated() -> None:
+def test_filtered_values_are_decoded_only_with_validation() -> None:
     decoded: list[str] = []
 
     @dataclasses.dataclass
@@ -202,7 +202,7 @@ def test_a_wrong_object_is_refused_by_name() -> None:
         driver.input("lines", str, str).pipe("a", "ann")
 
 
-def test_what_expressions_make_must_fit() -> None:
+def test_results_of_expressions_must_fit_the_type() -> None:
     builder = sf.StreamsBuilder()
     lines = builder.stream("lines", key=str, value=str)
     made = sf.obj(customer=sf.value, total=sf.when(sf.value == "ann").then(1).otherwise("none"))
@@ -226,7 +226,7 @@ def test_expressions_read_what_functions_returned() -> None:
 
 
 @pytest.mark.parametrize("store", ["in_memory", "rocksdb"])
-def test_tables_aggregations_joins_and_questions(store: str) -> None:
+def test_tables_aggregations_joins_and_queries(store: str) -> None:
     builder = sf.StreamsBuilder()
     customers = builder.table("customers", key=str, value=OrderDict, store="customers")
 
@@ -292,7 +292,7 @@ def test_async_functions_get_objects() -> None:
         assert driver.output("out", str, Order).read_value().total == 6
 
 
-def test_what_stands_for_no_serde_says_so() -> None:
+def test_a_type_without_a_serde_is_refused() -> None:
     class Plain:
         pass
 

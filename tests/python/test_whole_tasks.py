@@ -124,7 +124,7 @@ def test_any_number_of_lanes_writes_the_same(tmp_path: Path, shape: Callable[[sf
 
 
 @pytest.mark.parametrize("lanes", [[4, 4, 4], [2, 16, 3], [1, 8, 1]])
-def test_windows_of_keys_in_other_partitions_come_once(tmp_path: Path, lanes: list[int]) -> None:
+def test_windows_of_keys_in_other_partitions_are_emitted_once(tmp_path: Path, lanes: list[int]) -> None:
     """Their lane is not the one with the rest of their partition."""
     parts = one_after_the_other([rows(seed, 400, by_crc32) for seed in range(3)])
     one = run(tmp_path / "one", windows_of_keys_as_read, parts, [1, 1, 1])
@@ -166,7 +166,7 @@ def test_an_interval_holds_where_the_key_says_the_partition(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("lanes", [[1, 1], [4, 7]])
-def test_rows_of_keys_in_other_partitions_come_out(tmp_path: Path, lanes: list[int]) -> None:
+def test_rows_of_keys_in_other_partitions_are_emitted(tmp_path: Path, lanes: list[int]) -> None:
     """With their partner, or alone: none is lost by the passes of another lane."""
     first, second = rows(1, 400, by_crc32), rows(2, 400, by_crc32)
     last: list[Row] = [

@@ -146,7 +146,7 @@ def unspeakable(value: str) -> str:
     ],
 )
 @pytest.mark.parametrize("timeout", [None, "1m"])
-def test_nothing_that_a_function_raises_ends_the_worker(
+def test_no_exception_of_a_function_ends_the_worker(
     broker: sf.EmbeddedBroker, function: Any, told: str, timeout: str | None
 ) -> None:
     write(broker, "v0", "v1")
@@ -293,7 +293,7 @@ def test_an_answer_that_is_too_large_is_an_error(broker: sf.EmbeddedBroker, monk
     assert len(told.encode()) <= 4_100
 
 
-def test_it_goes_on_where_it_was(broker: sf.EmbeddedBroker) -> None:
+def test_a_restarted_worker_continues_at_its_offsets(broker: sf.EmbeddedBroker) -> None:
     app = engine(topology(), broker)
     with app:
         write(broker, "v0", "v1")
@@ -355,7 +355,7 @@ def test_a_request_that_cannot_be_read_is_answered_with_an_error(broker: sf.Embe
     assert results(broker)["a"][0].startswith("SerdeError: the serde 'json' can't read")
 
 
-def test_a_newer_one_takes_over(broker: sf.EmbeddedBroker) -> None:
+def test_a_newer_worker_takes_over(broker: sf.EmbeddedBroker) -> None:
     how: dict[str, Any] = {"requests": "asked", "responses": "answered", "broker": broker}
     older = sf.Worker(plain_upper, **how)
     older.start()
@@ -388,7 +388,7 @@ def test_workers_of_different_topics_leave_each_other_alone(broker: sf.EmbeddedB
     )
 
 
-def test_what_is_wrong_is_said(broker: sf.EmbeddedBroker) -> None:
+def test_wrong_arguments_are_refused(broker: sf.EmbeddedBroker) -> None:
     how: dict[str, Any] = {"requests": "asked", "responses": "answered", "broker": broker}
     with pytest.raises(sf.ConfigError, match="concurrency=0"):
         sf.Worker(plain_upper, concurrency=0, **how)
@@ -403,7 +403,7 @@ def test_what_is_wrong_is_said(broker: sf.EmbeddedBroker) -> None:
         again.start()
 
 
-def test_what_is_parked_is_known_from_outside(broker: sf.EmbeddedBroker) -> None:
+def test_parked_records_are_exposed(broker: sf.EmbeddedBroker) -> None:
     app = engine(topology(timeout=None), broker, **{"admin.listen": "127.0.0.1:0"})
     with pytest.raises(sf.ConfigError, match="not running"):
         app.parked("score")
@@ -421,7 +421,7 @@ def test_what_is_parked_is_known_from_outside(broker: sf.EmbeddedBroker) -> None
         assert f"stoatflow_parked_oldest_ms{labels} " in text
 
 
-def test_answers_that_nobody_waits_for_are_counted(broker: sf.EmbeddedBroker) -> None:
+def test_unexpected_answers_are_counted(broker: sf.EmbeddedBroker) -> None:
     app = engine(topology(timeout=None), broker)
     client = WorkerClient([("application.id", "by-hand")], "asked", "answered", 0, 1, broker.native)
     with app:
@@ -450,7 +450,7 @@ def _read(url: str) -> str:
     return text
 
 
-def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
+def test_the_command_names_missing_arguments(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("def score(value):\n    return value\n\nname = 'x'\n")
 
     def run(*arguments: str) -> tuple[int, str]:
@@ -473,7 +473,7 @@ def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
     assert "did you mean 'score'?" in run("app:scroe")[1]
 
 
-def test_the_command_says_what_it_does_and_ends_with_a_signal(tmp_path: Path) -> None:
+def test_the_command_logs_its_work_and_ends_on_a_signal(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("def score(value):\n    return value\n")
     with sf.EmbeddedBroker(tmp_path / "topics") as broker:
         broker.create_topic("asked", 2)
@@ -580,7 +580,9 @@ def test_it_runs_in_any_thread(broker: sf.EmbeddedBroker) -> None:
     assert results(broker) == {"a": ["v0=V0"]}
 
 
-def test_what_a_worker_can_t_call_is_refused_at_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_functions_that_a_worker_cannot_call_are_refused_at_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "calls.py").write_text("def two(a, b): ...\ndef one(a, b=1): ...\nasync def more(*a): ...\n", "utf-8")
     with pytest.raises(sf.ConfigError, match=r"two\(a, b\) can't be called with a value"):
         load(f"{tmp_path}/calls.py:two")

@@ -186,7 +186,7 @@ def test_conditions(fn: Callable[..., Any], operator: str) -> None:
 
 
 @every(functions.NEVER)
-def test_what_has_no_equal_expression_gets_none(fn: Callable[..., Any]) -> None:
+def test_functions_without_an_equal_expression_get_no_proposal(fn: Callable[..., Any]) -> None:
     assert proposal(fn) is None
 
 
@@ -210,7 +210,7 @@ def test_what_has_no_equal_expression_gets_none(fn: Callable[..., Any]) -> None:
         (lambda v: not v["a"], {"a": "x"}, False, RAISES, Difference.TRUTH),
     ],
 )
-def test_a_difference_that_is_said_is_there(
+def test_reported_differences_exist(
     fn: Callable[..., Any], value: Any, function: Any, expression: Any, difference: Difference
 ) -> None:
     made, finding = proposed(fn)
@@ -303,7 +303,7 @@ def test_an_expression_in_the_place_of_a_function(place: str) -> None:
     assert result(rewritten, 1) == wanted
 
 
-def test_a_partner_that_is_missing_is_said() -> None:
+def test_a_missing_partner_is_reported() -> None:
     def both(one: Any, two: Any) -> Any:
         return {**one, **two}
 
@@ -375,7 +375,7 @@ def test_an_aggregation_in_the_place_of_functions(name: str) -> None:
         (lambda: {"n": 0}, lambda k, v, a: {"n": a["n"] + 1, "m": 1}),
     ],
 )
-def test_what_is_no_sum_count_or_list_is_not_called_one(given: tuple[Any, ...]) -> None:
+def test_other_folds_are_not_reported_as_sum_count_or_list(given: tuple[Any, ...]) -> None:
     found = examine(aggregated(lambda s, _: s.group_by_key(), *given))
     assert not any("instead of" in each.next_step for each in found)
 

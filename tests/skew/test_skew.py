@@ -39,7 +39,7 @@ def tally() -> Tally:
     return Tally()
 
 
-def test_a_key_belongs_where_kafkas_clients_write_it() -> None:
+def test_keys_belong_to_the_partition_of_kafkas_clients() -> None:
     hashes = {"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536}
     assert {text: murmur2(text.encode()) for text in hashes} == {t: h % (1 << 32) for t, h in hashes.items()}
 
@@ -130,6 +130,6 @@ def test_skewed_partitions_do_what_they_do_in_kafka_streams(
     assert not told, f"{case}{told}"
 
 
-def test_little_was_left_out(tally: Tally) -> None:
+def test_few_cases_were_skipped(tally: Tally) -> None:
     """Otherwise the cases say little about exchanges: most results must be equal in each run of Kafka Streams."""
     assert tally.share <= MOST_LEFT_OUT, f"{tally.left_out} of {tally.all} keys and rows"

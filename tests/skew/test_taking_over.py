@@ -115,7 +115,7 @@ def _flow(name: str, steps: list[Step], bootstrap: str, state: Path, **more: obj
 
 
 @pytest.mark.parametrize("which", TOPOLOGIES)
-def test_it_goes_on_where_kafka_streams_stopped(
+def test_the_engine_continues_where_kafka_streams_stopped(
     which: str, kafka: KafkaTopics, jvm: KafkaStreams, name: str, topics: dict[str, str], tmp_path: Path
 ) -> None:
     steps, kind, key, value = TOPOLOGIES[which]
@@ -177,7 +177,7 @@ def test_a_table_without_a_changelog_is_restored_from_its_topic(
         assert before == _rows(java.rows(stores))
 
 
-def test_a_table_without_a_changelog_does_not_begin_empty_unnoticed(
+def test_a_table_without_a_changelog_does_not_silently_begin_empty(
     kafka: KafkaTopics, jvm: KafkaStreams, name: str, topics: dict[str, str], tmp_path: Path
 ) -> None:
     steps = _reading(_table(), topics["in"])
@@ -197,7 +197,7 @@ def test_a_table_without_a_changelog_does_not_begin_empty_unnoticed(
         application.await_running()
 
 
-def test_records_on_their_way_between_sub_topologies_are_not_lost_unnoticed(
+def test_in_flight_records_of_repartition_topics_are_not_silently_lost(
     kafka: KafkaTopics, jvm: KafkaStreams, name: str, topics: dict[str, str], tmp_path: Path
 ) -> None:
     steps, *_ = TOPOLOGIES["count behind a new key"]
@@ -213,7 +213,7 @@ def test_records_on_their_way_between_sub_topologies_are_not_lost_unnoticed(
         application.await_running()
 
 
-def test_it_does_not_start_beside_kafka_streams(
+def test_the_engine_does_not_start_beside_kafka_streams(
     kafka: KafkaTopics, jvm: KafkaStreams, name: str, topics: dict[str, str], tmp_path: Path
 ) -> None:
     steps = _reading(TOPOLOGIES["count"][0], topics["in"])
@@ -224,7 +224,7 @@ def test_it_does_not_start_beside_kafka_streams(
             second.await_running()
 
 
-def test_it_ends_when_kafka_streams_is_started_beside_it(
+def test_the_engine_ends_when_kafka_streams_joins(
     kafka: KafkaTopics, jvm: KafkaStreams, name: str, topics: dict[str, str], tmp_path: Path
 ) -> None:
     steps = _reading(TOPOLOGIES["count"][0], topics["in"])

@@ -81,11 +81,11 @@ def test_the_faults_of_a_key(expected: str, found: str, wanted: list[tuple[str, 
         ("abc", "bac", ["out of order"]),
     ],
 )
-def test_of_updates_the_last_one_is_enough(expected: str, found: str, wanted: list[str]) -> None:
+def test_the_last_update_is_enough(expected: str, found: str, wanted: list[str]) -> None:
     assert [kind for kind, _ in faults(expected, found, updates=False)] == wanted
 
 
-def test_what_comes_and_goes_in_one_commit_is_not_missed() -> None:
+def test_keys_added_and_deleted_in_one_commit_are_not_missed() -> None:
     gone: list[judge.Content] = [(b"a", 0), (None, 1)]
     assert list(judge.judge(gone, [], updates=False)) == []
     left = judge.judge(gone, [Found((b"a", 0), 0, 0)], updates=False)
@@ -140,7 +140,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "broker"
 
 
-def test_what_the_engine_wrote_is_what_the_twin_expects(spark: SparkSession, shop: Path) -> None:
+def test_output_of_the_engine_matches_the_twin(spark: SparkSession, shop: Path) -> None:
     """With three partitions, a re-keying, windows with late records, and the engine's lanes and cache."""
     audit = reconcile(spark, shop_twin.topology, f"embedded:{shop}")
     assert audit.ok, audit.render()
@@ -263,7 +263,7 @@ def test_the_topology_runs_as_a_batch_by_command(
 
 
 @pytest.mark.parametrize("command", ["run --engine spark --batch", "reconcile", "load"])
-def test_without_java_a_command_says_what_to_install(
+def test_a_command_without_java_says_what_to_install(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)

@@ -47,7 +47,7 @@ def test_a_row_goes_to_the_task_of_its_records() -> None:
         assert rows.task_of(0, KEYS, 7)(key) == by_key.task(key, 0)
 
 
-def test_rows_say_of_which_key_they_are() -> None:
+def test_rows_have_their_key() -> None:
     """As the engine writes them."""
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", **TEXT)
@@ -96,7 +96,7 @@ def test_each_task_goes_on_with_its_own_time_and_comes_back_with_it() -> None:
     assert list(rows.clocks_of_all(of_tasks, 3)) == given[:2]
 
 
-def test_what_waits_goes_along_where_there_is_one_task() -> None:
+def test_buffered_rows_are_handed_over_with_one_task() -> None:
     waits = Change(rows.CLOCKS, b"w\0\x80" + b"k", b"\0\0", 3, None)
     given = [clock(b"w", Time(5, -1, -1)), waits]
     assert not rows.is_time(waits.key)
@@ -109,7 +109,7 @@ def row(key: str, value: str | None, timestamp: int = 0) -> Change:
     return Change("s", key.encode(), None if value is None else value.encode(), timestamp, None)
 
 
-def test_a_changelog_gets_what_has_changed_and_loses_what_is_gone() -> None:
+def test_a_changelog_gets_changes_and_tombstones() -> None:
     before = [row("same", "1", 5), row("old", "1"), row("gone", "1", 3), row("deleted", "1"), row("deleted", None)]
     wanted = [row("same", "1", 5), row("old", "2"), row("new", "1", 4)]
     found = list(rows.to_write(before, wanted, {"s": Keeping()}))
@@ -121,7 +121,7 @@ def test_a_changelog_gets_what_has_changed_and_loses_what_is_gone() -> None:
     assert list(rows.to_write([row("k", "1", 5)], [row("k", "1", 6)], {"s": Keeping()})) == [(b"k", b"1", 6, None)]
 
 
-def test_versions_are_told_apart_by_their_times() -> None:
+def test_versions_are_distinguished_by_their_times() -> None:
     before = [row("k", "1", 1), row("k", "2", 2)]
     wanted = [row("k", "2", 2), row("k", None, 3)]
     assert list(rows.to_write(before, wanted, {"s": Keeping(history_ms=10)})) == [(b"k", None, 3, None)]
@@ -178,7 +178,7 @@ CASES: list[tuple[Any, int, str]] = [
 
 
 @pytest.mark.parametrize(("build", "partitions", "said"), CASES)
-def test_what_can_not_be_carried_is_refused_by_name(build: Any, partitions: int, said: str) -> None:
+def test_state_that_cannot_be_handed_over_is_refused_by_name(build: Any, partitions: int, said: str) -> None:
     builder = sf.StreamsBuilder()
     build(builder, builder.stream("in", **TEXT))
     topology, settings = builder.build(), sf.Settings({"application.id": "a"}, environ={})

@@ -51,7 +51,7 @@ def files(spark: SparkSession, tmp_path: Path) -> Files:
     return Files(spark, tmp_path)
 
 
-def test_the_shop_goes_on_where_it_stopped(spark: SparkSession, files: Files, tmp_path: Path) -> None:
+def test_the_shop_continues_where_it_stopped(spark: SparkSession, files: Files, tmp_path: Path) -> None:
     """Three parts, the last one after the first, both with state; a restart between two triggers."""
     checkpoint, output = tmp_path / "checkpoint", tmp_path / "output"
 
@@ -174,7 +174,7 @@ def fails(value: str) -> str:
     raise ZeroDivisionError(f"no {value}")
 
 
-def test_a_function_that_fails_is_named_with_what_it_said(spark: SparkSession, files: Files, tmp_path: Path) -> None:
+def test_a_failing_function_is_named_with_its_error(spark: SparkSession, files: Files, tmp_path: Path) -> None:
     topology = stream(lambda s: s.map_values(fails).to("out", key=str, value=str))
     files.write("in", [(b"k", b"bread", 1, None, 0, 0)])
     with (
@@ -186,7 +186,7 @@ def test_a_function_that_fails_is_named_with_what_it_said(spark: SparkSession, f
         query.wait()
 
 
-def test_inputs_and_folders_are_looked_at_first(
+def test_inputs_and_folders_are_checked_first(
     spark: SparkSession, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topology = stream(lambda s: s.map_values(str.upper).to("out", key=str, value=str))
@@ -217,7 +217,7 @@ def test_inputs_and_folders_are_looked_at_first(
         start({"in": files.read("in")})
 
 
-def test_the_command_wants_a_checkpoint_and_a_broker(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_requires_a_checkpoint_and_a_broker(capsys: pytest.CaptureFixture[str]) -> None:
     app = str(Path(shop_twin.__file__))
     for options, said in (
         (["--bootstrap", "localhost:1"], "--checkpoint is missing"),

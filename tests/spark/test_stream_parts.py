@@ -42,7 +42,7 @@ def no_engine_outlives_a_test() -> Iterator[None]:
     twin_triggers.end_engines()
 
 
-def test_what_differs_is_listed_by_name() -> None:
+def test_vectors_that_differ_are_listed_by_name() -> None:
     assert {case.name for case in ALL} >= set(DIFFERS)
     assert 1 - len(DIFFERS) / len(ALL) >= 0.93
 
@@ -54,7 +54,7 @@ def test_vectors_are_the_same_trigger_by_trigger(case: runner.Case) -> None:
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
-def test_what_is_listed_as_refused_is_refused(case: runner.Case) -> None:
+def test_vectors_listed_as_refused_are_refused(case: runner.Case) -> None:
     with pytest.raises(TopologyError, match="this topology has no streaming twin"):
         faithful.check(runner.build(case), streaming=True)
 
@@ -90,7 +90,7 @@ def test_many_rows_are_several_chunks() -> None:
     assert len(Kept(cells, {}).rows()) == 12_000
 
 
-def test_windows_go_a_day_after_their_retention_and_versions_keep_the_last() -> None:
+def test_windows_expire_a_day_after_retention_and_versions_keep_the_last() -> None:
     day = 86_400_000
     rows = [change("old", "1", 0), change("young", "1", 100), change("new", "1", day + 200)]
     windows = kept.compacted(rows, {"s": Keeping(retention_ms=100)})
@@ -142,7 +142,7 @@ def test_an_attempt_that_raises_leaves_no_engine_and_no_state() -> None:
     assert counts(tasks.trigger(0, [record("a", 0)], Kept(cells, tasks.keeping))) == [1]
 
 
-def test_engines_are_made_anew_now_and_then_and_no_more_than_some_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engines_are_renewed_and_their_number_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resumed, "_RENEWED", 2)
     monkeypatch.setattr(resumed, "_ALIVE", 2)
     tasks = counting()
@@ -172,7 +172,7 @@ def test_a_record_goes_to_each_part_that_reads_it() -> None:
     assert [row.part for row in shop_routes().of_source("users", 0, 0, 1, (None, b"1", 1, None))] == [0]
 
 
-def test_what_a_part_gives_out_goes_on_or_out() -> None:
+def test_outputs_of_a_part_go_to_the_next_part_or_a_sink() -> None:
     place = place_of(5_000, 0, 2, 7) + b"\0\0\0\0\0\0"
     hop = Row(HOP, "twin-hop-0", 1, murmur2(b"n"), b"n", b"v", 5, None, None, None, place)
     (walked,) = shop_routes().of_part(hop)
@@ -181,7 +181,7 @@ def test_what_a_part_gives_out_goes_on_or_out() -> None:
     assert out == Routed(4, 1, "large", b"n", b"v", 5, kept.packed([("h", b"x")]), place, False)
 
 
-def test_a_partition_that_the_checkpoint_does_not_know_ends_the_query() -> None:
+def test_a_partition_missing_in_the_checkpoint_ends_the_query() -> None:
     with pytest.raises(TopologyError, match="orders has got the partition 3, and the checkpoint was begun with 3"):
         list(shop_routes().of_source("orders", 3, 0, 1, (b"ann", b"1", 1, None)))
 
@@ -191,7 +191,7 @@ def headers(offset: int, trigger: int, number: int = 0) -> list[tuple[str, bytes
     return outgoing.provenance(["orders"], place, 77, trigger)
 
 
-def test_headers_say_what_made_a_record() -> None:
+def test_headers_hold_the_origin_of_a_record() -> None:
     said = {name.removeprefix("__stoatflow.twin."): value for name, value in headers(7, 4, 3)}
     assert said == {
         "topic": b"orders", "partition": b"2", "offset": b"7", "ordinal": b"1.3", "timestamp": b"77", "trigger": b"4"
@@ -252,7 +252,7 @@ def stream(build: Any) -> sf.Topology:
         (lambda b, s: b.scheduled("tick", every="1s").to("ticks", key=str, value=dict), "scheduled: a task runs when"),
     ],
 )
-def test_what_is_refused_is_refused_by_name_with_a_way_out(build: Any, said: str) -> None:
+def test_refusals_name_the_operator_and_an_alternative(build: Any, said: str) -> None:
     with pytest.raises(TopologyError) as raised:
         faithful.check(stream(build), streaming=True)
     assert said in str(raised.value)
@@ -263,7 +263,7 @@ def test_the_streaming_table_names_operators_and_settings_that_exist() -> None:
     assert set(faithful.STREAMING) <= {*faithful.OPERATORS, *faithful.OTHERS}
 
 
-def test_describe_says_what_a_stream_is_refused_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_describe_names_the_reason_of_a_refusal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     app = tmp_path / "app.py"
     app.write_text(
         "import stoatflow as sf\n"

@@ -25,7 +25,7 @@ LOAD = Load(3000, 1, partitions=3, table_keys=300)
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
-def test_the_engine_writes_what_the_twin_makes(
+def test_the_engine_writes_the_output_of_the_twin(
     name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "check_workers", lambda _: None)

@@ -24,7 +24,7 @@ def test_nothing_grows(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     assert right, text
 
 
-def test_growth_is_seen() -> None:
+def test_growth_is_detected() -> None:
     """A check that can't fail proves nothing."""
     steady = [Sample(200.0, 90, 30)] * 60
     assert growth(steady)[2] == []
