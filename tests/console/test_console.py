@@ -306,7 +306,7 @@ def test_a_large_topology_is_drawn(page: Page, tmp_path: Path) -> None:
             assert page.run("document.documentElement.scrollWidth") <= 1_400
 
 
-def test_it_says_when_the_application_has_stopped(page: Page, tmp_path: Path) -> None:
+def test_a_stopped_application_is_shown(page: Page, tmp_path: Path) -> None:
     with quiet("ends", tmp_path) as running:
         show(page, running, "stores/last-order")
     page.until("['STOPPED', 'GONE'].includes(document.querySelector('#badge').textContent)")

@@ -84,7 +84,7 @@ def test_topics(kafka: KafkaTopics, name: str, app: Application) -> None:
     assert app.found() == []
 
 
-def test_positions_and_what_is_left_over(kafka: KafkaTopics, name: str, app: Application) -> None:
+def test_lost_positions_and_orphaned_topics(kafka: KafkaTopics, name: str, app: Application) -> None:
     kafka.write(f"{name}-orders", ["a", "b"], key="k")
     app.consume()
     assert app.found() == []

@@ -107,7 +107,7 @@ def test_word_count_with_one_token(secured: KafkaCluster, name: str, tmp_path: P
     assert functions.calls == 1, "one token for all clients"
 
 
-def test_a_worker_takes_it_too(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
+def test_a_worker_accepts_an_oauth_callback_too(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     for topic in ("in", "asked", "answered", "out"):
         secured.create_topic(f"{name}-{topic}")
     asked, answered = f"{name}-asked", f"{name}-answered"

@@ -136,7 +136,7 @@ def test_a_schema_with_references(client: SchemaRegistryClient, server: SchemaRe
     assert latest.serialize(value) == data
 
 
-def test_latest_is_what_is_written_when_no_schema_is_given(
+def test_the_latest_schema_is_used_when_none_is_given(
     client: SchemaRegistryClient, server: SchemaRegistryServer, name: str
 ) -> None:
     subject = f"{name}-out-value"
@@ -251,7 +251,7 @@ def test_unknown_ids_and_unreadable_schemas_are_bad_records(
         assert reason in said
 
 
-def test_records_wait_for_a_registry_that_is_away(
+def test_records_wait_for_an_unavailable_registry(
     kafka: KafkaTopics, server: SchemaRegistryServer, client: SchemaRegistryClient, name: str, tmp_path: Path
 ) -> None:
     into, out = f"{name}-in", f"{name}-out"
@@ -270,7 +270,7 @@ def test_records_wait_for_a_registry_that_is_away(
     assert read(kafka, out, AvroDeserializer(client)) == [("k", {"amount": 7, "note": "-"})]
 
 
-def test_a_registry_that_stays_away_ends_the_application_and_loses_nothing(
+def test_a_registry_outage_ends_the_application_and_loses_nothing(
     kafka: KafkaTopics, server: SchemaRegistryServer, client: SchemaRegistryClient, name: str, tmp_path: Path
 ) -> None:
     into, out = f"{name}-in", f"{name}-out"

@@ -208,7 +208,7 @@ def _forward(source: socket.socket, sink: socket.socket) -> None:
             sink.sendall(part)
 
 
-def test_tokens_come_over_https_and_are_kept(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
+def test_tokens_are_fetched_over_https_and_cached(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     client = secured.client("SASL_SSL_OAUTHBEARER")
     endpoint = urllib.parse.urlsplit(client["sasl.oauthbearer.token.endpoint.url"])
     assert endpoint.port is not None

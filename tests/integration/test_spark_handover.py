@@ -125,7 +125,7 @@ def shop(cluster: KafkaBroker, kafka: KafkaTopics, name: str, tmp_path: Path) ->
     return Shop(cluster, kafka, name, tmp_path)
 
 
-def test_an_application_goes_to_spark_and_comes_back(shop: Shop) -> None:
+def test_an_application_is_handed_to_spark_and_back(shop: Shop) -> None:
     shop.users()
     shop.orders(0)
     shop.run()

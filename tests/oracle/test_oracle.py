@@ -66,7 +66,7 @@ def test_kafka_streams_does_each_operator_as_engine_and_interpreter_do(
     all_three(data.draw(random_cases.cases(MOVES, must=move)), oracle)
 
 
-def test_tables_that_look_into_each_other_by_foreign_keys(oracle: Oracle) -> None:
+def test_tables_joined_with_each_other_by_foreign_keys(oracle: Oracle) -> None:
     """Each join lifts the other's table to its stage: endlessly, if nothing stops it."""
     texts = {"key_serde": "string", "value_serde": "string"}
     steps = [

@@ -20,7 +20,7 @@ EVERY = pytest.mark.parametrize("case", every(), ids=lambda case: f"{case.librar
 
 @pytest.mark.parametrize("lanes", [1, 4])
 @EVERY
-def test_the_port_gives_what_the_original_gave(case: Case, lanes: int) -> None:
+def test_the_port_matches_the_original(case: Case, lanes: int) -> None:
     ported, theirs = case.ported, case.recorded["outputs"]
     timed = _timed(theirs) and not {"TIMESTAMPS", "HERE"} & {*ported}
     got = ours(case, lanes, timestamps=timed)
@@ -47,7 +47,7 @@ def test_a_difference_is_shown_in_full(case: Case) -> None:
 
 
 @EVERY
-def test_the_version_is_the_one_that_is_installed_again(case: Case) -> None:
+def test_versions_match_the_requirements(case: Case) -> None:
     assert case.recorded["version"] == REQUIREMENTS[case.library].rpartition("==")[2]
 
 

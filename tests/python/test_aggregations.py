@@ -366,7 +366,7 @@ def test_a_record_that_does_not_fit() -> None:
             assert "2" not in totals
 
 
-def test_where_guards_what_is_measured_and_its_rank() -> None:
+def test_where_filters_measures_and_ranks() -> None:
     builder = sf.StreamsBuilder()
     group = builder.stream("in", key=str, value=JSON).group_by_key()
     ratio = sf.value["a"] / sf.value["b"]

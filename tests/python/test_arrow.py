@@ -384,7 +384,7 @@ def test_a_malformed_column_fails_its_batch(whole: Callable[[Any], Any]) -> None
         assert driver.output("bad", str, bytes).read_value() == b"\xff"
 
 
-def test_rows_that_are_null_as_a_whole_are_refused_however_they_come() -> None:
+def test_null_rows_are_refused_in_every_form() -> None:
     def rows(batch: pa.RecordBatch) -> Any:
         columns = [batch["amount"], batch["_row"]]
         mask = pa.array([False, True, False])

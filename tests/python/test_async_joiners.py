@@ -94,7 +94,7 @@ def test_the_bound_is_that_of_all_lanes(lanes: int) -> None:
     assert (len(given), service.most) == (24, 2)
 
 
-def test_a_row_that_fails_is_left_out_and_its_key_goes_on() -> None:
+def test_a_failing_row_is_dropped_and_its_key_continues() -> None:
     service = Service()
     calls = []
 

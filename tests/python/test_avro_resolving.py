@@ -125,6 +125,6 @@ def test_fields_have_aliases() -> None:
         (word("A", "B"), word("A"), "B", "has no 'B'"),
     ],
 )
-def test_a_value_that_has_no_form_there_is_an_error(writer: Any, reader: Any, value: Any, said: str) -> None:
+def test_a_value_without_an_equivalent_is_an_error(writer: Any, reader: Any, value: Any, said: str) -> None:
     with pytest.raises(sf.SerdeError, match=said):
         resolved(one(writer), one(reader), {"x": value})

@@ -289,7 +289,7 @@ def test_processors_get_and_keep_avro() -> None:
             assert driver.store("seen").get("k") == BOB
 
 
-def test_a_dict_that_a_processor_has_changed_goes_on_changed() -> None:
+def test_a_dict_changed_by_a_processor_is_forwarded_changed() -> None:
     class Change(sf.Processor[str, Any, str, Any]):
         def init(self, context: Any) -> None:
             self.context = context

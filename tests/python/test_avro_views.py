@@ -154,7 +154,7 @@ def test_a_view_is_immutable_and_its_copies_are_not() -> None:
 
 @given(st.data())
 @settings(max_examples=150, deadline=None)
-def test_sides_are_merged_as_dicts_are_and_written_by_the_schema(data: st.DataObject) -> None:
+def test_views_are_merged_like_dicts_and_written_by_the_schema(data: st.DataObject) -> None:
     schema, values = data.draw(schemas())
     assume(isinstance(schema, dict) and schema["type"] in ("record", "map"))
     value, other = (read(schema, written(schema, data.draw(values))) for _ in range(2))

@@ -258,7 +258,7 @@ def test_async_functions() -> None:
     assert seen == [JsonObject]
 
 
-def test_calls_that_are_parked_go_on_with_views(tmp_path: Path) -> None:
+def test_parked_calls_resume_with_views(tmp_path: Path) -> None:
     import asyncio
 
     seen: list[type] = []
@@ -344,7 +344,7 @@ def test_arrow_batches_have_columns_of_fields() -> None:
     assert batch["_key"].to_pylist() == ["a", "b"]
 
 
-def test_arrow_columns_of_decimals_times_and_bytes_go_back_in_the_forms_they_came_in() -> None:
+def test_arrow_columns_of_decimals_times_and_bytes_round_trip() -> None:
     kinds = {
         "price": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
         "at": {"type": "long", "logicalType": "timestamp-millis"},

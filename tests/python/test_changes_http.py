@@ -108,7 +108,7 @@ def test_rows_then_changes_then_the_end(broker: EmbeddedBroker, make: Make) -> N
         assert [event.name for event in of_b] == ["end"]
 
 
-def test_a_large_store_comes_in_several_events(broker: EmbeddedBroker, make: Make) -> None:
+def test_a_large_store_is_sent_in_several_events(broker: EmbeddedBroker, make: Make) -> None:
     put(broker, *((f"k{n:05}", n, n) for n in range(2_500)))
     with make(table()) as app:
         read(app, broker)

@@ -388,7 +388,7 @@ def test_equal_operators_are_distinguished_by_their_functions() -> None:
     assert [each.status.value for each in told] == ["misread", "misread"]
 
 
-def test_operators_that_change_places_take_the_names_of_each_other(place: Place) -> None:
+def test_swapped_operators_exchange_generated_names(place: Place) -> None:
     def of_one_topic(*limits: int) -> Build:
         def build(builder: sf.StreamsBuilder) -> None:
             records = stream(builder)

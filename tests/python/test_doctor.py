@@ -159,7 +159,7 @@ def test_without_columns_functions_are_distinguished_by_bytecode(monkeypatch: py
     test_several_functions_on_one_line_are_distinguished()
 
 
-def test_a_set_may_come_in_another_order_from_a_file_of_compiled_code() -> None:
+def test_a_set_may_have_another_order_in_compiled_code() -> None:
     def either(value: Any) -> bool:
         return value["a"] in {9, 1}
 

@@ -64,7 +64,7 @@ def told(warnings: list[logging.LogRecord]) -> Counter[str]:
     return found
 
 
-def test_a_flood_of_failures_is_a_few_lines(tmp_path: Path, warnings: list[logging.LogRecord]) -> None:
+def test_many_failures_are_summarized_in_a_few_lines(tmp_path: Path, warnings: list[logging.LogRecord]) -> None:
     def parse(value: str) -> str:
         raise ValueError(f"can't read {value!r}")
 

@@ -92,7 +92,7 @@ def test_without_a_name_it_lists_every_row_of_the_tables(capsys: pytest.CaptureF
     assert {told["name"] for told in json.loads(capsys.readouterr().out)} == listed
 
 
-def test_it_needs_no_network_and_imports_little() -> None:
+def test_explain_needs_no_network_and_imports_little() -> None:
     # There are no sockets, so every connection fails.
     program = (
         "import socket, sys\n"

@@ -72,7 +72,7 @@ def test_partitions_are_chosen_by_expressions() -> None:
             source.pipe_input("c", {"id": 2})
 
 
-def test_a_serde_is_known_from_what_an_expression_gives() -> None:
+def test_a_serde_is_inferred_from_an_expression() -> None:
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=dict)
     stream.select_key(sf.format("{}-{}", sf.key, sf.value["id"])).map_values(sf.value["items"].list.len()).to("out")

@@ -44,7 +44,7 @@ def place(raised: pytest.ExceptionInfo[sf.errors.StoatFlowError]) -> tuple[Any, 
 
 
 @pytest.mark.parametrize("extractor", [None, Extractors.FAIL_ON_INVALID])
-def test_a_negative_time_is_an_error_that_says_where(extractor: Any) -> None:
+def test_a_negative_timestamp_is_an_error_with_its_place(extractor: Any) -> None:
     with driver_of(extractor) as driver:
         pipe(driver, ("k", "good", 5))
         assert out(driver) == {"good": 5}
@@ -406,7 +406,7 @@ def test_without_a_handler_the_error_names_place_and_next_step() -> None:
         (sf.value + 1, "str"),
     ],
 )
-def test_an_expression_that_gives_no_time_is_refused(expression: sf.Expression, match: str) -> None:
+def test_an_expression_that_is_no_timestamp_is_refused(expression: sf.Expression, match: str) -> None:
     with pytest.raises(sf.errors.TopologyError, match=match):
         reading(expression)
 
@@ -437,7 +437,7 @@ def test_windows_use_the_extracted_timestamp() -> None:
 
 
 @pytest.mark.parametrize("extractor", [Extractors.LOG_AND_SKIP, lambda record, highest: record.timestamp])
-def test_what_is_dropped_is_counted(extractor: Any, tmp_path: Path) -> None:
+def test_dropped_records_are_counted(extractor: Any, tmp_path: Path) -> None:
     config = sf.Settings({"application.id": "times", "state.dir": str(tmp_path / "state")}, environ={})
     with sf.EmbeddedBroker(tmp_path / "broker") as broker:
         broker.create_topic("in")

@@ -128,7 +128,7 @@ def test_some_of_the_rows(broker: EmbeddedBroker, make: Make) -> None:
             assert next(between).rows == [("a2", None)]
 
 
-def test_it_ends_with_the_application(broker: EmbeddedBroker, make: Make) -> None:
+def test_following_ends_with_the_application(broker: EmbeddedBroker, make: Make) -> None:
     copy: dict[str, int] = {}
     with make(table()) as app:
         read(app, broker)

@@ -75,7 +75,7 @@ def test_max_rows_and_a_schema() -> None:
     assert "m" not in seen[0].schema.names
 
 
-def test_what_it_returns_is_ignored() -> None:
+def test_results_are_ignored() -> None:
     with TopologyTestDriver(topology(lambda batch: 7)) as driver:
         driver.input("in", str, dict).pipe("a", {"n": 1})
         assert driver.produced_topics == []

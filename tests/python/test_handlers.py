@@ -418,7 +418,7 @@ def test_a_join_leaves_out_the_row_that_fails() -> None:
         assert driver.output("bad").read().value == b"boom"
 
 
-def test_a_crash_takes_dead_letters_with_it() -> None:
+def test_a_crash_discards_uncommitted_dead_letters() -> None:
     topology = build(lambda s: s.map_values(number, on_error=sf.DLQ("bad")).map_values(str))
     with TopologyTestDriver(topology) as driver:
         source = driver.input("in", key=str, value=str)

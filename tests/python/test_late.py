@@ -96,7 +96,7 @@ def test_topics_that_a_function_may_name_are_checked_at_the_start() -> None:
             sf.StoatFlow(copying(late), settings, broker=broker).run()
 
 
-def test_a_policy_stands_in_consumed_or_beside_it() -> None:
+def test_a_policy_is_given_in_consumed_or_as_a_keyword() -> None:
     builder = sf.StreamsBuilder()
     how = sf.Consumed(str, str, late="drop")
     with pytest.raises(sf.TopologyError, match="late= is given beside consumed="):
@@ -312,7 +312,7 @@ def test_dead_letters_are_written_once_and_the_watermark_survives(lanes: int) ->
         assert values(driver, "letters") == ["late", "later"]
 
 
-def test_a_wrapper_goes_around_the_function() -> None:
+def test_a_wrapper_wraps_the_function() -> None:
     seen: list[tuple[str, str, str]] = []
 
     def wrapper(node: sf.NodeInfo, inner: Callable[..., Any]) -> Callable[..., Any]:

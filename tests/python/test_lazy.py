@@ -128,7 +128,7 @@ def test_an_array_equals_the_result_of_json_loads(value: list[Any], write: Any) 
 
 @MANY
 @given(OBJECTS, OBJECTS, OBJECTS, WRITERS)
-def test_sides_are_merged_as_dicts_are(a: dict[str, Any], b: dict[str, Any], c: dict[str, Any], write: Any) -> None:
+def test_views_are_merged_like_dicts(a: dict[str, Any], b: dict[str, Any], c: dict[str, Any], write: Any) -> None:
     view = JsonObject.parse(write(a))
     expected: dict[str, Any]
     for merged, expected in (

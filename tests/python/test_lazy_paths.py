@@ -308,7 +308,7 @@ def test_handlers_get_views() -> None:
     assert seen == [PLAIN]
 
 
-def test_dicts_on_request() -> None:
+def test_plain_dicts_on_request() -> None:
     def change(value: Any) -> Any:
         assert type(value) is dict
         assert type(value["user"]["tags"]) is list
@@ -323,7 +323,7 @@ def test_dicts_on_request() -> None:
         sf.Serdes.json(decode="real")  # type: ignore[arg-type]
 
 
-def test_the_classes_stand_for_the_serde() -> None:
+def test_classes_are_accepted_as_serdes() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=JsonObject).map_values(lambda v: v["id"]).to("out", key=str, value=JsonArray)
     with TopologyTestDriver(builder.build()) as driver:

@@ -115,7 +115,7 @@ def test_existing_attributes_of_a_log_record_stay(user: Kept) -> None:
     assert user.records[0].__dict__["offset"] == 12
 
 
-def test_lines_of_the_engine_come_to_python(
+def test_log_lines_of_the_engine_reach_python(
     broker: sf.EmbeddedBroker, engine: Kept, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = time.time()

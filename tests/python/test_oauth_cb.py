@@ -32,15 +32,15 @@ def refusal(config: dict[str, object], **more: object) -> str:
 
 
 @pytest.mark.parametrize("name", ["oauth_cb", "oauth.cb"])
-def test_it_is_a_setting_with_both_spellings(name: str) -> None:
+def test_oauth_cb_is_a_setting_with_both_spellings(name: str) -> None:
     made({**SASL, name: fetch})
 
 
-def test_it_may_be_a_keyword_argument() -> None:
+def test_oauth_cb_may_be_a_keyword_argument() -> None:
     made({**SASL}, oauth_cb=fetch)
 
 
-def test_it_is_named_in_a_file_or_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oauth_cb_is_named_in_a_file_or_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_tokens.py").write_text("def fetch():\n    return 'text', 1\n")
     monkeypatch.chdir(tmp_path)
     config = tmp_path / "app.toml"

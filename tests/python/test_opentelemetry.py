@@ -174,7 +174,7 @@ def test_a_commit_that_failed_is_a_span_with_an_error_once() -> None:
     assert (span.attributes or {})["stoatflow.step"] == "flush"
 
 
-def test_what_fails_is_logged_once_and_the_application_goes_on(
+def test_an_instrumentation_error_is_logged_once_and_the_application_continues(
     broker: sf.EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(TracerProvider):
@@ -317,7 +317,7 @@ def only(spans: InMemorySpanExporter) -> ReadableSpan:
     return span
 
 
-def test_the_trace_of_a_record_goes_on_through_a_span() -> None:
+def test_a_span_continues_the_trace_of_a_record() -> None:
     provider, spans = traced()
     headers = [("kept", b"1"), ("Traceparent", b"damaged"), ("traceparent", PARENT.encode()), ("kept", b"2")]
     out = through(taxed(provider.get_tracer("shop")), headers)

@@ -85,7 +85,7 @@ def test_nothing_works_after_the_call_or_in_another_thread() -> None:
             use()
 
 
-def test_an_error_says_where() -> None:
+def test_an_error_names_its_place() -> None:
     class Fails(Shout):
         def process(self, record: Record[str, str]) -> None:
             raise LookupError("no luck")

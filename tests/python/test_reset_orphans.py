@@ -91,7 +91,7 @@ def test_a_store_that_returns_begins_empty(place: Place) -> None:
     assert place.stores()["lengths"] == {1: 1}
 
 
-def test_without_it_a_store_that_returns_goes_on(place: Place) -> None:
+def test_without_cleanup_a_returning_store_keeps_its_rows(place: Place) -> None:
     place.broker.produce("lines", None, b"a")
     place.release(LENGTHS)
     assert place.stores()["lengths"] == {1: 1, 2: 5, 3: 1}

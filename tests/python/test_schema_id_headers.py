@@ -115,7 +115,7 @@ def branched(stream: sf.KStream[Any, Any]) -> sf.KStream[Any, Any]:
         (lambda stream: stream.group_by_key().reduce(lambda a, b: b, store="r").to_stream(), False),
     ],
 )
-def test_json_has_no_schema_so_only_what_was_read_keeps_it(shape: Shape, stays: bool) -> None:
+def test_json_keeps_the_header_of_a_source_only(shape: Shape, stays: bool) -> None:
     assert (VALUE in names(shape, read=JSON, written=JSON)) == stays
 
 
@@ -148,7 +148,7 @@ def test_writing_bytes_keeps_the_header() -> None:
         assert driver.output("out", str, OTHER_AVRO).read().headers == ((VALUE, b"\x01 mine"),)
 
 
-def test_a_result_goes_by_the_source_of_its_headers() -> None:
+def test_a_result_follows_the_source_of_its_headers() -> None:
     """A join result has the headers of the stream's record, whatever serde the table has."""
     builder = sf.StreamsBuilder()
     table = builder.table("table", key=str, value=OTHER_AVRO, store="t")
@@ -162,7 +162,7 @@ def test_a_result_goes_by_the_source_of_its_headers() -> None:
         assert VALUE not in dict(driver.output("other", str, OTHER_AVRO).read().headers)
 
 
-def test_requests_of_an_offload_go_by_the_same_rule() -> None:
+def test_requests_of_an_offload_follow_the_same_rule() -> None:
     def asked(request_value: Any) -> dict[str, bytes]:
         builder = sf.StreamsBuilder()
         stream = builder.stream("in", key=str, value=AVRO)

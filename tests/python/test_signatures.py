@@ -44,7 +44,7 @@ def callables() -> Iterator[tuple[str, Any]]:
 CALLABLES = dict(callables())
 
 
-def test_there_are_many() -> None:
+def test_many_signatures_are_found() -> None:
     assert len(CALLABLES) > 250
     assert {"KStream.join", "KTable.left_join", "Expression.round", "StoatFlow", "awaiting"} <= CALLABLES.keys()
 

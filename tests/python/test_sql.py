@@ -298,7 +298,7 @@ def test_a_query_reads_stores_only(app: StoatFlow) -> None:
     assert app.sql("select range from range(2)").rows == [{"range": 0}, {"range": 1}]
 
 
-def test_errors_say_where_and_what_next(app: StoatFlow) -> None:
+def test_errors_name_place_and_next_step(app: StoatFlow) -> None:
     with pytest.raises(SqlError, match=r"(?s)syntax error.*LINE 2: where from\n +\^"):
         app.sql("select * from people\nwhere from")
     with pytest.raises(SqlError, match="nme") as unknown:
@@ -349,7 +349,7 @@ def test_keys_that_are_json_are_their_text(app: StoatFlow) -> None:
     )
 
 
-def test_many_rows_come_in_pages(app: StoatFlow, broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_read_in_pages(app: StoatFlow, broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stoatflow.sql.reading._PAGE", 7)
     broker.produce_many("empty", ((0, f"k{at:03}".encode(), json.dumps({"n": at}).encode(), 0) for at in range(120)))
     read(app, broker, "empty")

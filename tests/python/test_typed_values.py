@@ -98,7 +98,7 @@ def test_nested_values_dates_and_enums() -> None:
 
 @pytest.mark.parametrize(("kind", "value", "text"), SIMPLE, ids=IDS)
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_the_type_stands_for_its_serde(kind: Any, value: Any, text: bytes, lanes: int) -> None:
+def test_a_type_is_accepted_as_its_serde(kind: Any, value: Any, text: bytes, lanes: int) -> None:
     seen: list[Any] = []
 
     def look(order: Any) -> Any:

@@ -151,7 +151,7 @@ def test_a_key_in_several_partitions_loses_nothing(tmp_path: Path, lanes: list[i
     assert counted == {key: keys.count(key) for key in set(keys)}
 
 
-def test_an_interval_holds_where_the_key_says_the_partition(tmp_path: Path) -> None:
+def test_an_interval_is_kept_if_keys_determine_partitions(tmp_path: Path) -> None:
     """An hour passes between two passes over windows of a new key, and none over those of unchanged keys."""
     parts = [rows(1, 400)]
     hour: dict[str, object] = {"emit.interval.ms.kstreams.windowed.aggregation": 3_600_000}

@@ -501,9 +501,7 @@ def test_a_signal_does_not_wait_for_a_broker_that_is_away(tmp_path: Path) -> Non
     assert running.returncode == 0
 
 
-def test_it_starts_once_however_many_threads_start_it(
-    broker: sf.EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_starts_once_from_many_threads(broker: sf.EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     opened, refused = [], []
     open_it = sf.Worker._open
 
@@ -539,7 +537,7 @@ def test_a_function_is_found_by_module_or_file(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("is_plain", [True, False])
-def test_it_ends_when_its_calls_have_ended(
+def test_a_worker_ends_when_its_calls_have_ended(
     broker: sf.EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_plain: bool
 ) -> None:
     began = threading.Event()
@@ -567,7 +565,7 @@ def test_it_ends_when_its_calls_have_ended(
     assert reminded()
 
 
-def test_it_runs_in_any_thread(broker: sf.EmbeddedBroker) -> None:
+def test_a_worker_runs_in_any_thread(broker: sf.EmbeddedBroker) -> None:
     worker = sf.Worker(plain_upper, requests="asked", responses="answered", broker=broker)
     thread = threading.Thread(target=worker.run)
     thread.start()

@@ -35,7 +35,7 @@ def event(key: str, value: Any, timestamp: int = 20) -> Json:
     return {"topic": "in", "key": key, "value": value, "timestamp": timestamp}
 
 
-def test_the_side_of_a_join_goes_ahead_of_the_group_beside_it() -> None:
+def test_a_join_side_is_processed_before_a_sibling_group() -> None:
     """The table is joined with the old count: the count goes through a topic, the side of the join does not."""
     steps: list[Json] = [
         {"id": "table", "op": "table", "topic": "in", **TEXT},

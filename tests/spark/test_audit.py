@@ -102,7 +102,7 @@ def test_keys_added_and_deleted_in_one_commit_are_not_missed() -> None:
         ("", "x", ["unexpected"]),
     ],
 )
-def test_of_a_table_that_was_grouped_anew_the_last_value_counts(expected: str, found: str, wanted: list[str]) -> None:
+def test_the_last_value_of_a_regrouped_table_counts(expected: str, found: str, wanted: list[str]) -> None:
     records = [Found((letter.encode(), 7), 0, at) for at, letter in enumerate(found)]
     assert [fault.kind for fault in judge.final([(letter.encode(), 0) for letter in expected], records)] == wanted
     two = [Found((b"a", 0), 0, 0), Found((b"b", 0), 1, 0)]

@@ -125,7 +125,7 @@ def test_a_counter_that_is_wrong_is_found(
     assert next(drop["expected"] for drop in said["drops"] if drop["reason"] == "late") == late
 
 
-def test_what_has_no_counters_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_without_counters_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("# HELP nothing\n")
     for given, said in (
         (tmp_path / "gone.txt", "gone.txt can't be read: "),

@@ -84,7 +84,7 @@ def clock(name: bytes, *times: Time) -> Change:
     return Change(rows.CLOCKS, name, value, timestamp, None)
 
 
-def test_each_task_goes_on_with_its_own_time_and_comes_back_with_it() -> None:
+def test_each_task_keeps_its_own_stream_time() -> None:
     given = [
         clock(b"w", Time(5, -1, -1), NONE, Time(7, 2, 8)),
         clock(b"application", Time(9, -1, -1)),

@@ -118,7 +118,7 @@ def counts(rows: Iterator[Row]) -> list[int]:
     return [int.from_bytes(row.value or b"", "big") for row in rows if row.kind == RECORD]
 
 
-def test_an_engine_goes_on_with_the_next_trigger_and_not_after_one_that_failed() -> None:
+def test_an_engine_is_reused_by_the_next_trigger_unless_one_failed() -> None:
     tasks, cells = counting(), Cells()
     assert counts(tasks.trigger(0, [record("a", 0)], Kept(cells, tasks.keeping))) == [1]
     driver = resumed._ENGINES["test", 0, 0].driver
@@ -198,7 +198,7 @@ def test_headers_hold_the_origin_of_a_record() -> None:
     }  # fmt: skip
 
 
-def test_a_reader_leaves_out_what_was_written_twice() -> None:
+def test_a_reader_drops_duplicate_writes() -> None:
     once = Once()
     written = [(1, 0), (2, 0), (3, 1), (4, 1), (3, 1), (4, 1), (4, 1, 1), (1, 0), (5, 2)]
     assert [at for at, of in enumerate(written) if once.is_new(headers(*of))] == [0, 1, 2, 3, 6, 8]
