@@ -16,10 +16,10 @@ from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, cast
 
-from stoatflow._runtime import engines, leaving
-from stoatflow._runtime.app_end import STEP_S, AppEnd
+from stoatflow._runtime import engines, process_exit
 from stoatflow._runtime.app_hooks import AppHooks
 from stoatflow._runtime.app_reads import AppReads
+from stoatflow._runtime.app_shutdown import STEP_S, AppShutdown
 from stoatflow._runtime.waiting import wait_until
 from stoatflow.durations import Duration, timeout_s
 from stoatflow.handlers import OnError, with_handlers
@@ -70,7 +70,7 @@ StateListener = Callable[[State, State], object]
 """Called with the new and the old state, in a thread of the engine."""
 
 
-class StoatFlow(AppReads, AppHooks, AppEnd):
+class StoatFlow(AppReads, AppHooks, AppShutdown):
     """One run of a topology.
 
     `StoatFlow(topology, {"application.id": "orders", "bootstrap.servers": "localhost:9092"}).run()`
@@ -196,7 +196,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
             # It never starts, so nothing has to wait for it.
             self._engine.request_stop(None)
             raise
-        leaving.started(self)
+        process_exit.started(self)
         try:
             if self._event_loop is not None:
                 self._event_loop.acquire()
@@ -521,7 +521,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        with leaving.signals(self, lambda: self._request_stop(self._engine.shutdown_timeout_s())):
+        with process_exit.signals(self, lambda: self._request_stop(self._engine.shutdown_timeout_s())):
             yield
 
 

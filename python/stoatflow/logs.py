@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from stoatflow._runtime import bridge
-from stoatflow._runtime.leaving import at_last, running
+from stoatflow._runtime.process_exit import run_at_exit, running
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -169,4 +169,4 @@ def _back_to_stderr() -> None:
 
 
 # Applications that were not closed log until the end of the process.
-at_last(_back_to_stderr)
+run_at_exit(_back_to_stderr)

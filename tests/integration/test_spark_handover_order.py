@@ -20,7 +20,7 @@ from stoatflow.spark.errors import TwinError
 from stoatflow.spark.handover import FromSpark, ToSpark
 from stoatflow.spark.handover.application import Application
 from stoatflow.spark.session import local_session
-from stoatflow.spark.twin import handed
+from stoatflow.spark.twin import handed_over
 from stoatflow.spark.twin.streaming import TwinQuery, run_stream
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def test_an_interrupted_handover_continues(words: Words, monkeypatch: pytest.Mon
         raise RuntimeError(BROKEN)
 
     with monkeypatch.context() as broken:
-        broken.setattr(handed, "write", fails)
+        broken.setattr(handed_over, "write", fails)
         with pytest.raises(RuntimeError, match=BROKEN):
             words.there("one").make()
     with pytest.raises(TwinError, match="was begun and has not ended: run it again"):

@@ -22,11 +22,11 @@ from broker.java_home import find_javac
 import stoatflow as sf
 from conformance.kafka_streams import class_path
 from stoatflow.cli import main
+from stoatflow.prove.engine_side import EngineSide
 from stoatflow.prove.generate import Generator, Shapes
 from stoatflow.prove.inputs import ClockStep, InputRecord
 from stoatflow.prove.jvm import KafkaStreams
-from stoatflow.prove.ours import Ours
-from stoatflow.prove.proving import Both, Proof, config_of_java, prove, settings_of_ours
+from stoatflow.prove.proving import Proof, Sides, engine_settings, java_config, prove
 from stoatflow.prove.report import Report
 from stoatflow.prove.runs import Output
 
@@ -53,7 +53,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def java(classes: str) -> Iterator[KafkaStreams]:
     """One JVM for all tests of this file."""
-    config = config_of_java(sf.Settings(CONFIG, environ={}))
+    config = java_config(sf.Settings(CONFIG, environ={}))
     with KafkaStreams([classes], None, f"{CLASS}::topology", config) as running:
         yield running
 
@@ -114,9 +114,9 @@ def port(
 
 def proven(java: KafkaStreams, topology: sf.Topology, count: int = 90, **options: Any) -> tuple[Proof, str]:
     java.use(f"{CLASS}::topology")
-    python = Ours(topology, "app.py", settings_of_ours(sf.Settings(environ={})))
+    python = EngineSide(topology, "app.py", engine_settings(sf.Settings(environ={})))
     made = Generator(python.plan, Shapes({}, {}), 1).inputs(count)
-    proof = prove(Both(java, python, **options), made, most_runs=200)
+    proof = prove(Sides(java, python, **options), made, most_runs=200)
     return proof, Report(proof, python, "made, seed 1").text()
 
 
@@ -164,9 +164,9 @@ def kinds() -> sf.Topology:
 
 def proven_kinds(java: KafkaStreams, cities: list[str]) -> Proof:
     java.use(f"{CLASS}::kinds")
-    python = Ours(kinds(), "app.py", settings_of_ours(sf.Settings(environ={})))
+    python = EngineSide(kinds(), "app.py", engine_settings(sf.Settings(environ={})))
     shapes = Shapes({}, {"users": ["ann", "bob", "cyd"], "cities": cities})
-    return prove(Both(java, python), Generator(python.plan, shapes, 1).inputs(250), most_runs=99)
+    return prove(Sides(java, python), Generator(python.plan, shapes, 1).inputs(250), most_runs=99)
 
 
 def test_stores_of_each_kind_and_internal_topics(java: KafkaStreams) -> None:
@@ -198,12 +198,12 @@ def test_sessions_that_kafka_streams_loses_are_emitted(java: KafkaStreams) -> No
     sessions = payments.windowed_by(sf.SessionWindows("1m", grace="1m"))
     counts = sessions.emit_strategy(sf.EmitStrategy.on_window_close()).count(store="sessions")
     counts.to_stream(lambda session, count: session.key).to("closed", key=str, value=int)
-    python = Ours(builder.build(), "app.py", settings_of_ours(sf.Settings(environ={})))
+    python = EngineSide(builder.build(), "app.py", engine_settings(sf.Settings(environ={})))
     ann, bob = (InputRecord("payments", key, (1).to_bytes(8, "big"), 0) for key in (b"ann", b"bob"))
     # A bit more than two minutes close ann's session; after four its segment is dropped.
     soon, late = replace(bob, timestamp=120_001), replace(bob, timestamp=240_000)
-    assert prove(Both(java, python), [ann, soon], most_runs=9).difference is None
-    proof = prove(Both(java, python), [ann, late], most_runs=9)
+    assert prove(Sides(java, python), [ann, soon], most_runs=9).difference is None
+    proof = prove(Sides(java, python), [ann, late], most_runs=9)
     assert proof.difference is not None
     assert proof.difference.java is None
     assert proof.difference.python == Output(b"ann", (1).to_bytes(8, "big"), 0)
@@ -220,9 +220,9 @@ def test_the_single_stream_time_of_the_java_test_driver_is_reported(java: KafkaS
     builder = sf.StreamsBuilder()
     builder.table("users", key=str, value=str, store="users")
     builder.stream("payments", key=str, value=int).process(Timed).to("times", key=str, value=int)
-    python = Ours(builder.build(), "app.py", settings_of_ours(sf.Settings(environ={})))
+    python = EngineSide(builder.build(), "app.py", engine_settings(sf.Settings(environ={})))
     user, payment = InputRecord("users", b"ann", b"Ann", 50), InputRecord("payments", b"ann", bytes(8), 20)
-    proof = prove(Both(java, python), [user, payment], most_runs=9)
+    proof = prove(Sides(java, python), [user, payment], most_runs=9)
     assert proof.difference is not None
     assert isinstance(proof.difference.java, Output)
     assert isinstance(proof.difference.python, Output)
@@ -231,7 +231,7 @@ def test_the_single_stream_time_of_the_java_test_driver_is_reported(java: KafkaS
     assert any("all sub-topologies as one task" in known for known in proof.known)
     # A sub-topology has one stream time.
     same = [payment, replace(payment, timestamp=10), user]
-    assert prove(Both(java, python), same, most_runs=9).difference is None
+    assert prove(Sides(java, python), same, most_runs=9).difference is None
 
 
 def test_a_wrong_window_is_shown_by_two_payments(java: KafkaStreams) -> None:
@@ -332,15 +332,15 @@ def test_stores_with_other_names_are_reported_and_can_be_paired(java: KafkaStrea
     builder = sf.StreamsBuilder()
     builder.table("users", key=str, value=str, store="people")
     builder.stream("payments", key=str, value=int)
-    python = Ours(builder.build(), "app.py", settings_of_ours(sf.Settings(environ={})))
+    python = EngineSide(builder.build(), "app.py", engine_settings(sf.Settings(environ={})))
     user = InputRecord("users", b"ann", b"Ann", 7)
-    proof = prove(Both(java, python, renamed={"users": "people"}), [user], most_runs=9)
+    proof = prove(Sides(java, python, renamed={"users": "people"}), [user], most_runs=9)
     assert proof.stores == {"people": 1}
     assert "only Java writes to the topic 'totals'" in proof.notes
     with pytest.raises(sf.ConfigError, match="nothing is proven"):
-        prove(Both(java, python), [user], most_runs=9)
+        prove(Sides(java, python), [user], most_runs=9)
     with pytest.raises(sf.ConfigError, match="neither topology reads the topic 'others'"):
-        prove(Both(java, python), [InputRecord("others", None, None, 1)], most_runs=9)
+        prove(Sides(java, python), [InputRecord("others", None, None, 1)], most_runs=9)
 
 
 @pytest.mark.parametrize(
@@ -385,9 +385,9 @@ def test_both_get_the_configuration_and_the_clock(java: KafkaStreams) -> None:
 
     def proven_with(builder: sf.StreamsBuilder) -> Proof:
         mine = {name: value for name, value in CONFIG.items() if name != "acme.out"}
-        settings = settings_of_ours(sf.Settings(mine, environ={}))
-        python = Ours(builder.build(settings), "app.py", settings)
-        return prove(Both(java, python), Generator(python.plan, Shapes({}, {}), 1).inputs(200), most_runs=9)
+        settings = engine_settings(sf.Settings(mine, environ={}))
+        python = EngineSide(builder.build(settings), "app.py", settings)
+        return prove(Sides(java, python), Generator(python.plan, Shapes({}, {}), 1).inputs(200), most_runs=9)
 
     for method in ("configured", "counted"):
         java.use(f"{CLASS}::{method}")

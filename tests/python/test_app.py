@@ -16,7 +16,7 @@ import pytest
 
 import stoatflow as sf
 from stoatflow import EmbeddedBroker, State, StoatFlow
-from stoatflow._runtime import leaving
+from stoatflow._runtime import process_exit
 
 
 @pytest.fixture
@@ -193,8 +193,8 @@ def test_a_second_signal_aborts(
     broker.produce("in", b"k", b"v", timestamp=1)
     app = make(hang)
     # On a slow machine the function returns too late, and that would end the process of the tests.
-    monkeypatch.setattr(leaving, "end_process", interrupted)
-    monkeypatch.setattr(leaving, "_last_resort", lambda _app: nullcontext())
+    monkeypatch.setattr(process_exit, "end_process", interrupted)
+    monkeypatch.setattr(process_exit, "_last_resort", lambda _app: nullcontext())
     abandon = app.abandon
 
     def abandoned() -> None:

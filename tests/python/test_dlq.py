@@ -15,8 +15,8 @@ import stoatflow as sf
 from stoatflow import EmbeddedBroker
 from stoatflow._runtime import bridge
 from stoatflow.cli import main
-from stoatflow.dlq.letter import Header
-from stoatflow.dlq.named import dead_letter_topics
+from stoatflow.dlq.dead_letter import Header
+from stoatflow.dlq.dead_letter_topics import dead_letter_topics
 from stoatflow.dlq.replay import Replay
 from stoatflow.dlq.selection import Selection
 from stoatflow.dlq.topic import DeadLetterTopic

@@ -12,7 +12,7 @@ import pytest
 from stoatflow import ConfigError
 from stoatflow.cli.dlq import place, since
 from stoatflow.dlq import text
-from stoatflow.dlq.letter import Header, Letter, Place, read
+from stoatflow.dlq.dead_letter import DeadLetter, Header, Place, read
 from stoatflow.dlq.marks import Mark, Replayed, ranges_of
 from stoatflow.dlq.selection import Seen, Selection
 from stoatflow.errors import IncompatibleStateError
@@ -38,7 +38,9 @@ STREAMS: list[Header] = [
 ]
 
 
-def letter(headers: list[Header], at: tuple[int, int] = (0, 5), time: int = 1000, value: bytes | None = b"v") -> Letter:
+def letter(
+    headers: list[Header], at: tuple[int, int] = (0, 5), time: int = 1000, value: bytes | None = b"v"
+) -> DeadLetter:
     found = read(*at, time, b"k", value, headers)
     assert found is not None
     return found

@@ -141,7 +141,7 @@ def test_every_command_prints_errors_in_the_same_format() -> None:
     for source in commands.glob("*.py"):
         text = source.read_text("utf-8")
         caught = re.findall(r"except StoatFlowError as error:\n((?: +#.*\n)*)( +.*)\n", text)
-        assert all("say_error(error)" in first for _, first in caught), source.name
+        assert all("print_error(error)" in first for _, first in caught), source.name
 
 
 def test_drop_reasons_in_code_match_the_table() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from stoatflow.dlq.letter import read
+from stoatflow.dlq.dead_letter import read
 from stoatflow.testing import TopologyTestDriver
 
 

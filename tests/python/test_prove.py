@@ -19,11 +19,11 @@ import stoatflow as sf
 from stoatflow.cli import main
 from stoatflow.prove import hints, inputs
 from stoatflow.prove.compare import Difference, Rules, compare
+from stoatflow.prove.engine_side import EngineSide
 from stoatflow.prove.generate import Generator, Shapes
 from stoatflow.prove.inputs import ClockStep, Input, InputRecord
 from stoatflow.prove.java import ClassPath, fetched, find_java
-from stoatflow.prove.ours import Ours
-from stoatflow.prove.proving import config_of_java, settings_of_ours
+from stoatflow.prove.proving import engine_settings, java_config
 from stoatflow.prove.runs import Failure, Output, Row, Run
 from stoatflow.prove.shorten import shorten
 
@@ -337,11 +337,11 @@ def test_a_jar_of_spring_boot_is_unpacked(tmp_path: Path) -> None:
 
 def test_both_sides_run_without_caches_and_with_the_users_configuration() -> None:
     given = sf.Settings({"cache.max.bytes.buffering": 5, "acme.flag": True}, environ={})
-    java = config_of_java(given)
+    java = java_config(given)
     assert java["statestore.cache.max.bytes"] == java["cache.max.bytes.buffering"] == "0"
     assert java["acme.flag"] == "true"
     assert java["__emit.interval.ms.kstreams.outer.join.spurious.results.fix__"] == "0"
-    ours = settings_of_ours(sf.Settings({"statestore.cache.max.bytes": 5}, environ={}))
+    ours = engine_settings(sf.Settings({"statestore.cache.max.bytes": 5}, environ={}))
     assert ours.get("statestore.cache.max.bytes") == 0
     ours.check()
 
@@ -350,7 +350,7 @@ def test_topics_by_a_pattern_are_refused() -> None:
     builder = sf.StreamsBuilder()
     builder.stream(re.compile("payments.*"), value=str)
     with pytest.raises(sf.ConfigError, match=r"by the pattern payments\.\*.*a list of topics"):
-        Ours(builder.build(), "app.py", settings_of_ours(sf.Settings(environ={})))
+        EngineSide(builder.build(), "app.py", engine_settings(sf.Settings(environ={})))
 
 
 def test_the_command_prints_errors_and_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -188,6 +188,6 @@ def test_orphans_that_appear_during_the_confirmation_are_refused(place: Place, m
         place.release("")
         return True
 
-    monkeypatch.setattr("stoatflow.cli.confirming.confirmed", another)
+    monkeypatch.setattr("stoatflow.cli.confirmation.confirm", another)
     assert place.reset("--orphans") == 2
     assert {"words-late-changelog", "words-lengths-changelog"} < set(place.broker.topics())

@@ -23,9 +23,9 @@ from stoatflow.errors import ConfigError, TopologyError
 from stoatflow.spark import SparkOptions
 from stoatflow.spark.errors import SparkUnavailableError, TwinError
 from stoatflow.spark.load import load
-from stoatflow.spark.refused import ARGUMENTS, METHODS
 from stoatflow.spark.twin import settings as meaning
 from stoatflow.spark.twin import workers
+from stoatflow.spark.unsupported import ARGUMENTS, METHODS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from stoatflow.spark.audit.findings import DropAudit
 from stoatflow.spark.audit.reconciling import reconcile
 from stoatflow.spark.load import load
 from stoatflow.spark.twin import workers
-from stoatflow.spark.twin.cutting import cut
+from stoatflow.spark.twin.parts import cut
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ import pytest
 
 from stoatflow.errors import ConfigError
 from stoatflow.spark import load as loading
-from stoatflow.spark.loading import dice
+from stoatflow.spark.loading import random_bits
 from stoatflow.spark.loading.batches import KINDS, batches
 from stoatflow.spark.loading.encode import schema
 from stoatflow.spark.loading.frames import frame
@@ -182,7 +182,7 @@ def test_murmur2_is_kafkas() -> None:
         b"a-little-bit-long-string": -985981536,
         b"abc": 479470107,
     }.items():
-        hashed = dice.murmur2(np.frombuffer(key, dtype=np.uint8).reshape(1, -1))
+        hashed = random_bits.murmur2(np.frombuffer(key, dtype=np.uint8).reshape(1, -1))
         assert hashed.view(np.int32)[0] == wanted
 
 

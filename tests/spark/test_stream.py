@@ -17,7 +17,7 @@ from conformance import runner
 from stoatflow.cli import main
 from stoatflow.errors import ConfigError, TopologyError
 from stoatflow.spark.errors import SparkUnavailableError, TwinError
-from stoatflow.spark.twin import incoming, streaming, task, workers
+from stoatflow.spark.twin import input_topics, streaming, task, workers
 from stoatflow.spark.twin.stored import read_store
 from stoatflow.spark.twin.streaming import run_stream
 
@@ -89,7 +89,7 @@ def _others_are_refused(spark: SparkSession, files: Files, checkpoint: Path) -> 
     inputs = {topic: files.read(topic) for topic in ("users", "orders")}
 
     def start(topology: sf.Topology, **more: Any) -> None:
-        read = {topic: inputs[topic] for topic in incoming.topics_read(topology)}
+        read = {topic: inputs[topic] for topic in input_topics.topics_read(topology)}
         run_stream(spark, topology, read, print, checkpoint=checkpoint, **more)
 
     other = stream(lambda s: s.group_by_key().count(store="counts"), "orders")
@@ -109,7 +109,7 @@ def test_vectors_are_the_same_on_spark(case: runner.Case, spark: SparkSession, f
     made: list[Any] = []
 
     def run() -> None:
-        inputs = {topic: files.read(topic) for topic in incoming.topics_read(topology)}
+        inputs = {topic: files.read(topic) for topic in input_topics.topics_read(topology)}
         with run_stream(
             spark,
             topology,

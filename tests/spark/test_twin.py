@@ -19,7 +19,7 @@ from stoatflow.cli import main
 from stoatflow.errors import ConfigError, TopologyError
 from stoatflow.spark.errors import SparkUnavailableError, TwinError
 from stoatflow.spark.twin import faithful, workers
-from stoatflow.spark.twin.cutting import cut
+from stoatflow.spark.twin.parts import cut
 from stoatflow.spark.twin.running import run_batch
 from stoatflow.spark.twin.task import murmur2
 
@@ -45,19 +45,21 @@ def test_vectors_that_differ_are_listed_by_name() -> None:
 
 @pytest.mark.parametrize("case", [case for case in SAMPLE if case.name not in DIFFERS], ids=lambda case: case.name)
 def test_vectors_are_the_same_part_by_part(case: runner.Case) -> None:
-    assert twin_vectors.judge(case, twin_vectors.run_here) == []
+    assert twin_vectors.compare_case(case, twin_vectors.run_here) == []
 
 
 @pytest.mark.parametrize("case", [case for case in SAMPLE if case.name in DIFFERS], ids=lambda case: case.name)
 def test_listed_vectors_differ(case: runner.Case) -> None:
-    assert twin_vectors.judge(case, twin_vectors.run_here)
+    assert twin_vectors.compare_case(case, twin_vectors.run_here)
 
 
 @pytest.mark.parametrize("case", [case for case in ALL if case.name in ON_SPARK], ids=lambda case: case.name)
 def test_vectors_are_the_same_on_spark(case: runner.Case, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     # Checked once, in its own test.
     monkeypatch.setattr(workers, "check_workers", lambda _: None)
-    assert twin_vectors.judge(case, lambda case, topology: twin_vectors.run_on_spark(spark, case, topology)) == []
+    assert (
+        twin_vectors.compare_case(case, lambda case, topology: twin_vectors.run_on_spark(spark, case, topology)) == []
+    )
 
 
 def test_the_table_has_every_operator() -> None:

@@ -80,7 +80,7 @@ def on_spark(
     """Return the engine that drives Spark; `arguments` are those that have no meaning there."""
     from stoatflow.spark.engine import SparkEngine
     from stoatflow.spark.options import SparkOptions
-    from stoatflow.spark.refused import ARGUMENTS, refuse_arguments
+    from stoatflow.spark.unsupported import ARGUMENTS, refuse_arguments
 
     refuse_arguments(dict(zip(ARGUMENTS, arguments, strict=True)))
     return SparkEngine(topology, settings, options or SparkOptions(), batch=batch, listener=listener)

@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from stoatflow._runtime.loop_life import EventLoopEndedError, Life
+from stoatflow._runtime.loop_lifecycle import EventLoopEndedError, LoopLifecycle
 from stoatflow.asynchronous import Awaiting
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class EventLoop:
         self._users = 0
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._life: Life | None = None
+        self._life: LoopLifecycle | None = None
 
     def caller(self, awaiting: Awaiting[Any, Any], display: str) -> Caller:
         """Return a callable that runs this function on the loop."""
@@ -373,7 +373,7 @@ class EventLoop:
         return own.union(*(caller.running() for caller in self._callers))
 
     def _main(self, opened: Future[None]) -> None:
-        life = Life()
+        life = LoopLifecycle()
         try:
             asyncio.run(self._live(life, opened))
         except BaseException as error:  # raised where the thread was started
@@ -389,7 +389,7 @@ class EventLoop:
             for future in life.waiting.copy():
                 future.cancel()
 
-    async def _live(self, life: Life, opened: Future[None]) -> None:
+    async def _live(self, life: LoopLifecycle, opened: Future[None]) -> None:
         # Resources open and close in this one task: cancel scopes of their libraries require it.
         life.closing = asyncio.get_running_loop().create_future()
         with self._turn:

@@ -17,7 +17,7 @@ from stoatflow.dlq.replay import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from stoatflow.dlq.letter import Cause, Letter
+    from stoatflow.dlq.dead_letter import Cause, DeadLetter
     from stoatflow.dlq.replay import Plan
     from stoatflow.dlq.selection import Sum
     from stoatflow.dlq.topic import DeadLetterTopic
@@ -97,7 +97,7 @@ def listed_json(topic: DeadLetterTopic, sums: Sequence[Sum]) -> dict[str, Any]:
     }
 
 
-def shown(letter: Letter, *, replayed: bool | None) -> str:
+def shown(letter: DeadLetter, *, replayed: bool | None) -> str:
     """Format one letter."""
     cause, source, told = letter.cause, letter.source, letter.told
     rows = [
@@ -121,7 +121,7 @@ def shown(letter: Letter, *, replayed: bool | None) -> str:
     return "\n".join(lines)
 
 
-def shown_json(letter: Letter, *, replayed: bool | None) -> dict[str, Any]:
+def shown_json(letter: DeadLetter, *, replayed: bool | None) -> dict[str, Any]:
     """Return the same as plain data."""
     source = letter.source
     return {

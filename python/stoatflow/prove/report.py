@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from stoatflow.prove.compare import Difference
+from stoatflow.prove.engine_side import EngineSide
 from stoatflow.prove.inputs import ClockStep, Input, Serdes, line, spelt
-from stoatflow.prove.ours import Ours
 from stoatflow.prove.proving import Proof, counted
 from stoatflow.prove.runs import Failure, Output, Row
 from stoatflow.serdes import Serde
@@ -29,7 +29,7 @@ SerdesOf = Callable[[str], "Serdes | None"]
 class Report:
     """The report of a proof; see the module."""
 
-    def __init__(self, proof: Proof, python: Ours, source: str, kept: Path | None = None) -> None:
+    def __init__(self, proof: Proof, python: EngineSide, source: str, kept: Path | None = None) -> None:
         """`source` describes where the inputs come from; `kept` is the file with those that show a difference."""
         self._proof, self._python, self._source, self._kept = proof, python, source, kept
 

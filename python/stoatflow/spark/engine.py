@@ -19,9 +19,9 @@ from stoatflow.errors import ConfigError, StoatFlowError
 from stoatflow.spark import connected, embedded
 from stoatflow.spark.errors import SparkUnavailableError, TopicError, TwinError
 from stoatflow.spark.options import SparkOptions
-from stoatflow.spark.refused import OF_ENGINE, refusal
 from stoatflow.spark.twin import faithful
 from stoatflow.spark.twin import settings as meaning
+from stoatflow.spark.unsupported import OF_ENGINE, refusal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,7 +85,7 @@ class SparkEngine:
 
     def _check_topics(self) -> None:
         """Check that a broker is given if topics are read or written, and that Spark can use it."""
-        from stoatflow.spark.twin import incoming
+        from stoatflow.spark.twin import input_topics
 
         missing = self._from_topics()
         writes = not self.batch and self.options.output is None
@@ -95,7 +95,7 @@ class SparkEngine:
                 next_step="set bootstrap.servers, or give DataFrames and a folder: SparkOptions(inputs=, output=)",
             )
         if not self.batch and (missing or writes):
-            incoming.refuse_embedded(self._bootstrap)
+            input_topics.refuse_embedded(self._bootstrap)
         self._kafka = bool(missing or writes) and embedded.path_of(self._bootstrap) is None
         if self._kafka and self.options.session is not None:
             connected.need_classic(self.options.session, "a topic of a broker", connected.FRAMES)

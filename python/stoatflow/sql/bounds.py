@@ -17,7 +17,7 @@ from stoatflow._runtime.columns import KEY, TIMESTAMP, VALUE, WINDOW_END, WINDOW
 from stoatflow.expressions import Expression
 from stoatflow.expressions.building import key, timestamp, value
 from stoatflow.sql.known import ABSENT, Column, StoreForm
-from stoatflow.sql.pushing import Condition
+from stoatflow.sql.pushdown import Condition
 from stoatflow.sql.tree import Node
 
 __all__ = ["Bound", "Constants", "bounds", "condition", "keys", "shown", "times"]

@@ -17,10 +17,10 @@ from stoatflow import arrow
 from stoatflow._runtime.bridge import to_python
 from stoatflow._runtime.columns import KEY, TIMESTAMP, VALUE, WINDOW_END, WINDOW_START, Columns, Row
 from stoatflow.errors import ConfigError
-from stoatflow.sql import bounds, pushing, tree
+from stoatflow.sql import bounds, pushdown, tree
 from stoatflow.sql.errors import ReadOnlyError, SqlError
 from stoatflow.sql.known import Known
-from stoatflow.sql.pushing import Place
+from stoatflow.sql.pushdown import Place
 from stoatflow.sql.reading import StoreRead, Stores, Wanted
 from stoatflow.sql.tree import Node
 
@@ -216,10 +216,10 @@ class _Run:
         names = self._stores_of(query)
         schemas = self._schemas(schema)
         known = {name: self._stores.known(name) for name in names}
-        places = pushing.places(query, known, push=push)
-        limit = pushing.limit_of(query, places) if push else None
+        places = pushdown.places(query, known, push=push)
+        limit = pushdown.limit_of(query, places) if push else None
         constants = self._constants(places, limit or [])
-        used = pushing.used_names(query, places) if push else None
+        used = pushdown.used_names(query, places) if push else None
         plan = _Plan(limit, used, _named(places), allow_scan)
         for name in names:
             mine = [place for place in places if place.store == name]

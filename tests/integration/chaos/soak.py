@@ -24,7 +24,7 @@ from processes import Process
 from topics import KafkaTopics
 
 from chaos.harness import BROKER, Chaos, told
-from chaos.run import EXACTLY, judge
+from chaos.run import EXACTLY, check_results
 
 EVERY_S = 0.5
 KILL_EVERY_S = 15.0
@@ -146,7 +146,7 @@ def main() -> int:
         sys.stdout.write(f"{soak.report()}\n")
         sys.stdout.writelines(f"wrong: {what}\n" for what in wrong)
         sys.stdout.flush()
-        right, text = judge(kafka, soak.chaos)
+        right, text = check_results(kafka, soak.chaos)
     sys.stdout.write(f"{text}\n")
     return 0 if right and not wrong else 1
 

@@ -138,10 +138,10 @@ class Counted:
                     self.start()
             elif (code := self.child.code) is not None:
                 self.child.wait()
-                self._judge(code, self.child)
+                self._check_exit(code, self.child)
                 self.end()
 
-    def _judge(self, code: int, child: Process) -> None:
+    def _check_exit(self, code: int, child: Process) -> None:
         found = SENTENCE.findall(child.errors)
         error = found[-1] if found and code > 0 else f"exit code {code}"
         self.ended[error] += 1

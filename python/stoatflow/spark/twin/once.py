@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stoatflow.spark.twin.outgoing import PREFIX
+from stoatflow.spark.twin.output_records import PREFIX
 
 _MADE_BY = ("topic", "partition", "offset", "ordinal")
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stoatflow.spark.twin.kept import unpacked
 from stoatflow.spark.twin.routing import source_of
+from stoatflow.spark.twin.task_state import unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 
-def confirmed(question: str) -> bool:
+def confirm(question: str) -> bool:
     """Ask on the terminal."""
     from stoatflow.errors import ConfigError
 

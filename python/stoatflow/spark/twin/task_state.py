@@ -52,7 +52,7 @@ class Cells(Protocol):
 
 
 @dataclass(frozen=True)
-class Keeping:
+class Retention:
     """How long the rows of a store are kept."""
 
     retention_ms: int | None = None
@@ -76,13 +76,13 @@ class _Head:
 _NOTHING = _Head("", 0, 0, 0, 0)
 
 
-class Kept:
+class TaskState:
     """The state of one task."""
 
-    def __init__(self, cells: Cells, keeping: Mapping[str, Keeping]) -> None:
+    def __init__(self, cells: Cells, retentions: Mapping[str, Retention]) -> None:
         """Read only the head."""
         self._cells = cells
-        self._keeping = keeping
+        self._keeping = retentions
         head = cells.get(HEAD)
         self._head = _NOTHING if head is None else _Head(**json.loads(head))
 
@@ -124,11 +124,11 @@ class Kept:
         return number
 
 
-def latest(changes: Iterable[Change], keeping: Mapping[str, Keeping]) -> list[Change]:
+def latest(changes: Iterable[Change], retentions: Mapping[str, Retention]) -> list[Change]:
     """Return the last row of each key (for versions, of each key and time), in the order of the last writes."""
     last: dict[tuple[Any, ...], Change] = {}
     for change in changes:
-        versions = keeping.get(change.store, _FOREVER).history_ms is not None
+        versions = retentions.get(change.store, _FOREVER).history_ms is not None
         identity = (change.store, change.key, change.timestamp) if versions else (change.store, change.key)
         # Removed first, so that the order is that of the last writes.
         last.pop(identity, None)
@@ -136,25 +136,25 @@ def latest(changes: Iterable[Change], keeping: Mapping[str, Keeping]) -> list[Ch
     return list(last.values())
 
 
-def compacted(changes: Iterable[Change], keeping: Mapping[str, Keeping]) -> list[Change]:
+def compacted(changes: Iterable[Change], retentions: Mapping[str, Retention]) -> list[Change]:
     """Return the rows that remain if no other rows precede them: no tombstones, nothing expired."""
-    rows = latest(changes, keeping)
+    rows = latest(changes, retentions)
     newest: dict[str, int] = {}
     last_version: dict[tuple[str, bytes | None], int] = {}
     for row in rows:
         newest[row.store] = max(newest.get(row.store, 0), row.timestamp)
         at = (row.store, row.key)
         last_version[at] = max(last_version.get(at, 0), row.timestamp)
-    return [row for row in rows if _stays(row, keeping, newest, last_version)]
+    return [row for row in rows if _stays(row, retentions, newest, last_version)]
 
 
 def _stays(
     row: Change,
-    keeping: Mapping[str, Keeping],
+    retentions: Mapping[str, Retention],
     newest: Mapping[str, int],
     last_version: Mapping[tuple[str, bytes | None], int],
 ) -> bool:
-    how = keeping.get(row.store, _FOREVER)
+    how = retentions.get(row.store, _FOREVER)
     if how.history_ms is not None:
         # A tombstone ends the version before it.
         young = row.timestamp >= newest[row.store] - how.history_ms - _DAY_MS
@@ -164,7 +164,7 @@ def _stays(
     return how.retention_ms is None or row.timestamp >= newest[row.store] - how.retention_ms - _DAY_MS
 
 
-_FOREVER = Keeping()
+_FOREVER = Retention()
 
 
 def chunk(rows: Sequence[Change]) -> bytes:

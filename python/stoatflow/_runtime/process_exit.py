@@ -33,9 +33,9 @@ _FLUSH_S = 0.4
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger("stoatflow")
 _started: weakref.WeakSet[StoatFlow] = weakref.WeakSet()
-_heard: weakref.WeakSet[StoatFlow] = weakref.WeakSet()
-_asked = threading.Event()
-_last_acts: list[Callable[[], None]] = []
+_wakeup_owners: weakref.WeakSet[StoatFlow] = weakref.WeakSet()
+_stop_requested = threading.Event()
+_exit_callbacks: list[Callable[[], None]] = []
 
 
 def started(app: StoatFlow) -> None:
@@ -43,9 +43,9 @@ def started(app: StoatFlow) -> None:
     _started.add(app)
 
 
-def at_last(act: Callable[[], None]) -> None:
+def run_at_exit(act: Callable[[], None]) -> None:
     """Call `act` when the process ends and its applications have ended."""
-    _last_acts.append(act)
+    _exit_callbacks.append(act)
 
 
 def running() -> list[StoatFlow]:
@@ -53,15 +53,15 @@ def running() -> list[StoatFlow]:
     return [app for app in _started if app.is_alive()]
 
 
-def was_asked() -> bool:
+def stop_requested() -> bool:
     """Whether a signal has asked this process to stop."""
-    return _asked.is_set()
+    return _stop_requested.is_set()
 
 
 def end_process(code: int) -> None:
     """End the process now, without finalizing anything but logs, streams and temporary directories."""
     bridge.exit_after(code, _FLUSH_S)
-    for act in (*_last_acts, logging.shutdown):
+    for act in (*_exit_callbacks, logging.shutdown):
         with suppress(BaseException):
             act()
     for stream in (sys.stdout, sys.stderr):
@@ -72,7 +72,7 @@ def end_process(code: int) -> None:
 
 
 @atexit.register
-def _before_the_interpreter_ends() -> None:
+def _at_interpreter_exit() -> None:
     apps = running()
     for app in apps:
         app.abandon()
@@ -81,7 +81,7 @@ def _before_the_interpreter_ends() -> None:
         names = ", ".join(str(app.settings.get("application.id")) for app in left)
         _log.error("a function of %s doesn't come back; the process ends without it", names)
     else:
-        for act in _last_acts:
+        for act in _exit_callbacks:
             act()
     last = getattr(sys, "last_value", None)
     if left or isinstance(last, StalledError):
@@ -106,7 +106,7 @@ def signals(app: StoatFlow, stop: Callable[[], None]) -> Iterator[None]:
         name = signal.Signals(number).name
         if asked == 1:
             _log.info("%s: draining and committing; a second one aborts", name)
-            _asked.set()
+            _stop_requested.set()
             stop()
             return
         if asked == 2:
@@ -140,23 +140,23 @@ def _last_resort(app: StoatFlow) -> Iterator[None]:
         # The descriptor of an event loop, which handles the signals itself.
         signal.set_wakeup_fd(before)
     else:
-        _heard.add(app)
+        _wakeup_owners.add(app)
     try:
         yield
     finally:
         if before == -1:
             signal.set_wakeup_fd(-1)
-        _heard.discard(app)
+        _wakeup_owners.discard(app)
         resort.close()
 
 
-def _in_a_copy() -> None:
+def _after_fork() -> None:
     _started.clear()
-    if _heard:
+    if _wakeup_owners:
         # Otherwise signals to the child would count as signals to the application.
-        _heard.clear()
+        _wakeup_owners.clear()
         signal.set_wakeup_fd(-1)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_a_copy)
+    os.register_at_fork(after_in_child=_after_fork)

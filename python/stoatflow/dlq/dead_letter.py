@@ -54,7 +54,7 @@ def _id(cause: Cause) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     """A dead letter."""
 
     partition: int
@@ -103,7 +103,7 @@ def read(
     key: bytes | None,
     value: bytes | None,
     headers: Sequence[Header],
-) -> Letter | None:
+) -> DeadLetter | None:
     """Parse a record as a letter; `None` if it has no headers of a dead letter."""
     last = next((name for name, _ in reversed(headers) if name.startswith((OURS, STREAMS))), None)
     if last is None:
@@ -121,7 +121,7 @@ def read(
             told[name.removeprefix(family)] = content.decode("utf-8", "replace")
     if family == STREAMS:
         told = _from_streams(told)
-    return Letter(partition, offset, timestamp, key, value, tuple(own), told)
+    return DeadLetter(partition, offset, timestamp, key, value, tuple(own), told)
 
 
 def _from_streams(told: Mapping[str, str]) -> dict[str, str]:

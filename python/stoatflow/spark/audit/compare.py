@@ -35,7 +35,7 @@ class Fault(NamedTuple):
     found: Found | None
 
 
-def judge(
+def compare_key(
     expected: Sequence[Content], found: Sequence[Found], *, updates: bool, ordered: bool = True
 ) -> Iterator[Fault]:
     """Yield the faults of a key. `updates`: each expected record must be there, not only the last one.
@@ -66,7 +66,7 @@ def judge(
         yield from split(found)
 
 
-def final(expected: Sequence[Content], found: Sequence[Found]) -> Iterator[Fault]:
+def compare_last(expected: Sequence[Content], found: Sequence[Found]) -> Iterator[Fault]:
     """Yield the faults if only the last value of a key matters."""
     last = [record._replace(content=(record.content[0], None)) for record in found[-1:]]
     yield from _last([(value, None) for value, _ in expected[-1:]], last)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from stoatflow.errors import StoatFlowError
 
-__all__ = ["say_error"]
+__all__ = ["print_error"]
 
 
-def say_error(error: StoatFlowError) -> None:
+def print_error(error: StoatFlowError) -> None:
     """Print the error on stderr."""
     print(f"stoatflow: {error}\nmore: stoatflow explain {error.kind}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The end of an application: waits for it, and lets `leaving` end the process if a function doesn't return.
+"""The end of an application: waits for it, and lets `process_exit` end the process if a function doesn't return.
 
 Takes the engine of the run, keeps its error. Waits in short steps, and never for a user's function.
 """
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from stoatflow.doctor.hint import Hints
     from stoatflow.spark.engine import SparkEngine
 
-__all__ = ["STEP_S", "AppEnd"]
+__all__ = ["STEP_S", "AppShutdown"]
 
 STEP_S = 0.1
 """Longest wait before signals, other threads and event loops get to run."""
 
 
-class AppEnd:
+class AppShutdown:
     """The part of `StoatFlow` that stops and waits."""
 
     _started: bool

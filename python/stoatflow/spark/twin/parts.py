@@ -17,7 +17,7 @@ from stoatflow.errors import TopologyError
 from stoatflow.plan import Node, nodes
 from stoatflow.serdes import Serde
 from stoatflow.serdes.planned import planned
-from stoatflow.spark.twin.pickled import PickleSerde
+from stoatflow.spark.twin.pickle_serde import PickleSerde
 from stoatflow.spark.twin.shape import GLOBAL, GROUPED_TABLE, STREAM, TABLE, Edge, Shape, kept_by
 from stoatflow.topology import Topology
 

@@ -24,7 +24,7 @@ class EventLoopEndedError(BaseException):
         )
 
 
-class Life:
+class LoopLifecycle:
     """The lifetime of one loop, from before its resources open until they are closed."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from stoatflow.errors import TopologyError
 from stoatflow.plan import nodes
 from stoatflow.settings import Settings
-from stoatflow.spark.twin.cutting import Part, topics_of
+from stoatflow.spark.twin.parts import Part, topics_of
 from stoatflow.spark.twin.schedules import schedules
 from stoatflow.topology import Topology
 

@@ -25,7 +25,7 @@ from stoatflow.topology import Topology
 _SHOWN = {"key_value", "timestamped_key_value", "window", "session", "versioned"}
 
 
-class Ours:
+class EngineSide:
     """One topology."""
 
     def __init__(self, topology: Topology, name: str, settings: Settings) -> None:

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from stoatflow.spark.twin.kept import Change, Keeping, Kept, packed, unpacked
 from stoatflow.spark.twin.task import Row, Task, Work
+from stoatflow.spark.twin.task_state import Change, Retention, TaskState, packed, unpacked
 
 if TYPE_CHECKING:
     from stoatflow._runtime.bridge import Driver
@@ -44,7 +44,7 @@ _ENGINES: OrderedDict[tuple[str, int, int], _Engine] = OrderedDict()
 _TOPOLOGIES: dict[tuple[str, int], Topology] = {}
 
 
-class Resumed:
+class ResumedTask:
     """Runs the tasks of one part in this process."""
 
     def __init__(self, run: str, work: Work) -> None:
@@ -53,10 +53,10 @@ class Resumed:
         # A task's state is in memory anyway, as changelogs; RocksDB besides would cost 80 ms at each start.
         self._work = work = replace(work, pairs=tuple((dict(work.pairs) | _IN_MEMORY).items()))
         self.topology = _topology(run, work)
-        self.keeping = keeping(self.topology)
-        self._changelogs = {f"{_application(work)}-{store}-changelog": store for store in self.keeping}
+        self.retentions = retentions(self.topology)
+        self._changelogs = {f"{_application(work)}-{store}-changelog": store for store in self.retentions}
 
-    def trigger(self, task: int, records: Records, kept: Kept) -> Iterator[Row]:
+    def trigger(self, task: int, records: Records, kept: TaskState) -> Iterator[Row]:
         """Process the records of a trigger; the state is written once all output has been consumed."""
         place = (self._run, self._work.number, task)
         engine = self._engine(place, kept)
@@ -113,7 +113,7 @@ class Resumed:
         finally:
             driver.close()
 
-    def _engine(self, place: tuple[str, int, int], kept: Kept) -> _Engine:
+    def _engine(self, place: tuple[str, int, int], kept: TaskState) -> _Engine:
         engine = _ENGINES.get(place)
         if engine is not None and engine.token == kept.token:
             _ENGINES.move_to_end(place)
@@ -136,13 +136,13 @@ class Resumed:
         ]
 
 
-def keeping(topology: Topology) -> dict[str, Keeping]:
+def retentions(topology: Topology) -> dict[str, Retention]:
     """Return the stores that have a changelog, and how long their rows are kept."""
-    found = {_TIMES: Keeping()}
+    found = {_TIMES: Retention()}
     for store in json.loads(topology.plan.physical_json)["stores"]:
         if store["logged"]:
             kind: Mapping[str, Any] = store["kind"]
-            found[store["name"]] = Keeping(kind.get("retention_ms"), kind.get("history_ms"))
+            found[store["name"]] = Retention(kind.get("retention_ms"), kind.get("history_ms"))
     return found
 
 

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING
 
 from stoatflow.errors import ConfigError, IncompatibleStateError
 from stoatflow.spark import connected
-from stoatflow.spark.handover import refused, rows
+from stoatflow.spark.handover import rows, unsupported
 from stoatflow.spark.handover.application import MARK, Application, Position
-from stoatflow.spark.handover.sharing import shared_out
+from stoatflow.spark.handover.distribution import distributed
 from stoatflow.spark.loading.frames import require_arrow
 from stoatflow.spark.twin import checkpoint as checkpoints
-from stoatflow.spark.twin import faithful, handed
-from stoatflow.spark.twin.cutting import PARTITIONS, Part, cut
-from stoatflow.spark.twin.kept import chunk, compacted
+from stoatflow.spark.twin import faithful, handed_over
+from stoatflow.spark.twin.parts import PARTITIONS, Part, cut
 from stoatflow.spark.twin.routing import SCHEMA, Routed
 from stoatflow.spark.twin.running import pairs_of
 from stoatflow.spark.twin.streaming import shuffle_of, tasks_of
 from stoatflow.spark.twin.task import murmur2
+from stoatflow.spark.twin.task_state import chunk, compacted
 from stoatflow.topology import Topology
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ToSpark:
         """
         connected.need_classic(spark, "a hand-over", connected.BATCH)
         require_arrow()
-        self._spark, self.topology, self.folder = spark, topology, handed.place(checkpoint)
+        self._spark, self.topology, self.folder = spark, topology, handed_over.place(checkpoint)
         faithful.check(topology, streaming=True)
         pairs_of(settings)
         self.parts: tuple[Part, ...] = tuple(cut(topology))
@@ -86,12 +86,13 @@ class ToSpark:
         self._refuse_begun()
         self._refuse_empty()
         self.partitions = _partitions(self.positions)
-        refused.check(topology, self.parts, self.partitions, settings)
+        unsupported.check(topology, self.parts, self.partitions, settings)
         self.tasks = tasks or 2 * spark.sparkContext.defaultParallelism
         self.counts = tasks_of(self.parts, self.partitions, self.tasks)
         self._refuse_misplaced()
         self.stores = [
-            Stored(store, self.application.changelog(store), self._count(store)) for store in self.application.keeping
+            Stored(store, self.application.changelog(store), self._count(store))
+            for store in self.application.retentions
         ]
 
     def describe(self) -> str:
@@ -111,15 +112,15 @@ class ToSpark:
         ]
         return "\n".join(lines)
 
-    def make(self) -> handed.HandedOver:
+    def make(self) -> handed_over.HandedOver:
         """Execute the plan, with the positions at that moment."""
         writer = self.application.fence()
         self.positions = self.application.positions()
         self._refuse_begun()
         self._refuse_misplaced()
-        checkpoints.remove(self._spark, self.folder, handed.ROWS)
+        checkpoints.remove(self._spark, self.folder, handed_over.ROWS)
         formats = {topic: text for topic, text in self.application.noted().formats.items() if not text.startswith(MARK)}
-        made = handed.HandedOver(
+        made = handed_over.HandedOver(
             application=self.application.id,
             address=self.application.address,
             offsets=self.application.offsets(),
@@ -128,12 +129,12 @@ class ToSpark:
         )
         checkpoints.write_json(self._spark, self.folder, _FORMATS, made.formats)
         self._write_state()
-        if self.application.keeping:
+        if self.application.retentions:
             self.application.mark(writer, self._mark(made.id))
         shuffle = shuffle_of(self._spark, self.counts)
         plan = checkpoints.plan(self.parts, self.partitions, self.tasks, shuffle)
         checkpoints.write(self._spark, self.folder, plan)
-        handed.write(self._spark, self.folder, made)
+        handed_over.write(self._spark, self.folder, made)
         return made
 
     def _mark(self, of: str) -> str:
@@ -150,9 +151,9 @@ class ToSpark:
                 f"the application '{self.application.id}' is {mark.partition(';')[0]}: nothing was changed",
                 next_step=mark.partition("next: ")[2],
             )
-        there = {name: checkpoints.exists(self._spark, self.folder, name) for name in (*_QUERY, handed.OVER)}
-        interrupted = checkpoints.exists(self._spark, self.folder, handed.ROWS) and not there[handed.OVER]
-        if there[handed.OVER] or (any(there.values()) and not interrupted):
+        there = {name: checkpoints.exists(self._spark, self.folder, name) for name in (*_QUERY, handed_over.OVER)}
+        interrupted = checkpoints.exists(self._spark, self.folder, handed_over.ROWS) and not there[handed_over.OVER]
+        if there[handed_over.OVER] or (any(there.values()) and not interrupted):
             raise ConfigError(
                 f"there is a query in {self.folder} already: nothing was changed",
                 next_step="name a folder that is new or empty",
@@ -166,11 +167,11 @@ class ToSpark:
             )
 
     def _count(self, store: str) -> int:
-        return sum(len(compacted(page, self.application.keeping)) for page in self.application.rows(store))
+        return sum(len(compacted(page, self.application.retentions)) for page in self.application.rows(store))
 
     def _write_state(self) -> None:
         left = self._chunks()
-        target = f"{self.folder.rstrip('/')}/{handed.ROWS}"
+        target = f"{self.folder.rstrip('/')}/{handed_over.ROWS}"
         while True:
             some = list(itertools.islice(left, _CHUNKS))
             frame = self._spark.createDataFrame(some, SCHEMA)
@@ -181,21 +182,21 @@ class ToSpark:
     def _chunks(self) -> Iterator[Routed]:
         """Return the state as rows for the tasks of all parts."""
         numbers = itertools.count()
-        for store in self.application.keeping:
+        for store in self.application.retentions:
             for page in self.application.rows(store):
-                live = compacted(page, self.application.keeping)
-                for part, task, some in shared_out(self.parts, self.counts, store, live):
+                live = compacted(page, self.application.retentions)
+                for part, task, some in distributed(self.parts, self.counts, store, live):
                     for at in range(0, len(some), _ROWS):
                         place = next(numbers).to_bytes(8, "big")
                         data = chunk(some[at : at + _ROWS])
-                        yield Routed(part, task, handed.STATE, None, data, 0, None, place, False)
+                        yield Routed(part, task, handed_over.STATE, None, data, 0, None, place, False)
 
     def _refuse_misplaced(self) -> None:
         """Refuse keys in partitions where Spark's tasks would not find their state, as far as checked here."""
         if max(self.partitions.values()) == 1:
             return
         for page in self.application.rows(rows.CLOCKS):
-            if any(not rows.is_time(row.key) for row in compacted(page, self.application.keeping)):
+            if any(not rows.is_time(row.key) for row in compacted(page, self.application.retentions)):
                 self._refuse_places("something waits for its time in another task than its key says")
         for topic in sorted({topic for part in self.parts if part.how == PARTITIONS for topic in part.topics}):
             many = self.partitions[topic]

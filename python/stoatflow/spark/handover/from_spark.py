@@ -19,20 +19,20 @@ from stoatflow.cli.import_offsets import refuse_old
 from stoatflow.errors import ConfigError
 from stoatflow.spark import connected
 from stoatflow.spark.errors import TopicError, TwinError
-from stoatflow.spark.handover import refused, rows
+from stoatflow.spark.handover import rows, unsupported
 from stoatflow.spark.handover.application import Application, Record
-from stoatflow.spark.handover.sharing import gathered
+from stoatflow.spark.handover.distribution import merged
 from stoatflow.spark.kafka import KafkaTopics
 from stoatflow.spark.loading.frames import require_arrow
 from stoatflow.spark.twin import checkpoint as checkpoints
-from stoatflow.spark.twin import faithful, handed
+from stoatflow.spark.twin import faithful, handed_over
 from stoatflow.spark.twin import settings as meaning
-from stoatflow.spark.twin.cutting import Part, cut
-from stoatflow.spark.twin.kept import Change, Kept, compacted, unpacked
-from stoatflow.spark.twin.resumed import keeping
+from stoatflow.spark.twin.parts import Part, cut
+from stoatflow.spark.twin.resumed_task import retentions
 from stoatflow.spark.twin.running import pairs_of
 from stoatflow.spark.twin.stored import ReadCells, cells_of
 from stoatflow.spark.twin.streaming import groups_of, tasks_of
+from stoatflow.spark.twin.task_state import Change, TaskState, compacted, unpacked
 from stoatflow.topology import Topology
 
 if TYPE_CHECKING:
@@ -71,13 +71,18 @@ class FromSpark:
         """
         connected.need_classic(spark, "a hand-over", connected.BATCH)
         require_arrow()
-        self._spark, self.topology, self._settings, self.folder = spark, topology, settings, handed.place(checkpoint)
+        self._spark, self.topology, self._settings, self.folder = (
+            spark,
+            topology,
+            settings,
+            handed_over.place(checkpoint),
+        )
         faithful.check(topology, streaming=True)
         pairs_of(settings)
         self.parts: tuple[Part, ...] = tuple(cut(topology))
         self.plan = self._plan_of_checkpoint()
-        self.over = handed.read(spark, self.folder)
-        refused.check(topology, self.parts, self.plan.partitions, settings)
+        self.over = handed_over.read(spark, self.folder)
+        unsupported.check(topology, self.parts, self.plan.partitions, settings)
         self.counts = tasks_of(self.parts, self.plan.partitions, self.plan.tasks)
         self.application = Application(topology, settings)
         self._refuse_others()
@@ -146,8 +151,8 @@ class FromSpark:
                 next_step="name that application's settings",
             )
         # Without a changelog there is no mark, so the positions are compared.
-        if mark is None and (self.application.keeping or self.application.offsets() != self.over.offsets):
-            done = handed.back(self._spark, self.folder) is not None
+        if mark is None and (self.application.retentions or self.application.offsets() != self.over.offsets):
+            done = handed_over.back(self._spark, self.folder) is not None
             raise ConfigError(
                 f"'{self.application.id}' has its work already"
                 + (": it was handed back" if done else ", and not by this checkpoint")
@@ -164,7 +169,7 @@ class FromSpark:
         """Raise unless the application is new: a query that started by itself doesn't continue an application."""
         found = self.application.look()
         empty = [one for one in found["changelogs"] if one["records"] == 0]
-        if handed.back(self._spark, self.folder) is not None and len(empty) < len(found["changelogs"]):
+        if handed_over.back(self._spark, self.folder) is not None and len(empty) < len(found["changelogs"]):
             raise ConfigError(
                 f"'{self.application.id}' has its work already: it was handed back; nothing was changed",
                 next_step="start it",
@@ -204,10 +209,10 @@ class FromSpark:
             raise TwinError(f"nothing was read yet by the query of {self.folder}: let a trigger end first")
         if self.trigger is None:
             # No trigger has run: the changelogs are as they were.
-            return {store: (self._held(store), []) for store in self.application.keeping}
-        found = gathered(self.parts, self.counts, self._rows_of_part)
+            return {store: (self._held(store), []) for store in self.application.retentions}
+        found = merged(self.parts, self.counts, self._rows_of_part)
         made = {}
-        for store, how in self.application.keeping.items():
+        for store, how in self.application.retentions.items():
             wanted, topic = found.get(store, []), self.application.changelog(store)
             before = list(itertools.chain.from_iterable(self.application.rows(store)))
             records: list[Record] = [
@@ -218,7 +223,7 @@ class FromSpark:
         return made
 
     def _held(self, store: str) -> int:
-        return sum(len(compacted(page, self.application.keeping)) for page in self.application.rows(store))
+        return sum(len(compacted(page, self.application.retentions)) for page in self.application.rows(store))
 
     def _records(self) -> Iterator[Record]:
         for _, records in self._changes.values():
@@ -231,8 +236,8 @@ class FromSpark:
         found: dict[int, dict[int, bytes]] = {}
         for group, number, data in cells_of(self._spark, self.folder, part.number).toLocalIterator():
             found.setdefault(task_of[group], {})[number] = bytes(data)
-        how = keeping(Topology(part.nodes))
-        return {task: Kept(ReadCells(cells), how).rows() for task, cells in found.items()}
+        how = retentions(Topology(part.nodes))
+        return {task: TaskState(ReadCells(cells), how).rows() for task, cells in found.items()}
 
     # Closing the checkpoint -------------------------------------------------------------------------
 
@@ -246,7 +251,7 @@ class FromSpark:
                 "was changed"
             )
         noted = {"application": self.application.id, "trigger": self.trigger}
-        checkpoints.write_json(self._spark, self.folder, handed.BACK, noted)
+        checkpoints.write_json(self._spark, self.folder, handed_over.BACK, noted)
 
 
 def _offsets_of(text: str) -> Mapping[str, Mapping[str, int]]:

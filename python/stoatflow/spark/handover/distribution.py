@@ -9,32 +9,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from stoatflow.errors import IncompatibleStateError
-from stoatflow.spark.handover import refused, rows
-from stoatflow.spark.twin.cutting import PARTITIONS, Part
-from stoatflow.spark.twin.kept import Change
-from stoatflow.spark.twin.resumed import keeping
+from stoatflow.spark.handover import rows, unsupported
+from stoatflow.spark.twin.parts import PARTITIONS, Part
+from stoatflow.spark.twin.resumed_task import retentions
+from stoatflow.spark.twin.task_state import Change
 from stoatflow.topology import Topology
 
 
-def shared_out(
+def distributed(
     parts: Sequence[Part], counts: Mapping[int, int], store: str, live: Sequence[Change]
 ) -> Iterator[tuple[int, int, list[Change]]]:
     """Return the rows of a store for each part that keeps it, task by task: part, task, rows."""
     for part in parts:
         own, tasks = Topology(part.nodes), counts[part.number]
         if store == rows.CLOCKS:
-            clocks = refused.clocks_of(own)
+            clocks = unsupported.clocks_of(own)
             for task in range(tasks) if clocks else ():
                 yield part.number, task, list(rows.clocks_of_task(live, task, clocks, tasks))
-        elif store in keeping(own):
-            of = rows.task_of(refused.behind_keys(own)[store] or 0, part.how, tasks)
+        elif store in retentions(own):
+            of = rows.task_of(unsupported.behind_keys(own)[store] or 0, part.how, tasks)
             shared: dict[int, list[Change]] = {}
             for row in live:
                 shared.setdefault(of(row.key), []).append(row)
             yield from ((part.number, task, some) for task, some in shared.items())
 
 
-def gathered(
+def merged(
     parts: Sequence[Part], counts: Mapping[int, int], of_part: Callable[[Part], Mapping[int, list[Change]]]
 ) -> dict[str, list[Change]]:
     """Merge the rows of each store; if several parts keep it, those of the part that owns it.
@@ -46,8 +46,8 @@ def gathered(
     # The part that owns a store comes last.
     for part in sorted(parts, key=lambda part: bool(part.stores)):
         own, tasks = Topology(part.nodes), counts[part.number]
-        stores = keeping(own).keys() - {rows.CLOCKS}
-        if not stores and not refused.clocks_of(own):
+        stores = retentions(own).keys() - {rows.CLOCKS}
+        if not stores and not unsupported.clocks_of(own):
             continue
         of_tasks = of_part(part)
         _refuse_misplaced(part, own, tasks, of_tasks)
@@ -63,7 +63,7 @@ def _refuse_misplaced(part: Part, own: Topology, tasks: int, of_tasks: Mapping[i
     """Refuse rows that the application would look for in another task."""
     if part.how != PARTITIONS or tasks == 1:
         return
-    behind = refused.behind_keys(own)
+    behind = unsupported.behind_keys(own)
     for task, some in of_tasks.items():
         for row in some:
             if row.store != rows.CLOCKS:

@@ -24,7 +24,7 @@ _FRESH_S = 0.5
 _UNITS = {"seconds": "s", "bytes": "By", "ratio": "1"}
 
 
-class Figures:
+class MetricInstruments:
     """One instrument for each family, made when it first occurs."""
 
     def __init__(self, meter: Meter, port: OwnPort) -> None:
