@@ -7,10 +7,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import likeness
+import driver_comparison
 import pytest
 from counting import PATIENCE_S, until
-from likeness import START, Entry, long, write
+from driver_comparison import START, Entry, long, write
 from topics import KafkaTopics
 
 import stoatflow as sf
@@ -76,7 +76,7 @@ def test_stores_of_every_kind_are_restored(kafka: KafkaTopics, name: str, tmp_pa
         return builder.build()
 
     parts = [("in", records(0, 40)), ("in", records(40, 70)), ("in", records(70, 110))]
-    likeness.check(kafka, name, tmp_path / "state", build, parts, lanes=lanes)
+    driver_comparison.check(kafka, name, tmp_path / "state", build, parts, lanes=lanes)
     policy = {
         store: kafka.config(f"{name}-{store}-changelog")["cleanup.policy"]
         for store in ("plain", "timed", "windows", "sessions", "versions")
@@ -114,7 +114,11 @@ def test_schedules_run_without_records(kafka: KafkaTopics, name: str, tmp_path: 
     told = builder.stream(f"{name}-in", key=str, value=str).process(Beat, stores=["seen"])
     told.to(f"{name}-out", key=str, value=int)
     topology = builder.build()
-    config = likeness.SETTINGS | {"application.id": name, "bootstrap.servers": kafka.address, "state.dir": tmp_path}
+    config = driver_comparison.SETTINGS | {
+        "application.id": name,
+        "bootstrap.servers": kafka.address,
+        "state.dir": tmp_path,
+    }
     given: Counter[str] = Counter()
     for number in range(3):
         entries = records(number * 100, number * 100 + 100)
@@ -147,7 +151,11 @@ def test_a_topic_that_is_missing_stops_the_application(kafka: KafkaTopics, name:
     builder = sf.StreamsBuilder()
     source = builder.stream(f"{name}-in", key=str, value=str)
     source.to(lambda key, _value, _context: f"{name}-{key}", key=str, value=str)
-    config = likeness.SETTINGS | {"application.id": name, "bootstrap.servers": kafka.address, "state.dir": tmp_path}
+    config = driver_comparison.SETTINGS | {
+        "application.id": name,
+        "bootstrap.servers": kafka.address,
+        "state.dir": tmp_path,
+    }
     write(kafka, f"{name}-in", [("good", "1", 0), ("missing", "2", 0)])
     app = sf.StoatFlow(builder.build(), config)
     app.start()

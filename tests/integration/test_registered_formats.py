@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from broker.schema_registry import Gate, SchemaRegistryServer
+from confluent_clients import patient, read, write
 from confluent_kafka.schema_registry import (
     Schema,
     SchemaReference,
@@ -18,7 +19,6 @@ from confluent_kafka.schema_registry import (
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from confluents import patient, read, write
 from counting import until, until_consumed
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 from topics import KafkaTopics

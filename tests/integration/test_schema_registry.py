@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from broker.certificates import Certificates
 from broker.schema_registry import Gate, SchemaRegistryServer
+from confluent_clients import patient, read, write
 from confluent_kafka.schema_registry import (
     Schema,
     SchemaReference,
@@ -20,7 +21,6 @@ from confluent_kafka.schema_registry import (
 )
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from confluents import patient, read, write
 from counting import PATIENCE_S, until, until_consumed, until_running
 from topics import KafkaTopics
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stoatflow as sf
-from at_once import until
 from certificates import Authority
+from concurrency import until
 from http_calls import ask
 from stoatflow import ConfigError, EmbeddedBroker, State, StoatFlow
 

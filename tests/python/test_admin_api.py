@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from http_calls import ask
 from stoatflow import EmbeddedBroker, Record, State, StoatFlow
 

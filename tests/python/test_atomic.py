@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from at_once import changing_all_the_time, until
+from concurrency import changing_all_the_time, until
 from stoatflow import EmbeddedBroker, Record, State, StoatFlow, Stores, ValueAndTimestamp
 from stoatflow.testing import MockProcessorContext, TopologyTestDriver
 

@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from at_once import until
 from certificates import Authority
 from committed import HeldUp, Make
+from concurrency import until
 from http_calls import ask
 from stoatflow import EmbeddedBroker, State, StoatFlow
 from stoatflow.bundle.archive import write

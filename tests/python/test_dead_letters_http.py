@@ -13,7 +13,7 @@ import pytest
 import referencing
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from http_calls import ask
 
 TOKEN = "sixteen-or-more-characters"  # noqa: S105

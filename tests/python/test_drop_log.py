@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 
 RECORDS = 20_000
 

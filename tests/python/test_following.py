@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from at_once import until
 from committed import HeldUp, Make, read
+from concurrency import until
 from stoatflow import ChangeBatch, EmbeddedBroker, State, StoatFlow, ValueAndTimestamp, Window
 
 

@@ -10,8 +10,8 @@ from urllib.request import urlopen
 import pytest
 
 import stoatflow as sf
-from at_once import until
 from committed import Make, read
+from concurrency import until
 from stoatflow import ConfigError, EmbeddedBroker, Index, State, StoatFlow, Stores, TopologyError
 
 BY_CITY = Index("by_city", sf.value["city"])

@@ -7,7 +7,7 @@ import runpy
 from pathlib import Path
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from http_calls import ask
 
 ROOT = Path(__file__).resolve().parents[2]

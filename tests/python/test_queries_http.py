@@ -18,8 +18,8 @@ import referencing
 import referencing.jsonschema
 
 import stoatflow as sf
-from at_once import until
 from committed import Make, read
+from concurrency import until
 from http_calls import Answer, ask
 from stoatflow import EmbeddedBroker, State
 from stoatflow.cli import main

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from stoatflow.cli import main
 from stoatflow.cli.reloaded import is_of_user
 from stoatflow.cli.reloading import Watched, python_files

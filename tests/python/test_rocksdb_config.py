@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from http_calls import ask
 from stoatflow import EmbeddedBroker, Record, RocksDBConfig, StoatFlow, Stores
 

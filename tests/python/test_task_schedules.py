@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from stoatflow import EmbeddedBroker, PunctuationType, Record, StoatFlow, Stores, ValueAndTimestamp
 
 PARTITIONS = 4

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from stoatflow import EmbeddedBroker, Record, StoatFlow
 
 PARTITIONS = 4

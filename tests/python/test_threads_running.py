@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from at_once import THREADS, at_once, changed, changing_all_the_time, until
+from concurrency import THREADS, changing_dict, frequent_thread_switches, run_concurrently, until
 from stoatflow import EmbeddedBroker, State, StoatFlow
 
 LANES = 64
@@ -26,7 +26,7 @@ NAMED = {"ensure.explicit.naming": False}
 
 @pytest.fixture(autouse=True)
 def changing() -> Iterator[None]:
-    with changing_all_the_time():
+    with frequent_thread_switches():
         yield
 
 
@@ -101,9 +101,9 @@ class Counting(sf.Processor[str, str, str, int]):
         self._store.put(record.key, count)
         if count == 5:
             rows = self._store.range(record.key, record.key)
-            found = at_once(lambda _: list(rows), 3)
+            found = run_concurrently(lambda _: list(rows), 3)
             assert sorted(found, key=len) == [[], [], [(record.key, 5)]], "each entry goes to one of them"
-            refused = at_once(self._refused, 3)
+            refused = run_concurrently(self._refused, 3)
             assert refused == [True] * 3
         self._context.forward(record.replace(value=count))
 
@@ -153,7 +153,7 @@ def test_metrics_while_lanes_run(broker: EmbeddedBroker, make: Callable[..., Sto
         return calls
 
     with app:
-        at_once(watch, 4)
+        run_concurrently(watch, 4)
         (spent,) = app.metrics()["functions"]
         assert spent["calls"] == count
         assert app.metrics()["records_in"] == count
@@ -195,7 +195,7 @@ def test_a_dict_that_another_thread_changes_is_written(broker: EmbeddedBroker, m
     count = 4000
     broker.produce_many("in", ((None, b"%d" % at, b'{"of": 1}', at) for at in range(count)))
     stop = threading.Event()
-    changing = threading.Thread(target=changed, args=(shared, stop), daemon=True)
+    changing = threading.Thread(target=changing_dict, args=(shared, stop), daemon=True)
     changing.start()
     try:
         with make(builder.build()) as app:
@@ -265,7 +265,7 @@ def test_all_waiters_get_the_error(broker: EmbeddedBroker, make: Callable[..., S
                 wait()
             return raised.value
 
-        errors = at_once(wait)
+        errors = run_concurrently(wait)
         assert len({id(error) for error in errors}) == 1
         assert app.error is errors[0]
 
@@ -341,8 +341,8 @@ def test_an_application_starts_once(broker: EmbeddedBroker, tmp_path: Path) -> N
             return False
         return True
 
-    assert sorted(at_once(start)) == [*[False] * (THREADS - 1), True]
-    assert all(at_once(lambda _: app.close()))
+    assert sorted(run_concurrently(start)) == [*[False] * (THREADS - 1), True]
+    assert all(run_concurrently(lambda _: app.close()))
     assert app.state is State.STOPPED
     loops = [thread for thread in threading.enumerate() if thread.name == "stoatflow-event-loop"]
     assert not loops, "all runs have let go"

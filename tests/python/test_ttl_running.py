@@ -14,7 +14,7 @@ import pytest
 
 import stoatflow
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from stoatflow import EmbeddedBroker, StoatFlow
 
 TTL = 1_000

@@ -19,7 +19,7 @@ THREADS = 8
 
 
 @contextmanager
-def changing_all_the_time() -> Iterator[None]:
+def frequent_thread_switches() -> Iterator[None]:
     """Change threads as often as the interpreter can."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -29,7 +29,7 @@ def changing_all_the_time() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-def at_once(work: Callable[[int], T], threads: int = THREADS) -> list[T]:
+def run_concurrently(work: Callable[[int], T], threads: int = THREADS) -> list[T]:
     """Run the function in this many threads that start together; return the results, raise what one of them raised."""
     gate = threading.Barrier(threads)
     results: dict[int, T] = {}
@@ -60,7 +60,7 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def changed(shared: dict[str, Any], stop: threading.Event) -> None:
+def changing_dict(shared: dict[str, Any], stop: threading.Event) -> None:
     """Change a dict all the time, in size too."""
     while not stop.is_set():
         for number in range(20):
