@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from counting import until, until_consumed, until_running
-from test_long_absence import counting, counts
+from test_long_downtime import counting, counts
 from topics import KafkaTopics
 
 import stoatflow as sf

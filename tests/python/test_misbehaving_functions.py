@@ -62,7 +62,7 @@ def boom(value: Any) -> Any:
 
 def test_a_function_that_raises_stops_with_its_line_or_is_handled() -> None:
     with pytest.raises(
-        sf.ProcessingError, match=r"raised LookupError: boom .*test_rude_functions\.py:\d+ boom"
+        sf.ProcessingError, match=r"raised LookupError: boom .*test_misbehaving_functions\.py:\d+ boom"
     ) as caught:
         outcome(boom)
     assert isinstance(caught.value.__cause__, LookupError)
@@ -130,7 +130,7 @@ def test_a_function_that_changes_its_input() -> None:
         return value
 
     with pytest.raises(
-        sf.ProcessingError, match=r"raised TypeError: a JsonObject can't be changed.*test_rude"
+        sf.ProcessingError, match=r"raised TypeError: a JsonObject can't be changed.*test_misbehaving"
     ) as caught:
         outcome(change)
     assert isinstance(caught.value.__cause__, TypeError)

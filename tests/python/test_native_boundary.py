@@ -65,7 +65,7 @@ def test_an_invalid_topology_names_the_line() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("a")
     builder.table("a")
-    with pytest.raises(sf.TopologyError, match=r"test_border\.py:\d+") as caught:
+    with pytest.raises(sf.TopologyError, match=r"test_native_boundary\.py:\d+") as caught:
         builder.build()
     assert caught.value.kind == "topology"
     assert caught.value.next_step
