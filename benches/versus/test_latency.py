@@ -49,9 +49,9 @@ def test_probes_are_reproducible_and_continue_where_the_last_ended(workload: str
     make = PROBES[workload].make
     probes, again, later = make(0, 400, 50), make(0, 400, 50), make(400, 400, 50)
     assert probes == again
-    told = [answer for answer in probes.answers if answer is not None]
-    assert len(told) == len(set(told)) >= 400 // EVERY
-    assert not set(told) & set(later.answers)
+    reported = [answer for answer in probes.answers if answer is not None]
+    assert len(reported) == len(set(reported)) >= 400 // EVERY
+    assert not set(reported) & set(later.answers)
 
 
 def test_an_output_is_matched_by_key_or_id() -> None:

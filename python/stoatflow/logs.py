@@ -147,8 +147,8 @@ def _emit(line: dict[str, Any]) -> None:
     if not logger.isEnabledFor(level):
         return
     fields: dict[str, Any] = line["fields"]
-    told = " ".join([line["message"], *(f"{key}={value}" for key, value in fields.items())])
-    record = logger.makeRecord(logger.name, level, "(engine)", 0, told, (), None)
+    text = " ".join([line["message"], *(f"{key}={value}" for key, value in fields.items())])
+    record = logger.makeRecord(logger.name, level, "(engine)", 0, text, (), None)
     seconds, record.msecs = divmod(line["timestamp_ms"], 1000)
     record.created = seconds + record.msecs / 1000
     record.threadName = thread = line["thread"] or "stoatflow"

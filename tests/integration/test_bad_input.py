@@ -63,7 +63,7 @@ def test_all_wrong_settings_in_one_message_and_nothing_started(kafka: KafkaTopic
         "STOATFLOW_BATCH_MAX_RECORDS": "0",
     }
     with Process(word_count(kafka.address, name, tmp_path / "state", "--lanes", 0), wrong) as child:
-        assert child.wait() == 2, child.told()
+        assert child.wait() == 2, child.reported()
         said = child.errors
     assert "Traceback" not in said
     for part in (
@@ -115,7 +115,7 @@ def test_an_absent_broker_is_named_and_tried_for_its_budget(
 def test_the_command_line_ends_with_the_next_step(nobody: str, name: str, tmp_path: Path) -> None:
     budget = {"STOATFLOW_BROKER_WAIT_TIMEOUT_MS": "1500"}
     with Process(word_count(nobody, name, tmp_path), budget) as child:
-        assert child.wait() == 1, child.told()
+        assert child.wait() == 1, child.reported()
         said = child.errors
     assert f"no broker answered at {nobody}" in said, said
     assert "Next: " in said
@@ -297,7 +297,7 @@ def test_a_disk_that_fills_up(kafka: KafkaTopics, name: str, tmp_path: Path, kin
     else:
         process = Process(["-c", LIMITED, *arguments[2:]], slow)
     with process as child:
-        assert child.wait() == 1, child.told()
+        assert child.wait() == 1, child.reported()
         said = child.errors
     assert "Traceback" not in said, said
     assert str(state) in said

@@ -203,17 +203,17 @@ def test_the_command_follows_orders_and_leaves_nothing_when_killed() -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as served:
         assert served.stdin is not None
         assert served.stdout is not None
-        told = json.loads(served.stdout.readline())
-        assert set(told["clients"]) == {listener.name for listener in LISTENERS}
-        assert told["clients"]["SASL_SSL_SCRAM"]["sasl.username"] == ALLOWED
+        reported = json.loads(served.stdout.readline())
+        assert set(reported["clients"]) == {listener.name for listener in LISTENERS}
+        assert reported["clients"]["SASL_SSL_SCRAM"]["sasl.username"] == ALLOWED
         for line, answer in (("topic orders 2", "ok"), ("grant bob TOPIC orders READ", "ok"), ("dance", "error: ")):
             served.stdin.write(line + "\n")
             served.stdin.flush()
             assert served.stdout.readline().startswith(answer)
         served.send_signal(signal.SIGKILL)
         assert served.wait(60) == -signal.SIGKILL
-    (pid,) = told["pids"].values()
-    folder = Path(told["certificates"]["ca"]).parents[1]
+    (pid,) = reported["pids"].values()
+    folder = Path(reported["certificates"]["ca"]).parents[1]
     deadline = time.monotonic() + 60
     while folder.exists() or is_alive(pid):
         assert time.monotonic() < deadline, "60 s after its owner the broker or its folder is still there"

@@ -81,7 +81,7 @@ def check(rows: list[Row], name: str, numbers: range | set[int]) -> None:
         assert (row.partition, row.key) == (n % 3, b"k%d" % n)
         headers = dict(row.headers)
         assert row.headers[0] == ("trace", b"%d" % n)
-        assert not any(told.startswith("__stoatflow.errors.") for told in headers)
+        assert not any(reported.startswith("__stoatflow.errors.") for reported in headers)
         assert headers["__stoatflow.replay.topic"].decode() == f"{name}-bad"
         assert headers["__stoatflow.replay.partition"] == b"%d" % (n % 2)
 
@@ -123,12 +123,12 @@ def test_a_replay_killed_at_each_step(kafka: KafkaTopics, name: str) -> None:
     # The moment, the commit, and the number of letters committed afterwards.
     for moment, number, letters in [("before", 1, 0), ("after", 1, 500), ("before", 2, 1000), ("after", 2, 2000)]:
         with Process([CHILD, moment, number, *command]) as child:
-            assert child.wait() == -signal.SIGKILL, child.told()
+            assert child.wait() == -signal.SIGKILL, child.reported()
         # The next replay ends the open transaction, and its hidden records become visible.
         if moment == "after":
             assert kafka.count(f"{name}-in") == letters
     with Process([CHILD, "after", 99, *command]) as child:
-        assert child.wait() == 0, child.told()
+        assert child.wait() == 0, child.reported()
     check(kafka.read(f"{name}-in"), name, range(LETTERS))
     assert dlq(kafka, "replay", f"{name}-bad", "--yes") == 0
     assert kafka.count(f"{name}-in") == LETTERS
@@ -146,7 +146,7 @@ def test_a_replay_killed_at_random_times(kafka: KafkaTopics, name: str) -> None:
             child.signal(signal.SIGKILL)
             child.wait()
     with Process(command) as child:
-        assert child.wait() == 0, child.told()
+        assert child.wait() == 0, child.reported()
     check(kafka.read(f"{name}-in"), name, range(LETTERS))
 
 
@@ -225,9 +225,9 @@ def test_each_missing_permission_is_named(
     assert f"on the topic '{bad}'" in refused("list")
     secured.grant(DENIED, Resource.TOPIC, bad, Operation.READ)
     assert main(["dlq", "list", bad, "--config", str(config)]) == 0, "enough to look"
-    told = capsys.readouterr()
-    assert "10 dead letters" in told.out
-    assert "which letters were replayed is not known" in told.err
+    reported = capsys.readouterr()
+    assert "10 dead letters" in reported.out
+    assert "which letters were replayed is not known" in reported.err
     secured.grant(DENIED, Resource.TOPIC, marks, Operation.READ, Operation.WRITE)
     assert f"on the topic '{name}-in'" in refused("replay")
     secured.grant(DENIED, Resource.TOPIC, f"{name}-in", Operation.WRITE)

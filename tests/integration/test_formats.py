@@ -546,7 +546,7 @@ def test_a_store_is_exact_after_kills(
             running.until(lambda: "HELD" in running.lines, "a call is held")
             running.until(lambda before=before: committed() > before, "it has committed")  # type: ignore[misc]
             running.signal(signal.SIGKILL)
-            assert running.wait() == -signal.SIGKILL, running.told()
+            assert running.wait() == -signal.SIGKILL, running.reported()
         lost += before + hold - committed()
         if number != 1:
             shutil.rmtree(state)
@@ -554,7 +554,7 @@ def test_a_store_is_exact_after_kills(
         running.until(lambda: "RUNNING" in running.lines, "it runs")
         running.until(lambda: committed() == RECORDS, "all is committed")
         running.signal(signal.SIGTERM)
-        assert running.wait() == 0, running.told()
+        assert running.wait() == 0, running.reported()
     assert lost > 0, "no kill met work that was done and not committed"
 
     found: dict[str, list[Total]] = {}

@@ -57,7 +57,7 @@ def test_the_application_ends_when_another_member_joins(
     kafka.create(f"{name}-out", 2)
     kafka.write(f"{name}-in", lines(1, 50))
     app = make(kafka.address, name, tmp_path, kafka_client=client, metadata_max_age_ms=200)
-    told = f"has got members while this application runs \\('{name}-other' on 127.0.0.1\\)"
+    reported = f"has got members while this application runs \\('{name}-other' on 127.0.0.1\\)"
 
     def beside_a_member() -> None:
         with app:
@@ -65,5 +65,5 @@ def test_the_application_ends_when_another_member_joins(
             with Member(kafka.address, name, PROTOCOLS[protocol]):
                 assert app.wait(PATIENCE_S), "it runs on"
 
-    with pytest.raises(sf.FencedError, match=told):
+    with pytest.raises(sf.FencedError, match=reported):
         beside_a_member()

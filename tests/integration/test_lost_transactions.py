@@ -165,7 +165,7 @@ class Feed:
 def work_until_it_stops(child: Process, feed: Feed) -> None:
     began = time.monotonic()
     while not child.is_stopped:
-        assert child.code is None and time.monotonic() - began < PATIENCE_S, child.told()  # noqa: PT018
+        assert child.code is None and time.monotonic() - began < PATIENCE_S, child.reported()  # noqa: PT018
         feed.more(2)
         time.sleep(0.05)
 
@@ -188,9 +188,9 @@ def test_a_process_frozen_beyond_the_transaction_timeout(
             child.until(lambda: child.code is not None or is_done(kafka, name, feed), "it goes on or ends")
             if child.code is None:
                 child.signal(signal.SIGTERM)
-                assert child.wait() == 0, child.told()
+                assert child.wait() == 0, child.reported()
             else:
-                assert SENTENCE.search(child.errors), child.told()
+                assert SENTENCE.search(child.errors), child.reported()
     with app(stand, name, tmp_path, client) as last:
         until_consumed(last)
     feed.check()
@@ -267,7 +267,7 @@ def test_a_coordinator_that_does_not_end_a_transaction(
     feed, said = Feed(kafka, name), ""
     feed.more()
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         nonlocal said
         said += capfd.readouterr().err
         return "can't do it now (ConcurrentTransactions)" in said and "find-hanging" in said
@@ -277,7 +277,7 @@ def test_a_coordinator_that_does_not_end_a_transaction(
         until_consumed(running)
         rules = [stand.proxy.inject(api, "error", code=CONCURRENT, probability=1.0) for api in NEXT]
         feed.more()
-        until(is_told, "it is told")
+        until(is_reported, "it is told")
         assert sum(rule.struck for rule in rules) > 1
         stand.proxy.clear()
         until_consumed(running)

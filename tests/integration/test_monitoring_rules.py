@@ -92,10 +92,10 @@ def sections() -> dict[str, str]:
 
 
 def test_the_page_describes_what_to_check_and_do_for_each_alert() -> None:
-    told = sections()
-    assert list(told) == [rule["alert"] for rule in alerts()]
+    reported = sections()
+    assert list(reported) == [rule["alert"] for rule in alerts()]
     for rule in alerts():
-        text = told[rule["alert"]].partition("\n## ")[0]
+        text = reported[rule["alert"]].partition("\n## ")[0]
         assert f"`{rule['labels']['severity']}`" in text, rule["alert"]
         assert "```sh\n" in text, f"{rule['alert']}: no command"
         assert re.search(r"\n(See|Look at) ", text), f"{rule['alert']}: where to look"

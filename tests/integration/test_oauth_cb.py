@@ -160,14 +160,14 @@ def test_tokens_are_renewed_under_load(secured: KafkaCluster, name: str, tmp_pat
                 return fetched >= 4 and running.errors.count("authenticated again") >= 4
 
             while time.monotonic() - began < 3.2 * SHORT_S or not is_renewed():
-                assert time.monotonic() - began < PATIENCE_S, running.told()
+                assert time.monotonic() - began < PATIENCE_S, running.reported()
                 part = [f"{len(given) + number}" for number in range(50)]
                 kafka.write(f"{name}-in", part)
                 given.extend(part)
                 time.sleep(0.05)
             running.until(lambda: kafka.count(f"{name}-out") >= len(given), "all are copied")
             running.signal(signal.SIGTERM)
-            assert running.wait() == 0, running.told()
+            assert running.wait() == 0, running.reported()
             return running.errors
 
     said = live()

@@ -71,8 +71,8 @@ def records(frm: int, to: int) -> list[Entry]:
 def test_stores_of_every_kind_are_restored(kafka: KafkaTopics, name: str, tmp_path: Path, lanes: int) -> None:
     def build() -> sf.Topology:
         builder = sf.StreamsBuilder()
-        told = builder.stream(f"{name}-in", key=str, value=str).process(Keeper)
-        told.to(f"{name}-out", key=str, value=str)
+        reported = builder.stream(f"{name}-in", key=str, value=str).process(Keeper)
+        reported.to(f"{name}-out", key=str, value=str)
         return builder.build()
 
     parts = [("in", records(0, 40)), ("in", records(40, 70)), ("in", records(70, 110))]
@@ -111,8 +111,8 @@ def test_schedules_run_without_records(kafka: KafkaTopics, name: str, tmp_path: 
         kafka.create(f"{name}-{topic}", 3 if topic == "out" else 1)
     builder = sf.StreamsBuilder()
     builder.add_state_store(Stores.persistent_key_value("seen", key=str, value=int))
-    told = builder.stream(f"{name}-in", key=str, value=str).process(Beat, stores=["seen"])
-    told.to(f"{name}-out", key=str, value=int)
+    reported = builder.stream(f"{name}-in", key=str, value=str).process(Beat, stores=["seen"])
+    reported.to(f"{name}-out", key=str, value=int)
     topology = builder.build()
     config = driver_comparison.SETTINGS | {
         "application.id": name,

@@ -66,7 +66,7 @@ def test_a_quota_is_kept_and_nothing_is_lost(
             running.until(lambda: kafka.count(f"{name}-out") >= count, "all is copied", 120)
             waited, took = throttled_s(port), time.monotonic() - began
             running.signal(signal.SIGTERM)
-            assert running.wait() == 0, running.told()
+            assert running.wait() == 0, running.reported()
             said = running.errors
     finally:
         secured.limit(name, **dict.fromkeys(quotas))

@@ -55,7 +55,7 @@ def test_ticks_survive_kills(kafka: KafkaTopics, name: str, tmp_path: Path, guar
             child.signal(signal.SIGKILL)
             child.wait()
     with life(1) as child:
-        assert child.wait() == 0, child.told()
+        assert child.wait() == 0, child.reported()
     ticks = numbers(kafka, f"{name}-out")
     if guarantee == "at_least_once":
         ticks = sorted(set(ticks))

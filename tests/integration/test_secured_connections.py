@@ -52,7 +52,7 @@ def test_a_session_is_renewed_before_the_broker_ends_it(name: str, tmp_path: Pat
                     until(lambda number=number: kafka.count(f"{name}-out") > number, "the record is copied")  # type: ignore[misc]
                     time.sleep(1)
                 running.signal(signal.SIGTERM)
-                assert running.wait() == 0, running.told()
+                assert running.wait() == 0, running.reported()
                 return running.errors
 
         for life in range(lives):
@@ -78,7 +78,7 @@ def test_the_replica_of_the_same_rack_is_read(secured: KafkaCluster, name: str, 
         kafka.write(f"{name}-in", given)
         until(lambda: kafka.count(f"{name}-out") == len(given), "all is copied")
         running.signal(signal.SIGTERM)
-        assert running.wait() == 0, running.told()
+        assert running.wait() == 0, running.reported()
         said = running.errors
     assert copied(kafka, name) == [value.encode() for value in given]
     assert f"read from the replica on broker {nearby}" in said, said

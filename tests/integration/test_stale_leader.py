@@ -50,7 +50,7 @@ def test_a_start_asks_a_stale_leader(parted: PartitionedCluster, name: str, tmp_
             with make(servers, name, state, processing_guarantee=guarantee) as app:
                 until_running(app)
                 until(lambda: others.committed(name, topic) == others.ends(topic), "all is committed")
-            assert parted.leader_told_by(stale, changelog) == stale, "it knows of the election"
+            assert parted.leader_reported_by(stale, changelog) == stale, "it knows of the election"
         check_every_update(others.read(out), given)
         assert table(others.read(changelog)) == by_hand(given)
     finally:

@@ -228,11 +228,11 @@ def test_an_exception_names_function_node_and_first_record() -> None:
     with TopologyTestDriver(topology(broken, name="score")) as driver:
         with pytest.raises(sf.ProcessingError, match="raised ValueError: no model") as caught:
             driver.input("in", str, dict).pipe("k", ORDERS[0])
-        told = caught.value
-    assert isinstance(told.__cause__, ValueError)
-    assert told.coordinates["node"] == "score"
-    assert told.coordinates["offset"] == 0
-    assert "test_arrow.py" in told.coordinates["function"]
+        reported = caught.value
+    assert isinstance(reported.__cause__, ValueError)
+    assert reported.coordinates["node"] == "score"
+    assert reported.coordinates["offset"] == 0
+    assert "test_arrow.py" in reported.coordinates["function"]
 
 
 def test_a_row_error_affects_only_its_record() -> None:

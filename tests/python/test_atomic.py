@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from concurrency import changing_all_the_time, until
+from concurrency import frequent_thread_switches, until
 from stoatflow import EmbeddedBroker, Record, State, StoatFlow, Stores, ValueAndTimestamp
 from stoatflow.testing import MockProcessorContext, TopologyTestDriver
 
@@ -302,7 +302,7 @@ def test_64_lanes_on_4_keys(broker: EmbeddedBroker, tmp_path: Path, way: str) ->
     builder.stream("in", key=str, value=int).process(Adds, stores=["accounts"])
     records = ((None, b"k%d" % (at % 500), at.to_bytes(8, "big"), at) for at in range(RECORDS))
     broker.produce_many("in", records)
-    with changing_all_the_time(), application(broker, builder.build(), tmp_path, 64) as app:
+    with frequent_thread_switches(), application(broker, builder.build(), tmp_path, 64) as app:
         until(lambda: app.state is State.ERROR or app.lag() == 0)
         assert not app.wait(0)
     wanted = {f"account-{n}": sum(at for at in range(RECORDS) if at % 4 == n) for n in range(4)}
@@ -310,7 +310,7 @@ def test_64_lanes_on_4_keys(broker: EmbeddedBroker, tmp_path: Path, way: str) ->
 
 
 def test_a_lock_timeout_names_the_holder(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    inside, told = threading.Event(), threading.Event()
+    inside, reported = threading.Event(), threading.Event()
     errors: list[str] = []
 
     class Holds(sf.ContextualProcessor[str, str, str, str]):
@@ -319,7 +319,7 @@ def test_a_lock_timeout_names_the_holder(broker: EmbeddedBroker, tmp_path: Path)
             if record.value == "holds":
                 with self.context.locks((store, "ann")):
                     inside.set()
-                    assert told.wait(30)
+                    assert reported.wait(30)
                 return
             assert inside.wait(30)
             try:
@@ -327,7 +327,7 @@ def test_a_lock_timeout_names_the_holder(broker: EmbeddedBroker, tmp_path: Path)
                     pass
             except sf.StoatFlowError as error:
                 errors.append(str(error))
-            told.set()
+            reported.set()
             # Now the lock becomes free.
             store.merge("ann", 1, max)
 
@@ -365,7 +365,7 @@ def test_locks_taken_in_any_order_never_wait_for_each_other(broker: EmbeddedBrok
     builder.add_state_store(ACCOUNTS)
     builder.stream("in", key=str, value=int).process(Moves, stores=["accounts"])
     broker.produce_many("in", ((None, b"k%d" % at, at.to_bytes(8, "big"), at) for at in range(RECORDS)))
-    with changing_all_the_time(), application(broker, builder.build(), tmp_path, 16) as app:
+    with frequent_thread_switches(), application(broker, builder.build(), tmp_path, 16) as app:
         until(lambda: app.state is State.ERROR or app.lag() == 0)
         assert not app.wait(0)
     wanted = dict.fromkeys((f"account-{n}" for n in range(3)), 0)

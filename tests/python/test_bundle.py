@@ -139,12 +139,12 @@ def test_only_the_owner_can_read_the_file_and_no_other_file_is_left(
         works_off(app)
         url = str(app.admin_url)
         assert main(["bundle", url, "-o", str(folder), "--interval", "0", "--timeout", "60", "--json"]) == 0
-        told = json.loads(capsys.readouterr().out)
+        reported = json.loads(capsys.readouterr().out)
         (path,) = folder.iterdir()
         assert re.fullmatch(r"stoatflow-app-\d{8}T\d{6}Z\.zip", path.name)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert (told["path"], told["bytes"], told["application"]) == (str(path), path.stat().st_size, "app")
-        assert (told["missing"], set(told["files"])) == ([], ANSWERS | OF_MACHINE | {"SUMMARY.md"})
+        assert (reported["path"], reported["bytes"], reported["application"]) == (str(path), path.stat().st_size, "app")
+        assert (reported["missing"], set(reported["files"])) == ([], ANSWERS | OF_MACHINE | {"SUMMARY.md"})
         assert main(["bundle", url, "-o", str(folder / "none" / "made.zip")]) == 2
         assert f"there is no folder {folder / 'none'}" in capsys.readouterr().err
     # It can't be renamed to an existing folder: the written file is removed.

@@ -112,8 +112,8 @@ def test_a_large_store_is_sent_in_several_events(broker: EmbeddedBroker, make: M
     put(broker, *((f"k{n:05}", n, n) for n in range(2_500)))
     with make(table()) as app:
         read(app, broker)
-        with follow(app.admin_url, "/changes/rows") as told:
-            parts = [next(told) for _ in range(3)]
+        with follow(app.admin_url, "/changes/rows") as reported:
+            parts = [next(reported) for _ in range(3)]
             assert [(part.data["complete"], part.id is None) for part in parts] == [
                 (False, True),
                 (False, True),
@@ -144,13 +144,13 @@ def test_windows_and_serdes(broker: EmbeddedBroker, make: Make) -> None:
     broker.produce("documents", b"k", b'{"text":\n "a\\nb",\r\n "n": 1}')
     with make(builder.build()) as app:
         read(app, broker, "in", "texts", "documents")
-        with follow(app.admin_url, "/changes/windows") as told:
-            (row,) = next(told).data["rows"]
+        with follow(app.admin_url, "/changes/windows") as reported:
+            (row,) = next(reported).data["rows"]
             assert (row["key"], row["start"], row["end"], row["value"]) == ("a", 0, 10, 1)
-        with follow(app.admin_url, "/changes/texts") as told:
-            assert pairs(next(told)) == [("k", base64.b64encode(b"cba").decode())]
-        with follow(app.admin_url, "/changes/documents") as told:
-            assert pairs(next(told)) == [("k", {"text": "a\nb", "n": 1})]
+        with follow(app.admin_url, "/changes/texts") as reported:
+            assert pairs(next(reported)) == [("k", base64.b64encode(b"cba").decode())]
+        with follow(app.admin_url, "/changes/documents") as reported:
+            assert pairs(next(reported)) == [("k", {"text": "a\nb", "n": 1})]
 
 
 def test_invalid_arguments_are_refused(broker: EmbeddedBroker, make: Make) -> None:
@@ -161,17 +161,17 @@ def test_invalid_arguments_are_refused(broker: EmbeddedBroker, make: Make) -> No
     with make(builder.build(), **{"admin.token": "a-long-secret-token"}) as app:
         app.wait_until("RUNNING")
 
-        def told(path: str, **headers: str) -> tuple[int, str]:
+        def reported(path: str, **headers: str) -> tuple[int, str]:
             answer = ask(app.admin_url, path, token="a-long-secret-token", headers=headers)  # noqa: S106
             return answer.status, answer.json()["type"].removeprefix("urn:stoatflow:")
 
         assert ask(app.admin_url, "/changes/counts").status == 401
-        assert told("/changes/count") == (404, "unknown_store")
-        assert told("/changes/old") == (400, "bad_request")
-        assert told("/changes/counts?limit=3") == (400, "bad_request")
-        assert told("/changes/counts?snapshot=maybe") == (400, "bad_request")
-        assert told("/changes/counts?at_least=in:0:99&timeout_ms=20") == (503, "not_committed_in_time")
-        assert told("/changes/counts?snapshot=false", **{"Last-Event-ID": "7"}) == (410, "changes_lost")
+        assert reported("/changes/count") == (404, "unknown_store")
+        assert reported("/changes/old") == (400, "bad_request")
+        assert reported("/changes/counts?limit=3") == (400, "bad_request")
+        assert reported("/changes/counts?snapshot=maybe") == (400, "bad_request")
+        assert reported("/changes/counts?at_least=in:0:99&timeout_ms=20") == (503, "not_committed_in_time")
+        assert reported("/changes/counts?snapshot=false", **{"Last-Event-ID": "7"}) == (410, "changes_lost")
         with follow(app.admin_url, "/changes/counts", token="a-long-secret-token") as events:  # noqa: S106
             assert next(events).data["rows"] == []
 
@@ -188,8 +188,8 @@ def test_a_closed_connection_frees_its_slot(broker: EmbeddedBroker, make: Make) 
 
         def is_free() -> bool:
             try:
-                with follow(app.admin_url, "/changes/rows") as told:
-                    return next(told).name == "snapshot"
+                with follow(app.admin_url, "/changes/rows") as reported:
+                    return next(reported).name == "snapshot"
             except AssertionError:
                 return False
 
@@ -202,12 +202,12 @@ def test_a_client_that_does_not_read_loses_changes_and_blocks_nobody(broker: Emb
     large = b"x" * 500_000
     with make(builder.build()) as app:
         read(app, broker)
-        with follow(app.admin_url, "/changes/rows") as told:
-            heard = [next(told)]
+        with follow(app.admin_url, "/changes/rows") as reported:
+            heard = [next(reported)]
             for n in range(0, 80, 4):
                 broker.produce_many("in", ((0, f"{at:03}".encode(), large, at) for at in range(n, n + 4)))
                 read(app, broker)
-            heard += told
+            heard += reported
         assert len(heard) < 40
         last = heard.pop()
         assert {event.name for event in heard} == {"snapshot", "changes"}
@@ -221,5 +221,5 @@ def test_a_stream_begins_after_the_given_position(broker: EmbeddedBroker, make: 
     with make(table()) as app:
         read(app, broker)
         broker.produce_many("in", ((0, b"k", n.to_bytes(8, "big"), n) for n in (1, 2)))
-        with follow(app.admin_url, f"/changes/rows?at_least={at_least}") as told:
-            assert next(told).data["positions"]["in"]["0"] >= int(at_least[-1])
+        with follow(app.admin_url, f"/changes/rows?at_least={at_least}") as reported:
+            assert next(reported).data["positions"]["in"]["0"] >= int(at_least[-1])

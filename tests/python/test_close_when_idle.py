@@ -171,9 +171,9 @@ def test_records_for_a_window_closed_by_idleness_are_late(windows: Windows, sema
             source.pipe("a", 4, timestamp=20_000)
         late = driver.output("late", str, int).read_all()
         assert [(r.key, r.value, r.timestamp) for r in late] == [("a", 2, 20_000), ("a", 4, 20_000)]
-        told = {name.rpartition(".")[2]: text.decode() for name, text in late[0].headers}
-        assert (told["kind"], told["topic"], told["offset"]) == ("late", "in", "1")
-        assert "older than the watermark" in told["message"]
+        reported = {name.rpartition(".")[2]: text.decode() for name, text in late[0].headers}
+        assert (reported["kind"], reported["topic"], reported["offset"]) == ("late", "in", "1")
+        assert "older than the watermark" in reported["message"]
         counted = {key for key, _ in driver.output("out", str, int).read_key_values_to_list()}
         assert counted == {"a", "b"}
         # Records older than the watermark are sent there by the source itself, once.

@@ -63,16 +63,21 @@ def test_a_dead_letter_has_its_record_and_error(broker: sf.EmbeddedBroker, make:
     broker.produce("in", EVIL, b'{"n": 12345678901234567890, "html": "<b>"}', 2_000, partition=1)
     with make(refusing()) as app:
         app.wait_until(caught_up=True)
-        told = letters(app)
-        (letter,) = told["letters"]
-    assert (told["application_id"], told["topics"], told["count"], told["next"]) == ("app", ["bad"], 1, None)
+        reported = letters(app)
+        (letter,) = reported["letters"]
+    assert (reported["application_id"], reported["topics"], reported["count"], reported["next"]) == (
+        "app",
+        ["bad"],
+        1,
+        None,
+    )
     assert (letter["topic"], letter["partition"], letter["offset"], letter["to"]) == ("in", 1, 1, "bad")
     assert (letter["exception"], letter["kind"], letter["node"]) == ("ValueError", "processing", "refuse")
     assert letter["message"].startswith("it begins with b'")
     assert "in refuse" in letter["traceback"]
     assert "test_dead_letters_http.py" in letter["function"]
     assert (letter["timestamp_ms"], letter["attempts"], letter["gone"]) == (2_000, 1, False)
-    assert told["since_ms"] <= letter["at_ms"] <= told["at_ms"]
+    assert reported["since_ms"] <= letter["at_ms"] <= reported["at_ms"]
     assert letter["key"] == {"format": "text", "content": EVIL, "bytes": len(EVIL), "cut": False}
     assert (letter["value"]["format"], letter["value"]["content"][:26]) == ("json", '{"n": 12345678901234567890')
     (written,) = broker.read("bad")
@@ -166,8 +171,8 @@ def test_a_dead_letter_of_an_aborted_epoch_is_shown_once(broker: sf.EmbeddedBrok
         broker.produce_many("in", [(0, b"k", b"bad", 1), (0, b"k", b"good", 2)])
         app.wait_until(caught_up=True)
         assert app.metrics()["restarts"] == 3
-        told = letters(app)
-    assert (told["count"], len(told["letters"])) == (1, 1)
+        reported = letters(app)
+    assert (reported["count"], len(reported["letters"])) == (1, 1)
     assert len(list(broker.read("bad"))) == 1
 
 

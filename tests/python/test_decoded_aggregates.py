@@ -90,13 +90,13 @@ def test_an_aggregate_is_of_one_kind_in_every_call(
     else:
         table = grouped.aggregate(lambda: make(0), aggregator, store="s", value=serde)
 
-    def told(value: Any) -> int | None:
+    def reported(value: Any) -> int | None:
         if value is None:
             return None
         given.append(type(value))
         return count(value)
 
-    table.to_stream().select_key(lambda key, value: "k").map_values(told).to("out", key=str, value=int)
+    table.to_stream().select_key(lambda key, value: "k").map_values(reported).to("out", key=str, value=int)
     with TopologyTestDriver(builder.build()) as driver:
         source = driver.input("in", str, dict)
         with driver.epoch():

@@ -45,9 +45,9 @@ def test_the_command_prints_the_comparison(files: Callable[..., int], capsys: py
     assert "  - <application.id>-counts-changelog\n" in said
     assert said.endswith("\nLOST: totals\n")
     assert files("new/app.py", "old/app.py", "--json") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["lost"] is True
-    assert told["stores"] == [
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["lost"] is True
+    assert reported["stores"] == [
         {
             "name": "counts",
             "old_name": "totals",

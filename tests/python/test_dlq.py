@@ -123,8 +123,8 @@ def test_a_replay_from_listing_to_end(shop: Shop, capsys: pytest.CaptureFixture[
     assert said.endswith("\nreplayed: 2\n")
     shop.work(mended)
     assert shop.totals() == [("ann", 500), ("bob", 400), ("kim", 90)]
-    told = [dict(row[4]).get("__stoatflow.replay.topic") for row in shop.read("totals")]
-    assert told == [None, b"bad", b"bad"], "outputs have the headers of their input"
+    reported = [dict(row[4]).get("__stoatflow.replay.topic") for row in shop.read("totals")]
+    assert reported == [None, b"bad", b"bad"], "outputs have the headers of their input"
 
     # The second replay sees the marks, and so does the list.
     assert shop.dlq("replay", "bad", "--yes", "--node", "total") == 0

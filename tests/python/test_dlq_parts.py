@@ -51,7 +51,7 @@ def test_a_dead_letter_of_stoatflow() -> None:
     assert found.headers == (("trace", b"1"), ("trace", None))
     assert found.source == Place("orders", 2, 17)
     assert tuple(found.cause) == ("shop", "parse", "processing", "ValueError", "orders")
-    assert found.told["message"] == "no number: x"
+    assert found.error["message"] == "no number: x"
     assert not found.is_gone
     assert letter([*OURS, ("__stoatflow.errors.gone", b"true")]).is_gone
 
@@ -61,8 +61,8 @@ def test_a_dead_letter_of_kafka_streams() -> None:
     assert found.headers == ()
     assert found.source == Place("orders", 2, 17)
     assert tuple(found.cause) == (None, None, None, "java.lang.IllegalStateException", "orders")
-    assert found.told["message"] == "a: b"
-    assert "Shop.java:7" in found.told["traceback"]
+    assert found.error["message"] == "a: b"
+    assert "Shop.java:7" in found.error["traceback"]
 
 
 def test_a_dead_letter_with_both_kinds_of_headers() -> None:
@@ -205,12 +205,12 @@ def test_bytes_are_shown_as_bytes_and_move_no_cursor() -> None:
 
 
 def test_json_has_every_byte() -> None:
-    told = text.shown_json(letter([("h", None), *OURS], value=b"\xff\x00"), replayed=True)
-    assert told["value"] == {"base64": "/wA="}
-    assert told["key"] == {"text": "k"}
-    assert told["headers"] == [{"name": "h", "value": None}]
-    assert told["source"] == {"topic": "orders", "partition": 2, "offset": 17}
-    assert told["replayed"] is True
+    reported = text.shown_json(letter([("h", None), *OURS], value=b"\xff\x00"), replayed=True)
+    assert reported["value"] == {"base64": "/wA="}
+    assert reported["key"] == {"text": "k"}
+    assert reported["headers"] == [{"name": "h", "value": None}]
+    assert reported["source"] == {"topic": "orders", "partition": 2, "offset": 17}
+    assert reported["replayed"] is True
 
 
 def test_timestamps_beyond_the_calendar() -> None:

@@ -115,8 +115,8 @@ def found_with_400_files(app: str = "app.py") -> list[dict[str, Any]]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limited = f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (400, {hard}))"
     limited += "; os.execv(sys.argv[1], sys.argv[1:])"
-    told = subprocess.run([sys.executable, "-c", limited, *command], capture_output=True, text=True, check=True)
-    findings: list[dict[str, Any]] = json.loads(told.stdout)
+    reported = subprocess.run([sys.executable, "-c", limited, *command], capture_output=True, text=True, check=True)
+    findings: list[dict[str, Any]] = json.loads(reported.stdout)
     return findings
 
 

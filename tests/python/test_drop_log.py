@@ -55,7 +55,7 @@ def run(tmp_path: Path, builder: sf.StreamsBuilder, records: list[tuple[bytes | 
             return found
 
 
-def told(warnings: list[logging.LogRecord]) -> Counter[str]:
+def reported(warnings: list[logging.LogRecord]) -> Counter[str]:
     """The number of records mentioned in the lines, by reason."""
     found: Counter[str] = Counter()
     for line in list(warnings):
@@ -73,7 +73,7 @@ def test_many_failures_are_summarized_in_a_few_lines(tmp_path: Path, warnings: l
     stream.map_values(parse, name="parse", on_error=sf.log_and_continue()).to("out", value=str)
     found = run(tmp_path, builder, [(b"k", b"v%d" % n, n) for n in range(RECORDS)])
     assert found == {"processing_error": RECORDS}
-    until(lambda: told(warnings) == found)
+    until(lambda: reported(warnings) == found)
     assert len(warnings) < 10, [line.getMessage() for line in warnings]
     first = warnings[0].__dict__["fields"]
     assert "a record was left out" in warnings[0].getMessage()
@@ -94,6 +94,6 @@ def test_records_dropped_by_operators_are_logged(tmp_path: Path, warnings: list[
     assert found["duplicate"] > 1_000
     expected = Counter({reason: count for reason, count in found.items() if reason != "duplicate"})
     # Dropping duplicates is the purpose of deduplicate.
-    until(lambda: told(warnings) == expected)
+    until(lambda: reported(warnings) == expected)
     assert len(warnings) < 10
     assert any("stoatflow explain late" in line.getMessage() for line in warnings)

@@ -37,8 +37,8 @@ def test_an_error_is_found_by_class_and_kind(capsys: pytest.CaptureFixture[str])
 def test_a_setting_has_its_default_and_meaning(capsys: pytest.CaptureFixture[str]) -> None:
     (text,) = [text for name, _, _, text in settings_schema() if name == "commit.interval.ms"]
     assert main(["explain", "commit.interval.ms", "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)
-    assert told == {
+    (reported,) = json.loads(capsys.readouterr().out)
+    assert reported == {
         "sort": "setting",
         "name": "commit.interval.ms",
         "other_names": ["STOATFLOW_COMMIT_INTERVAL_MS"],
@@ -89,7 +89,7 @@ def test_without_a_name_it_lists_every_row_of_the_tables(capsys: pytest.CaptureF
     assert {class_name for _, _, class_name in error_kinds()} <= listed
     assert set(re.findall(r"^\| `([^`]+)`", streams_config_markdown(), flags=re.MULTILINE)) <= listed
     assert main(["explain", "--json"]) == 0
-    assert {told["name"] for told in json.loads(capsys.readouterr().out)} == listed
+    assert {reported["name"] for reported in json.loads(capsys.readouterr().out)} == listed
 
 
 def test_explain_needs_no_network_and_imports_little() -> None:
@@ -165,7 +165,7 @@ def test_drop_reasons_in_code_match_the_table() -> None:
         ending = {"counter": "_total", "info": "_info"}.get(kinds[name], "")
         families[f"{name}{ending}".replace("_total_total", "_total")] = (kinds[name], said.removesuffix("."))
     assert len(families) > 50
-    assert {name: told for name, told in families.items() if table.get(name) != told} == {}
+    assert {name: reported for name, reported in families.items() if table.get(name) != reported} == {}
     assert dropped == ["null_key"]
     assert {entry.name for entry in entries() if entry.sort == "drop"} >= {*dropped, "late", "processing_error"}
 

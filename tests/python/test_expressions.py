@@ -220,12 +220,12 @@ def test_the_reference_has_every_function() -> None:
     from pathlib import Path
 
     page = (Path(__file__).parents[2] / "docs/reference/expressions.md").read_text("utf-8")
-    told = set(re.findall(r"(?:\.|sf\.)(\w+)\(", page))
+    reported = set(re.findall(r"(?:\.|sf\.)(\w+)\(", page))
     classes: list[Any] = [sf.Expression, type(v.str), type(v.list), type(v.dt)]
     offered = {name for each in classes for name in vars(each) if not name.startswith("_")}
     # `x ** y` is listed, and so are the brackets; the others are for the plan.
     offered -= {"pow", "str", "list", "dt", "to_json", "to_plan", "reads", "is_literal", "is_pair"}
-    assert offered - told == set()
+    assert offered - reported == set()
 
 
 def test_expressions_have_a_maximum_depth() -> None:

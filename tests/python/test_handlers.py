@@ -85,11 +85,11 @@ def test_a_dead_letter_has_the_headers_of_kafka_streams_on_request() -> None:
     theirs = {name.removeprefix("__streams.errors."): text for name, text in both if name.startswith("__streams.")}
     assert [each for each in both if not each[0].startswith("__streams.")] == plain
     assert both[0] == ("own", "1")
-    told = dict(plain)
+    reported = dict(plain)
     assert theirs == {
         "exception": "ValueError: no number: boom",
         "message": "no number: boom",
-        "stacktrace": told["__stoatflow.errors.traceback"],
+        "stacktrace": reported["__stoatflow.errors.traceback"],
         "topic": "in",
         "partition": "0",
         "offset": "0",
@@ -278,17 +278,17 @@ def test_a_key_that_is_written_at_the_second_try_is_counted_once(cache: int) -> 
 
 
 def test_a_callable_gets_the_error_and_decides() -> None:
-    told: list[tuple[sf.ErrorContext, Any, BaseException]] = []
+    reported: list[tuple[sf.ErrorContext, Any, BaseException]] = []
 
     def decide(context: sf.ErrorContext, record: Any, exception: BaseException) -> sf.ErrorHandler | str:
-        told.append((context, record, exception))
+        reported.append((context, record, exception))
         return sf.DLQ("bad") if record.key == "k1" else "log_and_continue"
 
     topology = build(lambda s: s.map_values(number, name="parse", on_error=sf.Decide(decide, ["bad"])).map_values(str))
     out, bad = run(topology, "boom", "boom", "2")
     assert [record.value for record in out] == [b"2"]
     assert [record.key for record in bad] == [b"k1"]
-    context, record, exception = told[1]
+    context, record, exception = reported[1]
     assert (context.kind, context.node, context.topic, context.offset) == ("processing", "parse", "in", 1)
     assert (context.attempt, context.lane) == (1, 0)
     assert (record.key, record.value, record.timestamp) == ("k1", "boom", 1001)

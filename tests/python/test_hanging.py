@@ -37,9 +37,9 @@ def test_waiters_get_the_error_and_the_record(tmp_path: Path) -> None:
     with Hanging(tmp_path, SLEEPS, run=run, settings={"shutdown.timeout.ms": "1s"}) as child:
         child.signal(signal.SIGINT)
         assert child.ends(1 + BOUND_S) == 3, child.errors
-        told = child.output()
-        assert "'function': '<string>:4 fn', 'node': 'hangs', 'topic': 'in', 'partition': " in told
-        assert "'offset': 0, 'lane': " in told
+        reported = child.output()
+        assert "'function': '<string>:4 fn', 'node': 'hangs', 'topic': 'in', 'partition': " in reported
+        assert "'offset': 0, 'lane': " in reported
 
 
 @KINDS
@@ -144,8 +144,8 @@ print("alive", app.has_left_behind(), flush=True)
 
 @pytest.mark.parametrize(("argument", "timeout"), [("0.5", "30s"), ("", "500")])
 def test_close_gives_up_and_ends_no_process(argument: str, timeout: str, tmp_path: Path) -> None:
-    told = SLEEPS.replace("    time", "    printed.set()\n    time")
-    functions = f"import threading\nprinted = threading.Event()\n{told}"
+    reported = SLEEPS.replace("    time", "    printed.set()\n    time")
+    functions = f"import threading\nprinted = threading.Event()\n{reported}"
     run = CLOSING.replace("CLOSE", argument)
     with Hanging(tmp_path, functions, run=run, settings={"shutdown.timeout.ms": timeout}) as child:
         assert child.ends(0.5 + BOUND_S + 2) == 3, child.errors

@@ -170,12 +170,12 @@ def test_a_dead_letter_is_the_record_with_its_lateness(lanes: int) -> None:
         assert values(driver) == ["a", "b", "c", "d"]
         letters = driver.output("letters", str, str).read_all()
     assert [(r.key, r.value, r.timestamp) for r in letters] == [("k", "late", 9_000), ("k", "later", 3_000)]
-    told = said(letters[1])
-    assert told["kind"] == "late"
-    assert told["application"] == "test"
-    assert (told["topic"], told["partition"], told["offset"]) == ("in", "0", "4")
-    assert (told["timestamp"], told["watermark"]) == ("3000", "10000")
-    assert told["message"] == "the record is 7000 ms older than the watermark 10000"
+    reported = said(letters[1])
+    assert reported["kind"] == "late"
+    assert reported["application"] == "test"
+    assert (reported["topic"], reported["partition"], reported["offset"]) == ("in", "0", "4")
+    assert (reported["timestamp"], reported["watermark"]) == ("3000", "10000")
+    assert reported["message"] == "the record is 7000 ms older than the watermark 10000"
 
 
 def test_a_function_decides_for_each() -> None:

@@ -451,8 +451,8 @@ def test_a_request_that_is_too_large_parks_nothing() -> None:
         assert [len(parked.value) for parked in driver.parked("score")] == [300]
         (letter,) = driver.output("dead", str, str).read_all()
         assert len(letter.value or "") == 480
-        told = dict(letter.headers)["__stoatflow.errors.message"] or b""
-        assert b"is larger than the producer may send (1000)" in told
+        reported = dict(letter.headers)["__stoatflow.errors.message"] or b""
+        assert b"is larger than the producer may send (1000)" in reported
 
 
 def test_a_record_without_a_key_is_refused() -> None:

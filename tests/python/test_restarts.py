@@ -82,10 +82,10 @@ def folder(tmp_path: Path) -> Path:
 def test_a_failure_at_a_failpoint_loses_and_duplicates_nothing(folder: Path, place: str) -> None:
     done = run(folder, STOATFLOW_FAILPOINTS=f"{place}=error")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["restarts"] == 1
+    reported = json.loads(done.stdout)
+    assert reported["restarts"] == 1
     again = ["STARTING", "RESTORING", "RUNNING"]
-    assert told["states"] == [*again, *again, "STOPPING", "STOPPED"]
+    assert reported["states"] == [*again, *again, "STOPPING", "STOPPED"]
     assert "restarting from the last commit" in done.stderr
     found: dict[str, list[int]] = defaultdict(list)
     with EmbeddedBroker(folder / "broker") as broker:

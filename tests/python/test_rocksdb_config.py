@@ -46,9 +46,9 @@ def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture
 def make(broker: EmbeddedBroker, tmp_path: Path) -> Make:
-    def application(topology: sf.Topology, told: sf.RestoreListener | None = None, **settings: object) -> StoatFlow:
+    def application(topology: sf.Topology, reported: sf.RestoreListener | None = None, **settings: object) -> StoatFlow:
         given = {"application.id": "app", "state.dir": str(tmp_path / "state"), "lanes.count": 2, **settings}
-        return StoatFlow(topology, sf.Settings(given, environ={}), broker=broker, on_restore=told)
+        return StoatFlow(topology, sf.Settings(given, environ={}), broker=broker, on_restore=reported)
 
     return application
 

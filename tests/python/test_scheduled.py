@@ -151,13 +151,13 @@ def test_a_processor_does_the_work_of_a_tick(lanes: int) -> None:
 
         def init(self, context: sf.ProcessorContext[str, int]) -> None:
             super().init(context)
-            self.told = context.state_store("told")
+            self.reported = context.state_store("told")
             assert context.record_metadata is None
 
         def process(self, record: sf.Record[str, int]) -> None:
             assert self.context.record_metadata is None
-            times = self.told.get(record.key, 0) + 1
-            self.told.put(record.key, times)
+            times = self.reported.get(record.key, 0) + 1
+            self.reported.put(record.key, times)
             self.context.forward(record.replace(value=times))
 
     builder = sf.StreamsBuilder()

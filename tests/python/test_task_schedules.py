@@ -155,9 +155,9 @@ def test_keys_without_a_known_partition_wait_for_the_slowest(
     slowest = PARTITIONS - 1
     edge = max(at // 1000 * 1000 - 5000 for _, at, partition in written(broker) if partition == slowest)
     assert kept == {key for key, at, _ in written(broker) if at >= edge}
-    told = [line for line in capfd.readouterr().err.splitlines() if "don't say in which partition they are" in line]
-    assert len(told) == 1
-    assert "store 'kept'" in told[0]
+    reported = [line for line in capfd.readouterr().err.splitlines() if "don't say in which partition they are" in line]
+    assert len(reported) == 1
+    assert "store 'kept'" in reported[0]
 
 
 class Twice(sf.ContextualProcessor[str, str, str, str]):

@@ -465,12 +465,12 @@ def test_the_log_names_the_source_that_holds_back_the_watermark(capfd: pytest.Ca
     for topic in ("busy", "quiet"):
         builder.stream(topic, key=str, value=str, watermark=sf.Watermark.monotonic()).to("out", name=f"to-{topic}")
 
-    told: list[str] = []
+    reported: list[str] = []
 
     def listen() -> int:
         lines = capfd.readouterr().err.splitlines()
-        told.extend(line for line in lines if "the watermark stands still" in line)
-        return len(told)
+        reported.extend(line for line in lines if "the watermark stands still" in line)
+        return len(reported)
 
     with TopologyTestDriver(builder.build(), {"time.semantics": "watermark"}) as driver:
         busy, quiet = driver.input("busy", str, str), driver.input("quiet", str, str)
@@ -478,14 +478,14 @@ def test_the_log_names_the_source_that_holds_back_the_watermark(capfd: pytest.Ca
             busy.pipe("k", "v", timestamp=seconds * 1000)
             driver.advance("1s")
         assert listen() == 1
-        assert "It waits for quiet-0 (no record yet)" in told[0]
-        assert '.idle(\\"5m\\")' in told[0]
+        assert "It waits for quiet-0 (no record yet)" in reported[0]
+        assert '.idle(\\"5m\\")' in reported[0]
         quiet.pipe("k", "v", timestamp=5_000)
         driver.advance("10m")
         assert listen() == 1
         busy.pipe("k", "v", timestamp=200_000)
         assert listen() == 2
-        assert "It waits for quiet-0 (at 5000)" in told[1]
+        assert "It waits for quiet-0 (at 5000)" in reported[1]
 
 
 @pytest.mark.usefixtures("log")

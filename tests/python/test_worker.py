@@ -136,7 +136,7 @@ def unspeakable(value: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "reported"),
     [
         (cancels_itself, "CancelledError: by a library"),
         (runs_out, "RuntimeError: the function raised StopIteration: "),
@@ -147,7 +147,7 @@ def unspeakable(value: str) -> str:
 )
 @pytest.mark.parametrize("timeout", [None, "1m"])
 def test_no_exception_of_a_function_ends_the_worker(
-    broker: sf.EmbeddedBroker, function: Any, told: str, timeout: str | None
+    broker: sf.EmbeddedBroker, function: Any, reported: str, timeout: str | None
 ) -> None:
     write(broker, "v0", "v1")
     handled = topology(on_error=lambda value, error: str(error))
@@ -156,7 +156,7 @@ def test_no_exception_of_a_function_ends_the_worker(
         sf.Worker(function, requests="asked", responses="answered", broker=broker, timeout=timeout),
     ):
         until(lambda: sum(map(len, results(broker).values())) == 2)
-    assert results(broker) == {"a": [told], "b": [told]}
+    assert results(broker) == {"a": [reported], "b": [reported]}
 
 
 def test_a_call_that_takes_too_long_is_an_error(broker: sf.EmbeddedBroker) -> None:
@@ -184,7 +184,7 @@ def test_a_plain_call_that_is_given_up_keeps_its_place(
             free.wait(60)
         return value
 
-    def told() -> int:
+    def reported() -> int:
         return sum("all 1 threads are busy" in record.getMessage() for record in list(caplog.records))
 
     write(broker, "v0", "v1", "v2", keys="a")
@@ -193,11 +193,11 @@ def test_a_plain_call_that_is_given_up_keeps_its_place(
         engine(handled, broker),
         sf.Worker(slow, requests="asked", responses="answered", broker=broker, concurrency=1, timeout="8s"),
     ):
-        until(lambda: told() > 0)
+        until(lambda: reported() > 0)
         free.set()
         until(lambda: sum(map(len, results(broker).values())) == 3)
     assert results(broker) == {"a": ["TimeoutError: the call did not end within 8 s", "v1=v1", "v2=v2"]}
-    assert told() == 1
+    assert reported() == 1
 
 
 class ByHand:
@@ -288,9 +288,9 @@ def test_an_answer_that_is_too_large_is_an_error(broker: sf.EmbeddedBroker, monk
         None,
         b"SerdeError: the answer can't be sent: too long",
     )
-    told = (dict(given[b"2"][1])["stoatflow-error"] or b"").decode()
-    assert told.startswith("ValueError: \u00e4\u00e4")
-    assert len(told.encode()) <= 4_100
+    reported = (dict(given[b"2"][1])["stoatflow-error"] or b"").decode()
+    assert reported.startswith("ValueError: \u00e4\u00e4")
+    assert len(reported.encode()) <= 4_100
 
 
 def test_a_restarted_worker_continues_at_its_offsets(broker: sf.EmbeddedBroker) -> None:
@@ -461,11 +461,11 @@ def test_the_command_names_missing_arguments(tmp_path: Path) -> None:
         )  # fmt: skip
         return done.returncode, done.stderr
 
-    code, told = run("app:score")
-    assert (code, "the topic 'asked' does not exist" in told) == (1, True)
-    code, told = run("app:nobody")
+    code, reported = run("app:score")
+    assert (code, "the topic 'asked' does not exist" in reported) == (1, True)
+    code, reported = run("app:nobody")
     assert code == 2
-    assert "app has no function named 'nobody'" in told
+    assert "app has no function named 'nobody'" in reported
     assert "names no function" in run("score")[1]
     assert "can't be imported" in run("nowhere:score")[1]
     assert "has no function named 'name'" in run("app.py:name")[1]
@@ -484,8 +484,8 @@ def test_the_command_logs_its_work_and_ends_on_a_signal(tmp_path: Path) -> None:
         assert running.stderr is not None
         assert running.stderr.readline() == "stoatflow: worker of asked reads partitions [0, 1]\n"
         running.send_signal(signal.SIGINT)
-        _, told = running.communicate(timeout=60)
-    assert (running.returncode, told) == (0, "stoatflow: SIGINT: calls that run may end; a second one aborts\n")
+        _, reported = running.communicate(timeout=60)
+    assert (running.returncode, reported) == (0, "stoatflow: SIGINT: calls that run may end; a second one aborts\n")
 
 
 def test_a_signal_does_not_wait_for_a_broker_that_is_away(tmp_path: Path) -> None:

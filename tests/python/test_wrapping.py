@@ -65,8 +65,8 @@ def test_each_function_is_wrapped_once_at_the_build() -> None:
     table.transform_values(Loud).to_stream().to(lambda key, value, context: "out", key=str, value=str)
     kept.process(Totals, name="total").to("totals", key=str, value=int)
     topology = builder.build()
-    told = [(node.name, node.kind, node.function, node.stores) for node in tracing.nodes]
-    assert told == [
+    reported = [(node.name, node.kind, node.function, node.stores) for node in tracing.nodes]
+    assert reported == [
         ("KSTREAM-SOURCE-0000000000", "stream", "timestamp", ()),
         ("KSTREAM-FILTER-0000000001", "filter", "function", ()),
         ("again", "filter", "function", ()),
@@ -84,7 +84,7 @@ def test_each_function_is_wrapped_once_at_the_build() -> None:
         assert driver.output("totals", str, int).read_values_to_list() == [1, 1, 2]
         driver.crash()
         driver.restart(lanes=2)
-    assert len(tracing.nodes) == len(told), "nothing is wrapped while it runs"
+    assert len(tracing.nodes) == len(reported), "nothing is wrapped while it runs"
     calls = [name for name, _ in tracing.called]
     assert calls.count("KSTREAM-FILTER-0000000001") == calls.count("again") == calls.count("total") == 3
     assert calls.count("KTABLE-TRANSFORMVALUES-0000000005") == 3
@@ -129,8 +129,8 @@ def test_topologies_by_hand() -> None:
         driver.input("in", str, str).pipe("a", "x")
         assert driver.output("out", str, int).read_values_to_list() == [1]
         assert driver.store("kept").all() == {b"k": b"v"}
-    told = {(node.kind, node.function, node.stores) for node in tracing.nodes}
-    assert told == {("process", "process", ("totals",)), ("global_store", "process", ("kept",))}
+    reported = {(node.kind, node.function, node.stores) for node in tracing.nodes}
+    assert reported == {("process", "process", ("totals",)), ("global_store", "process", ("kept",))}
     assert len(tracing.called) == 2
 
 

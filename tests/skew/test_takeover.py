@@ -231,6 +231,6 @@ def test_the_engine_ends_when_kafka_streams_joins(
     write(kafka.address, topics, _records("in", 0, 20))
     first = _flow(name, steps, kafka.address, tmp_path, metadata_max_age_ms=200)
     first.await_all()
-    told = r"has got members .* \('.*StreamThread-1-consumer' on 127\.0\.0\.1\)"
-    with StreamsApplication(jvm, name, kafka.address, steps, SETTINGS), pytest.raises(sf.FencedError, match=told):
+    reported = r"has got members .* \('.*StreamThread-1-consumer' on 127\.0\.0\.1\)"
+    with StreamsApplication(jvm, name, kafka.address, steps, SETTINGS), pytest.raises(sf.FencedError, match=reported):
         first.await_end()

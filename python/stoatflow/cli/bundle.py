@@ -139,7 +139,7 @@ def _ask(port: AdminPort, path: str, seconds: float, most: int) -> bytes:
 def _tell(given: argparse.Namespace, path: Path, size: int, collected: Collected) -> None:
     failed = [each for each in collected.missing if each.is_failure]
     if given.json:
-        told = {
+        report = {
             "path": str(path),
             "bytes": size,
             "application": collected.application,
@@ -147,7 +147,7 @@ def _tell(given: argparse.Namespace, path: Path, size: int, collected: Collected
             "missing": [each.entry() for each in collected.missing],
             "findings": [{"text": each.text, "section": each.section} for each in collected.found],
         }
-        print(json.dumps(told, ensure_ascii=False))
+        print(json.dumps(report, ensure_ascii=False))
         return
     print(f"{path} ({size / 1024:.0f} KiB)")
     for each in failed:

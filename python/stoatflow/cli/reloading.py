@@ -191,9 +191,9 @@ class _Child:
         except BlockingIOError:
             pass
         *lines, self._text = self._text.split(b"\n")
-        told = [os.fsdecode(line) for line in lines]
-        self._stops = self._stops or STOPS in told
-        return [each for each in told if each != STOPS]
+        names = [os.fsdecode(line) for line in lines]
+        self._stops = self._stops or STOPS in names
+        return [each for each in names if each != STOPS]
 
     def pass_on(self, number: int, *, again: bool) -> None:
         """Forward a signal to the child: the first one only if the child doesn't receive it by itself."""

@@ -49,8 +49,8 @@ class Cause(NamedTuple):
 # Cached: there are many letters and few causes.
 @lru_cache
 def _id(cause: Cause) -> str:
-    told = "\0".join(part or "" for part in cause)
-    return hashlib.sha256(told.encode()).hexdigest()[:8]
+    text = "\0".join(part or "" for part in cause)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +65,14 @@ class DeadLetter:
     value: bytes | None
     headers: tuple[Header, ...]
     """Headers of the input record."""
-    told: Mapping[str, str]
+    error: Mapping[str, str]
     """What the headers say about the error, by StoatFlow's names without the prefix."""
 
     @property
     def source(self) -> Place | None:
         """Position of the input record; `None` if there was none, as in a punctuation."""
-        topic = self.told.get("topic")
-        partition, offset = _number(self.told.get("partition")), _number(self.told.get("offset"))
+        topic = self.error.get("topic")
+        partition, offset = _number(self.error.get("partition")), _number(self.error.get("offset"))
         if not topic or partition is None or offset is None:
             return None
         return Place(topic, partition, offset)
@@ -80,20 +80,20 @@ class DeadLetter:
     @property
     def cause(self) -> Cause:
         """Why the record failed."""
-        told = self.told
-        exception = told.get("exception") or told.get("kind")
-        return Cause(told.get("application"), told.get("node"), told.get("kind"), exception, told.get("topic"))
+        error = self.error
+        exception = error.get("exception") or error.get("kind")
+        return Cause(error.get("application"), error.get("node"), error.get("kind"), exception, error.get("topic"))
 
     @property
     def is_gone(self) -> bool:
         """Whether the input record was deleted before the letter was written; then key and value are missing."""
-        return self.told.get("gone") == "true"
+        return self.error.get("gone") == "true"
 
     @property
     def replays(self) -> int:
         """How often the record had been replayed before it failed."""
-        told = [value for name, value in self.headers if name == f"{REPLAY}attempt"]
-        return (_number((told[-1] or b"").decode(errors="replace")) or 0) if told else 0
+        attempts = [value for name, value in self.headers if name == f"{REPLAY}attempt"]
+        return (_number((attempts[-1] or b"").decode(errors="replace")) or 0) if attempts else 0
 
 
 def read(
@@ -113,20 +113,20 @@ def read(
     # one counts.
     starts = [at for at, (name, _) in enumerate(headers) if name == family + _FIRST[family]]
     start = starts[-1] if starts else next(at for at, (name, _) in enumerate(headers) if name.startswith(family))
-    own, told = list(headers[:start]), dict[str, str]()
+    own, error = list(headers[:start]), dict[str, str]()
     for name, content in headers[start:]:
         if not name.startswith((OURS, STREAMS)):
             own.append((name, content))
         elif name.startswith(family) and content is not None:
-            told[name.removeprefix(family)] = content.decode("utf-8", "replace")
+            error[name.removeprefix(family)] = content.decode("utf-8", "replace")
     if family == STREAMS:
-        told = _from_streams(told)
-    return DeadLetter(partition, offset, timestamp, key, value, tuple(own), told)
+        error = _from_streams(error)
+    return DeadLetter(partition, offset, timestamp, key, value, tuple(own), error)
 
 
-def _from_streams(told: Mapping[str, str]) -> dict[str, str]:
+def _from_streams(error: Mapping[str, str]) -> dict[str, str]:
     """Convert Kafka Streams' headers: the exception is `class: message`, and unknown values are -1."""
-    ours = {_STREAMS_NAMES.get(name, name): text for name, text in told.items()}
+    ours = {_STREAMS_NAMES.get(name, name): text for name, text in error.items()}
     if "exception" in ours:
         ours["exception"] = ours["exception"].partition(": ")[0]
     return ours

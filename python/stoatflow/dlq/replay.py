@@ -206,13 +206,13 @@ class Replay:
     def _record(self, letter: DeadLetter, source: Place) -> Record:
         """Build the record to send: the input record's bytes, and headers that name the letter."""
         headers = [header for header in letter.headers if not header[0].startswith(REPLAY)]
-        told = {
+        origin = {
             "topic": self._topic.name,
             "partition": letter.partition,
             "offset": letter.offset,
             "attempt": letter.replays + 1,
         }
-        headers += [(f"{REPLAY}{name}", str(value).encode()) for name, value in told.items()]
+        headers += [(f"{REPLAY}{name}", str(value).encode()) for name, value in origin.items()]
         return source.topic, source.partition, letter.key, letter.value, letter.timestamp, headers
 
     def _make_marks_topic(self) -> None:

@@ -50,7 +50,7 @@ def own() -> Iterator[Stand]:
         yield Stand(broker, Noise(proxy))
 
 
-def told(chaos: Chaos, kills: int) -> str:
+def reported(chaos: Chaos, kills: int) -> str:
     """How to repeat the run."""
     again = f"run.py --seed {chaos.seed} --kills {kills} --guarantee {chaos.guarantee}"
     return f"\n{report(chaos)}\nagain: python tests/integration/chaos/{again}"
@@ -61,7 +61,7 @@ def test_a_run_without_faults_and_a_rerun_without_state(kafka: KafkaTopics, name
     chaos = Chaos(kafka, name, tmp_path / "state", SEED, "exactly_once_v2")
     chaos.run()
     wrong = exact(Found(kafka, name), chaos.inputs)
-    assert not wrong, describe(wrong) + told(chaos, 0)
+    assert not wrong, describe(wrong) + reported(chaos, 0)
     mine = {topic.removeprefix(f"{name}-") for topic in kafka.topics() if topic.startswith(f"{name}-")}
     changelogs = {topic.removesuffix("-changelog") for topic in mine if topic.endswith("-changelog")}
     assert changelogs >= {*INTERNAL, "clocks"}
@@ -100,19 +100,19 @@ def test_exactly_once(own: Stand, name: str, tmp_path: Path) -> None:
     )  # fmt: skip
     chaos.run()
     wrong = [*chaos.violations, *exact(Found(chaos.kafka, name), chaos.inputs)]
-    assert not wrong, describe(wrong) + told(chaos, KILLS)
+    assert not wrong, describe(wrong) + reported(chaos, KILLS)
     assert chaos.kills >= KILLS
     assert chaos.clients.keys() == {NATIVE, LIBRDKAFKA}
     noise.off()
     assert sum(noise.struck.values()) > 50, noise.struck
-    assert chaos.places.keys() == set(PLACES), told(chaos, KILLS)
+    assert chaos.places.keys() == set(PLACES), reported(chaos, KILLS)
 
 
 def test_at_least_once(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     chaos = Chaos(kafka, name, tmp_path / "state", SEED + 2, "at_least_once", kills=KILLS // 3)
     chaos.run()
     wrong = [*chaos.violations, *at_least(Found(kafka, name), chaos.inputs)]
-    assert not wrong, describe(wrong) + told(chaos, KILLS // 3)
+    assert not wrong, describe(wrong) + reported(chaos, KILLS // 3)
 
 
 def test_the_checks_detect_faults() -> None:

@@ -112,10 +112,10 @@ def look(app: Application, seen: Seen, *, metrics: Sequence[Metric] = (), findin
         reason = f", `{said['reason']}`" if "reason" in said else ""
         seen.endpoints.append((f"/{path}", f"{code}{reason}"))
     (_, doctor) = app.document("doctor")
-    told = {str(one["code"]): one for one in cast("list[Document]", doctor["findings"])}
+    reported = {str(one["code"]): one for one in cast("list[Document]", doctor["findings"])}
     for code in findings:
-        assert code in told, f"the doctor doesn't tell {code}: {sorted(told)}"
-        one = told[code]
+        assert code in reported, f"the doctor doesn't tell {code}: {sorted(reported)}"
+        one = reported[code]
         words = (str(one["severity"]), code, plain(one["message"]), plain(one["next_step"]))
         seen.findings.append(Finding(*words, str(one["page"])))
 
@@ -140,10 +140,10 @@ def hear(app: Application, seen: Seen, level: str, message: str, **fields: str) 
 
 def ends(app: Application, seen: Seen, code: int, error: str, kind: str, patience: float = PATIENCE_S) -> None:
     """It ends with this exit code and this error, and reports its next step."""
-    assert app.until_it_ends(patience) == code, app.process.told()
+    assert app.until_it_ends(patience) == code, app.process.reported()
     said = [line for line in app.process.errors.splitlines() if "Next: " in line and not line.startswith("{")]
-    assert said, app.process.told()
-    assert f"more: stoatflow explain {kind}" in app.process.errors, app.process.told()
+    assert said, app.process.reported()
+    assert f"more: stoatflow explain {kind}" in app.process.errors, app.process.reported()
     seen.end = f"exit code {code}, `{error}`"
     seen.next_step = plain(said[-1].partition("Next: ")[2]).strip()
 
