@@ -19,7 +19,7 @@ from stoatflow.errors import TopologyError
 
 if TYPE_CHECKING:
     from stoatflow._runtime.bridge import Plan
-    from stoatflow.plan.nodes import Udf
+    from stoatflow.plan.node_base import Udf
 
 _SHAPE = ("context", "record", "exception")
 _WORDS = {"log_and_fail": "fail", "fail": "fail", "log_and_continue": "continue", "continue": "continue"}

@@ -1,17 +1,23 @@
 """The end of an application: waits for it, and lets `process_exit` end the process if a function doesn't return.
 
-Takes the engine of the run, keeps its error. Waits in short steps, and never for a user's function.
+Takes the engine of the run, keeps its error. Handles signals, and calls hooks before a stop. Waits in short steps, and
+never for a user's function.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
 
-from stoatflow._runtime import bridge
+from stoatflow._runtime import bridge, process_exit
 from stoatflow.errors import StoatFlowError
+from stoatflow.hooks import Hooks, Phase
 
 if TYPE_CHECKING:
     from stoatflow._runtime.event_loop import EventLoop
+    from stoatflow.app import StoatFlow
     from stoatflow.doctor.hint import Hints
     from stoatflow.spark.engine import SparkEngine
 
@@ -29,7 +35,12 @@ class AppShutdown:
     _on_spark: SparkEngine | None
     _event_loop: EventLoop | None
     _hints: Hints
+    _hooks: Hooks
     _error: BaseException | None
+    _launched: bool
+    _asked_to_stop: bool
+    _stop_within: float | None
+    _stopping: bool
 
     def is_alive(self) -> bool:
         """Whether it has started and one of its threads has not ended.
@@ -118,3 +129,33 @@ class AppShutdown:
                 return True
             left = None if left is None else left - STEP_S
         return self._wait(left)
+
+    def _request_stop(self, within_s: float | None = None) -> None:
+        self._stop_within = self._stop_within if within_s is None else within_s
+        self._asked_to_stop = True
+        if not self._launched:
+            return
+        if self._hooks.has(Phase.PRE_STOP) and not self._stopping:
+            self._stopping = True
+            # In a thread: signal handlers and callers must not wait for the hooks here.
+            threading.Thread(target=self._stop_behind_hooks, name="stoatflow-stop", daemon=True).start()
+        elif not self._stopping:
+            self._engine.request_stop(self._stop_within)
+
+    def _stop_behind_hooks(self) -> None:
+        try:
+            if self._engine.state() not in {"STOPPED", "ERROR"}:
+                self._hooks.run(Phase.PRE_STOP, cast("StoatFlow", self))
+        finally:
+            self._engine.request_stop(self._stop_within)
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Handle SIGINT and SIGTERM while `run` blocks; only the main thread may."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        with process_exit.signals(
+            cast("StoatFlow", self), lambda: self._request_stop(self._engine.shutdown_timeout_s())
+        ):
+            yield

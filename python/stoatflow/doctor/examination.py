@@ -23,7 +23,7 @@ from stoatflow.doctor.source import Written, written
 from stoatflow.doctor.suggestion import suggest
 from stoatflow.errors import TopologyError
 from stoatflow.plan import Node, Udf, encode
-from stoatflow.plan.nodes import LateFunction, TimestampFunction
+from stoatflow.plan.node_base import LateFunction, TimestampFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable

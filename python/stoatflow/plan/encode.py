@@ -17,7 +17,7 @@ from stoatflow.expressions import Expression
 from stoatflow.handlers import ErrorHandler
 from stoatflow.plan.annotations import returned
 from stoatflow.plan.defaults import NO_DEFAULTS, SourceDefaults
-from stoatflow.plan.nodes import LateFunction, Node, ProcessorRef, TimestampFunction, Udf
+from stoatflow.plan.node_base import LateFunction, Node, ProcessorRef, TimestampFunction, Udf
 from stoatflow.plan.specs import Spec
 from stoatflow.serdes import (
     AvroSerde,
