@@ -21,7 +21,7 @@ from stoatflow._runtime.app_shutdown import STEP_S, AppShutdown
 from stoatflow._runtime.waiting import wait_until
 from stoatflow.durations import Duration, timeout_s
 from stoatflow.handlers import OnError, with_handlers
-from stoatflow.hooks import ExceptionResponse, Hooks, Phase, UncaughtExceptionHandler, answered
+from stoatflow.hooks import ExceptionResponse, Hooks, Phase, UncaughtExceptionHandler, response_of
 from stoatflow.restoring import RestoreBar, RestoreListener
 from stoatflow.settings import Settings, as_settings
 from stoatflow.topology import Topology, built
@@ -472,7 +472,7 @@ class StoatFlow(AppReads, AppHooks, AppShutdown):
 
     def _on_uncaught(self, error: BaseException) -> str:
         handler = self._uncaught
-        return ExceptionResponse.SHUTDOWN_CLIENT.value if handler is None else answered(handler, error)
+        return ExceptionResponse.SHUTDOWN_CLIENT.value if handler is None else response_of(handler, error)
 
     def _on_state(self, new: str, old: str) -> None:
         self._states.append(State(new))

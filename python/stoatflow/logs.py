@@ -163,10 +163,10 @@ def _emit(line: dict[str, Any]) -> None:
 _delivery = _Delivery()
 
 
-def _back_to_stderr() -> None:
+def _restore_stderr() -> None:
     if _delivery._wanted:
         configure_logging("stderr")
 
 
 # Applications that were not closed log until the end of the process.
-run_at_exit(_back_to_stderr)
+run_at_exit(_restore_stderr)

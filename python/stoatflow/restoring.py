@@ -80,7 +80,7 @@ class RestoreListener:
         """
 
 
-def hear(listener: RestoreListener) -> Callable[[str, str, str, int, int, int], None]:
+def restore_callback(listener: RestoreListener) -> Callable[[str, str, str, int, int, int], None]:
     """Convert a listener to the callback of the engine."""
 
     def notify(step: str, store: str, topic: str, number: int, first: int, second: int) -> None:

@@ -458,7 +458,7 @@ def test_a_call_that_reaches_a_loop_in_its_last_moment_leaves_nothing_behind() -
 
     loop.acquire()
     # The loop stops after the callbacks that are queued before the call.
-    loop.soon(last)
+    loop.call_soon(last)
     future = loop.run(make)
     ending.set()
     with pytest.raises(CancelledError):

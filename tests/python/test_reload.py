@@ -67,7 +67,7 @@ class Reloading:
         """`hears_s` is how long the parent waits for a child to report that it got a signal itself."""
         parent = ["-m", "stoatflow"]
         if hears_s is not None:
-            changed = f"reloading._HEARS_S = {hears_s}"
+            changed = f"reloading._SIGNAL_DELAY_S = {hears_s}"
             parent = ["-c", f"from stoatflow.cli import main, reloading; {changed}; raise SystemExit(main())"]
         command = [sys.executable, *parent, "run", "app.py", "--config", "settings.toml", "--reload"]
         without = ("STOATFLOW_", "PYTHONDONTWRITEBYTECODE")
@@ -309,4 +309,4 @@ def test_which_file_events_are_changes(tmp_path: Path) -> None:
     assert watched.changed() == []
     old.write_text("1", "utf-8")
     assert watched.changed() == [str(old)]
-    assert watched.and_also([]).changed() == [str(old)]
+    assert watched.with_files([]).changed() == [str(old)]

@@ -556,7 +556,7 @@ def test_a_worker_ends_when_its_calls_have_ended(
             await asyncio.sleep(0.02)
         return value
 
-    monkeypatch.setattr("stoatflow.worker._REMIND_S", 0.1)
+    monkeypatch.setattr("stoatflow.worker._DRAIN_LOG_S", 0.1)
     client = ByHand((0, "x"))
     with by_hand(client, broker, monkeypatch, plain if is_plain else later):
         assert began.wait(60)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from stoatflow._runtime import bridge
 from stoatflow.errors import ConfigError
-from stoatflow.restoring import RestoreListener, hear
+from stoatflow.restoring import RestoreListener, restore_callback
 
 if TYPE_CHECKING:
     from stoatflow.embedded import EmbeddedBroker
@@ -37,7 +37,7 @@ def native(
             settings.pairs(),
             None if broker is None else broker.native,
             listener,
-            None if on_restore is None else hear(on_restore),
+            None if on_restore is None else restore_callback(on_restore),
             uncaught,
             [(name, settings.origin(name)) for name in settings],
         )

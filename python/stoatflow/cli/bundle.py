@@ -93,7 +93,7 @@ def run(given: argparse.Namespace) -> int:
         raise ConfigError(
             f"{path} can't be written: {error.strerror or error}", next_step="name another place with -o"
         ) from None
-    _tell(given, path, size, collected)
+    _print_summary(given, path, size, collected)
     return 0
 
 
@@ -136,7 +136,7 @@ def _ask(port: AdminPort, path: str, seconds: float, most: int) -> bytes:
         raise
 
 
-def _tell(given: argparse.Namespace, path: Path, size: int, collected: Collected) -> None:
+def _print_summary(given: argparse.Namespace, path: Path, size: int, collected: Collected) -> None:
     failed = [each for each in collected.missing if each.is_failure]
     if given.json:
         report = {

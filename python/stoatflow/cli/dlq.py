@@ -197,10 +197,10 @@ def _replay(given: argparse.Namespace) -> int:
     replay.check(plan)
     total = plan.total(Verdict.SENT)
     if given.dry_run or total == 0:
-        _say(given, "nothing was changed (--dry-run)" if given.dry_run else "there is nothing to replay")
+        _print(given, "nothing was changed (--dry-run)" if given.dry_run else "there is nothing to replay")
         return 0
     if not given.yes and not confirm(f"\nSend {total:,} back?"):
-        _say(given, "nothing was changed")
+        _print(given, "nothing was changed")
         return 1
     return _make(given, replay, total)
 
@@ -216,13 +216,13 @@ def _make(given: argparse.Namespace, replay: Replay, total: int) -> int:
                 f"stoatflow: {replay.done:,} of {total:,} were replayed; the next replay leaves them out",
                 file=sys.stderr,
             )
-    _say(given, f"replayed: {done:,}")
+    _print(given, f"replayed: {done:,}")
     if done != total:
-        _say(given, "another replay has sent the others meanwhile")
+        _print(given, "another replay has sent the others meanwhile")
     return 0
 
 
-def _say(given: argparse.Namespace, text: str) -> None:
+def _print(given: argparse.Namespace, text: str) -> None:
     """Print the outcome; with JSON on stdout, to stderr."""
     print(text if given.json else f"\n{text}", file=sys.stderr if given.json else sys.stdout)
 

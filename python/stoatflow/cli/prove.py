@@ -116,7 +116,7 @@ def _prove(given: argparse.Namespace) -> int:
     inputs, source = _inputs(given, python)
     with KafkaStreams(given.java, given.kafka_streams, given.topology, proving.java_config(config)) as java:
         both = proving.Sides(java, python, given.same_json, dict(_pair("store", one) for one in given.store))
-        proof = proving.prove(both, inputs, most_runs=given.runs, tell=_tell)
+        proof = proving.prove(both, inputs, most_runs=given.runs, tell=_print_progress)
     if proof.shortened is not None and given.keep is not None:
         _keep(given.keep, proof.shortened.inputs)
     report = Report(proof, python, source, given.keep)
@@ -189,6 +189,6 @@ def _shape(option: str, text: str) -> Any:
         ) from None
 
 
-def _tell(text: str) -> None:
+def _print_progress(text: str) -> None:
     if sys.stderr.isatty():
         print(f"stoatflow: {text}", file=sys.stderr)

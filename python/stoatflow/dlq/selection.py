@@ -60,15 +60,15 @@ class Seen:
 
     def check(self, selection: Selection, topic: str) -> None:
         """Raise `ConfigError` for values that no letter has."""
-        said = [
+        unmatched = [
             *(f"--cause {word}" for word in selection.causes if word not in self.words),
             *(f"--node {word}" for word in selection.nodes if word not in self.words),
             *(f"--source {word}" for word in selection.sources if word not in self.words),
             *(f"offset {p}:{o}" for p, o in sorted(selection.places - self.places)),
         ]
-        if said:
+        if unmatched:
             raise ConfigError(
-                f"no dead letter in '{topic}' matches {', '.join(said)}",
+                f"no dead letter in '{topic}' matches {', '.join(unmatched)}",
                 next_step=f"see what there is: stoatflow dlq list {topic}",
             )
 

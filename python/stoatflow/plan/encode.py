@@ -90,7 +90,7 @@ class _Tables:
         return len(self.processors) - 1
 
     def serde(self, serde: Serde[Any]) -> object:
-        serde = self.defaults.meant(serde)
+        serde = self.defaults.resolved(serde)
         if isinstance(serde, BuiltinSerde):
             return serde.name
         if isinstance(serde, TimeWindowedSerde):

@@ -282,15 +282,17 @@ class _Run:
     def _constants(self, places: Sequence[Place], counts: Sequence[Node]) -> dict[int, Any]:
         """Compute constants, as DuckDB does."""
         values: dict[int, Any] = {}
-        nodes = [node for place in places for said in place.conditions for node in said.constants] + list(counts)
+        nodes = [node for place in places for condition in place.conditions for node in condition.constants] + list(
+            counts
+        )
         for node in nodes:
             if node["class"] == "PARAMETER":
                 self._parameter(node, values)
         self._compute([node for node in nodes if node["class"] != "PARAMETER"], values)
         for place in places:
-            for said in place.conditions:
-                if said.column.kind == "time":
-                    self._read_times(said.constants, values)
+            for condition in place.conditions:
+                if condition.column.kind == "time":
+                    self._read_times(condition.constants, values)
         return values
 
     def _parameter(self, node: Node, values: dict[int, Any]) -> None:

@@ -187,14 +187,14 @@ class _Select:
                 place.parts += 1
 
     def _conditions(self, part: Node, scope: list[Place]) -> Iterable[tuple[Place, list[Condition]]]:
-        said = _said(part)
-        if not said:
+        comparisons = _comparisons(part)
+        if not comparisons:
             return
-        for place, column in self._found(said[0].of, scope):
-            yield place, [Condition(column, each.how, each.constants) for each in said]
+        for place, column in self._found(comparisons[0].of, scope):
+            yield place, [Condition(column, each.how, each.constants) for each in comparisons]
 
 
-class _Said(NamedTuple):
+class _Comparison(NamedTuple):
     """What a part of a condition says about a column."""
 
     of: Node
@@ -202,7 +202,7 @@ class _Said(NamedTuple):
     constants: tuple[Node, ...] = ()
 
 
-def _said(part: Node) -> list[_Said]:
+def _comparisons(part: Node) -> list[_Comparison]:
     """Parse a part of a condition; empty if it is of no known form."""
     kind = part.get("type", "")
     if kind in _COMPARED and "left" in part:
@@ -212,12 +212,12 @@ def _said(part: Node) -> list[_Said]:
     return read(part) if read else _of(part, "true", [])
 
 
-def _between(part: Node) -> list[_Said]:
+def _between(part: Node) -> list[_Comparison]:
     low, high = _of(part["input"], ">=", [part["lower"]]), _of(part["input"], "<=", [part["upper"]])
     return low + high if low and high else []
 
 
-def _function(part: Node) -> list[_Said]:
+def _function(part: Node) -> list[_Comparison]:
     given, name = tree.arguments(part), part["function_name"]
     if len(given) != 2 or name not in _PREFIXES | _CONTAINS:
         return []
@@ -225,24 +225,24 @@ def _function(part: Node) -> list[_Said]:
     return _of(given[0], how, given[1:])
 
 
-def _either(part: Node) -> list[_Said]:
+def _either(part: Node) -> list[_Comparison]:
     """Parse `a = 1 OR a = 2 OR a IN (3, 4)`."""
-    said = [_said(each) for each in part["children"]]
-    if any(len(each) != 1 or each[0].how not in {"=", "in"} for each in said):
+    comparisons = [_comparisons(each) for each in part["children"]]
+    if any(len(each) != 1 or each[0].how not in {"=", "in"} for each in comparisons):
         return []
-    names = {tuple(name.casefold() for name in tree.column(each[0].of) or ()) for each in said}
+    names = {tuple(name.casefold() for name in tree.column(each[0].of) or ()) for each in comparisons}
     if len(names) != 1:
         return []
-    return _of(said[0][0].of, "in", [constant for each in said for constant in each[0].constants])
+    return _of(comparisons[0][0].of, "in", [constant for each in comparisons for constant in each[0].constants])
 
 
-def _of(column: Node, how: str, constants: list[Node]) -> list[_Said]:
+def _of(column: Node, how: str, constants: list[Node]) -> list[_Comparison]:
     if tree.column(column) is None or not all(tree.is_constant(each) for each in constants):
         return []
-    return [_Said(column, how, tuple(constants))]
+    return [_Comparison(column, how, tuple(constants))]
 
 
-_READ: dict[str, Callable[[Node], list[_Said]]] = {
+_READ: dict[str, Callable[[Node], list[_Comparison]]] = {
     "COMPARE_BETWEEN": _between,
     "COMPARE_IN": lambda part: _of(part["children"][0], "in", part["children"][1:]),
     "OPERATOR_IS_NULL": lambda part: _of(part["children"][0], "is null", []),

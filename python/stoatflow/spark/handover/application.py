@@ -128,11 +128,11 @@ class Application:
         noted = Noted()
         for _, _, key, value, _ in self._records(self._offsets_topic):
             what, *of = json.loads(key or b"[null]")
-            said = {} if value is None else json.loads(value)
+            row = {} if value is None else json.loads(value)
             if what == "position":
-                noted.metadata[of[0], int(of[1])] = said.get("metadata", "")
-            elif what == "format" and "format" in said:
-                noted.formats[of[0]] = said["format"]
+                noted.metadata[of[0], int(of[1])] = row.get("metadata", "")
+            elif what == "format" and "format" in row:
+                noted.formats[of[0]] = row["format"]
             elif what == "format":
                 noted.formats.pop(of[0], None)
         return noted
@@ -207,8 +207,8 @@ class Application:
             self._noting(["position", *place], {"offset": offset, "metadata": _times(noted.metadata.get(place, ""))})
             for place, offset in positions.items()
         )
-        said = dict.fromkeys(map(self.changelog, self.retentions)) | dict(formats)
-        self._commit(writer, itertools.chain(places, self._formats(said), rows))
+        all_formats = dict.fromkeys(map(self.changelog, self.retentions)) | dict(formats)
+        self._commit(writer, itertools.chain(places, self._formats(all_formats), rows))
 
     def _commit(self, writer: bridge.TransactionalWriter, records: Iterable[Record]) -> None:
         left = iter(records)

@@ -61,11 +61,11 @@ def _with_headers(topics: Sequence[str], trigger: int) -> Callable[[Iterable[pa.
 def provenance(topics: Sequence[str], place: bytes, timestamp: int, trigger: int) -> list[tuple[str, bytes | None]]:
     """Return the headers about a record's origin and trigger: unique within one trigger."""
     topic, partition, offset, ordinal = source_of(place)
-    said = {
+    origin = {
         "topic": topics[topic], "partition": partition, "offset": offset, "ordinal": ordinal, "timestamp": timestamp,
         "trigger": trigger,
     }  # fmt: skip
-    return [(PREFIX + name, str(value).encode()) for name, value in said.items()]
+    return [(PREFIX + name, str(value).encode()) for name, value in origin.items()]
 
 
 def to_kafka(bootstrap: str, client: Mapping[str, str] | None = None, writers: int = 2) -> Output:

@@ -326,7 +326,7 @@ class _Run:
                 self._check_keys(part)
             return connected.computed(out)
         except PySparkException as error:
-            raise workers.meant(error) from error
+            raise workers.translated_error(error) from error
 
     def _shared_out(self, part: Part, made: Sequence[DataFrame], tasks: int, wide: int) -> DataFrame:
         from pyspark.sql import functions as f

@@ -67,7 +67,7 @@ class TwinQuery:
                 return True
             return bool(self.query.awaitTermination(timeout))
         except StreamingQueryException as error:
-            raise workers.meant(error, "the query") from error
+            raise workers.translated_error(error, "the query") from error
 
     def progress(self) -> list[tuple[int, int]]:
         """Return the last triggers, each with the number of records read."""
