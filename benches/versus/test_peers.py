@@ -62,8 +62,8 @@ def test_a_program_has_its_declared_workloads(name: str) -> None:
 def test_a_peer_gets_the_same_conditions_in_its_own_environment() -> None:
     begun = command(job("quix"), AT, "state")
     assert begun[0] == str(PEERS["quix"].interpreter) != sys.executable
-    for said in ("w2", "run-app", "there:9092", "lines", "counts", "123", "at_least_once", "state"):
-        assert said in begun
+    for output in ("w2", "run-app", "there:9092", "lines", "counts", "123", "at_least_once", "state"):
+        assert output in begun
 
 
 def test_workloads_without_a_program_are_skipped_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,10 +120,10 @@ def test_merged_sessions_do_not_count() -> None:
     read = output.read_of("quix")
     rows: dict[str, Cell] = {}
     for start, end, n in ((10, 11, 1), (10, 15, 2), (30, 31, 1), (10, 31, 4), (50, 51, 1)):
-        said = read(b"u", json.dumps({"start": start, "end": end, "n": n}).encode())
-        assert said is not None
-        assert said[1] is not None
-        rows[said[0]] = said[1]
+        result = read(b"u", json.dumps({"start": start, "end": end, "n": n}).encode())
+        assert result is not None
+        assert result[1] is not None
+        rows[result[0]] = result[1]
     assert len(rows) == 5
     whole = {"u@10-30": '{"n":4}', "u@50-50": '{"n":1}'}
     assert output.settled("quix", rows) == whole
@@ -151,7 +151,7 @@ def test_memory_of_child_processes_counts() -> None:
 
 
 def test_a_crash_message_is_in_the_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    said = {
+    output = {
         "records": 20,
         "started": 0.0,
         "seconds": 1,
@@ -160,7 +160,7 @@ def test_a_crash_message_is_in_the_report(monkeypatch: pytest.MonkeyPatch, tmp_p
         "guarantee": "none at all",
     }
     script = tmp_path / "says.py"
-    script.write_text(f"print({json.dumps(said)!r})")
+    script.write_text(f"print({json.dumps(output)!r})")
     monkeypatch.setattr("engines.process_cpu", lambda _: 0.0)
     monkeypatch.setattr("engines.command", lambda *_: [sys.executable, str(script)])
     run = run_engine(job("quix"), 0, AT)

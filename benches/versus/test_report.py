@@ -52,8 +52,8 @@ def measured() -> list[Measurement]:
 
 
 def restored(engine: str, repeat: int, seconds: float) -> Restored:
-    said = dict.fromkeys((name for name, _ in restore.METRICS), seconds)
-    return Restored(engine, repeat, 1000, said, said)
+    output = dict.fromkeys((name for name, _ in restore.METRICS), seconds)
+    return Restored(engine, repeat, 1000, output, output)
 
 
 def results() -> dict[str, Any]:
@@ -364,8 +364,8 @@ def test_a_page_has_all_jobs_as_rows_and_its_pictures(tmp_path: Path) -> None:
     assert f"| `w2` {WORKLOADS['w2'].title} | 4,000 | 1,000 (**0.25**) |" in cpu
     assert "| `w6` restore of a store, cold and after SIGKILL | 4,000 | 1,000 (**0.25**) |" in cpu
     assert "`w6`: CPU s per million keys, cold, until RUNNING." in cpu, "what else it is in that row"
-    for said in ("a note", "arrow is left out: no pyarrow", "FAILED, so without figures: w6, it broke", "cores 2"):
-        assert said in text
+    for output in ("a note", "arrow is left out: no pyarrow", "FAILED, so without figures: w6, it broke", "cores 2"):
+        assert output in text
     assert "](pictures/versus-cpu-per-million.svg)" in text
     beside = page.write(latencies(), tmp_path / "latency.md", None)
     assert tmp_path / "latency-p99.svg" in beside, "beside the page, unless another folder is named"

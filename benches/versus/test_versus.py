@@ -85,11 +85,11 @@ def test_the_hash_ignores_order_and_nothing_else() -> None:
 
 
 def test_differences_are_named() -> None:
-    said = differences({"a": 1, "x": 9, "b": 3}, {"a": 1, "b": 2, "c": 5})
-    assert len(said) == 3
-    assert "1 missing, for example ['c']" in said[0]
-    assert "['x']" in said[1]
-    assert "('b', 3, 2)" in said[2]
+    output = differences({"a": 1, "x": 9, "b": 3}, {"a": 1, "b": 2, "c": 5})
+    assert len(output) == 3
+    assert "1 missing, for example ['c']" in output[0]
+    assert "['x']" in output[1]
+    assert "('b', 3, 2)" in output[2]
     assert differences({"a": 1}, {"a": 1}) == []
 
 
@@ -196,14 +196,14 @@ def test_every_key_of_a_restore_is_written_once() -> None:
 
 
 def test_a_restore_is_compared_with_the_other_side_of_the_same_repeat() -> None:
-    def said(seconds: float) -> dict[str, float]:
+    def result_of(seconds: float) -> dict[str, float]:
         return {name: seconds for name, _ in restore.METRICS}
 
     runs = [
-        Restored(restore.KSTREAMS, 0, 100, said(8.0), said(6.0)),
-        Restored(restore.STOATFLOW, 0, 100, said(2.0), said(1.0)),
-        Restored(restore.STOATFLOW, 1, 100, said(1.0), said(1.0)),
-        Restored(restore.KSTREAMS, 1, 100, said(9.0), said(6.0)),
+        Restored(restore.KSTREAMS, 0, 100, result_of(8.0), result_of(6.0)),
+        Restored(restore.STOATFLOW, 0, 100, result_of(2.0), result_of(1.0)),
+        Restored(restore.STOATFLOW, 1, 100, result_of(1.0), result_of(1.0)),
+        Restored(restore.KSTREAMS, 1, 100, result_of(9.0), result_of(6.0)),
     ]
     text = restore.table(runs)
     cold, warm = text.split("warm:")
@@ -342,8 +342,8 @@ def test_programs_build_or_say_what_is_missing(workload: str, flavour: str) -> N
     topics = stoatflow_programs.Topics([one.name for one in inputs], [f"to-{one.name}" for one in outputs])
     missing = stoatflow_programs.why_not(workload, flavour)
     if missing is None:
-        said = stoatflow_programs.topology(workload, flavour, topics).describe()
-        assert all(f"to-{one.name}" in said for one in outputs)
+        output = stoatflow_programs.topology(workload, flavour, topics).describe()
+        assert all(f"to-{one.name}" in output for one in outputs)
     else:
         assert "has no" in missing
 
@@ -373,7 +373,7 @@ def test_both_sides_get_the_same_conditions(monkeypatch: pytest.MonkeyPatch) -> 
     at = Conditions("there:9092", 1, 123, 4567, "at_least_once", 3, 60.0)
     for engine in (KSTREAMS, *FLAVOURS):
         begun = command(Job("w4", engine, "run", ("orders", "profiles"), ("out", "other"), 10, 20), at, "state")
-        for said in (
+        for output in (
             "w4",
             "run-app",
             "there:9092",
@@ -384,7 +384,7 @@ def test_both_sides_get_the_same_conditions(monkeypatch: pytest.MonkeyPatch) -> 
             "at_least_once",
             "state",
         ):
-            assert said in begun
+            assert output in begun
     ours = command(Job("w1", "native", "run", ("orders",), ("out",), 10, 10), replace(at, settings=("a=b",)), "state")
     assert "--set=a=b" in ours
     assert arguments([]).workloads == ["w1", "w2", "w3", "w4", "w5", "w6", "w7"]

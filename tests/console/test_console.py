@@ -173,8 +173,8 @@ def test_an_open_traceback_stays_open(page: Page, app: sf.StoatFlow) -> None:
     show(page, app, "errors")
     page.until("document.querySelectorAll('#errors .fault').length === 1")
     page.click("#errors summary")
-    said = page.text("#errors .facts")
-    page.until(f"document.querySelector('#errors .facts').innerText !== {json.dumps(said)}")
+    output = page.text("#errors .facts")
+    page.until(f"document.querySelector('#errors .facts').innerText !== {json.dumps(output)}")
     assert page.run("document.querySelector('#errors details').open")
     assert "in price" in page.text("#errors pre")
     assert "stoatflow explain processing_dead_letter" in page.text("#errors")
@@ -217,8 +217,8 @@ def test_older_dead_letters_load_on_request_and_open_ones_stay_open(page: Page, 
 def test_findings_show_their_next_step(page: Page, app: sf.StoatFlow) -> None:
     show(page, app, "doctor")
     page.until("document.querySelector('#findings').innerText.includes('topic of dead letters')")
-    said = page.text("#findings")
-    assert "Next: see them in /dead-letters" in said
+    output = page.text("#findings")
+    assert "Next: see them in /dead-letters" in output
     order = ["critical", "warning", "info"]
     found = page.run("[...document.querySelectorAll('#findings .badge')].map(b => b.textContent)")
     assert found == sorted(found, key=order.index)

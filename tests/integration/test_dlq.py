@@ -113,8 +113,8 @@ def test_a_fixed_application_gets_its_records(
     assert dlq(kafka, "replay", f"{name}-bad", "--yes") == 0
     assert kafka.count(f"{name}-in") == 8
     assert dlq(kafka, "list", f"{name}-bad", "--json") == 0
-    said = capsys.readouterr().out.partition("\nthere is nothing to replay\n")[2]
-    assert json.loads(said)["causes"][0]["replayed"] == 2
+    printed = capsys.readouterr().out.partition("\nthere is nothing to replay\n")[2]
+    assert json.loads(printed)["causes"][0]["replayed"] == 2
 
 
 def test_a_replay_killed_at_each_step(kafka: KafkaTopics, name: str) -> None:

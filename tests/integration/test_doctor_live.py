@@ -130,10 +130,10 @@ def test_a_client_without_permissions(
         "sasl.password": {"sasl_password": "wrong"},
         "ssl.ca.location": {"ssl_ca_location": secured.certificates.paths()["other_ca"]},
     }
-    for said, changed in wrong.items():
+    for output, changed in wrong.items():
         (only,) = app.found(**changed)
         assert (only["kind"], only["op"]) == ("broker", "")
-        assert said in only["next_step"], only
+        assert output in only["next_step"], only
 
     refused = app.found()
     assert {finding["kind"] for finding in refused} == {"permission"}

@@ -13,7 +13,7 @@ import pytest
 from broker.fault_proxy import FaultProxy
 from broker.kafka_broker import KafkaBroker
 from failure_modes.modes import MODES, Mode, Stand
-from failure_modes.page import HEAD, PAGE, said, section
+from failure_modes.page import HEAD, PAGE, rendered, section
 
 pytestmark = pytest.mark.xdist_group("failure_modes")
 
@@ -30,7 +30,7 @@ def written() -> Iterator[dict[str, str]]:
     sections: dict[str, str] = {}
     yield sections
     if os.environ.get("STOATFLOW_TEST_WRITE_PAGES"):
-        PAGE.write_text("\n".join([HEAD, *(sections.get(mode.key) or said(mode) for mode in MODES)]), "utf-8")
+        PAGE.write_text("\n".join([HEAD, *(sections.get(mode.key) or rendered(mode) for mode in MODES)]), "utf-8")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_failure(
     found = section(mode, mode.cause(Stand(*behind_proxy, name, tmp_path)))
     written[mode.key] = found
     if not os.environ.get("STOATFLOW_TEST_WRITE_PAGES"):
-        assert found == said(mode)
+        assert found == rendered(mode)
 
 
 def test_the_page_has_these_failures() -> None:

@@ -511,8 +511,8 @@ class Protobuf(Format):
         return order
 
     def total(self, key: Any, value: Any) -> tuple[str, Total]:
-        said = Total(value.orders, value.cents, value.last.sku, dict(value.levels), list(value.latest))
-        return key.name, said
+        output = Total(value.orders, value.cents, value.last.sku, dict(value.levels), list(value.latest))
+        return key.name, output
 
 
 PARTITIONS = 4

@@ -313,13 +313,13 @@ def test_deleted_rows_stay_deleted_for_an_old_copy_of_the_state(
 
     with names(kafka, name, old, logging) as app:
         until_running(app)
-        (said,) = rebuilt(app)
+        (output,) = rebuilt(app)
         put(kafka, f"{name}-asked", dict.fromkeys(people, "?"))
         until(lambda: len(answers(kafka, name)) == len(people), "all is answered")
     found = answers(kafka, name)
     assert [found[key] for key in gone] == ["nobody"] * 10, "deleted rows came back"
     assert [found[f"k{n}"] for n in range(10, 19)] == [f"name {n}" for n in range(10, 19)]
     if kept:
-        assert said is None, "nothing was lost: what lies between is read on top of the old copy"
+        assert output is None, "nothing was lost: what lies between is read on top of the old copy"
     else:
-        assert "delete.retention.ms" in said
+        assert "delete.retention.ms" in output

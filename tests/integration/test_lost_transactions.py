@@ -264,13 +264,13 @@ def test_a_coordinator_that_does_not_end_a_transaction(
     The log says so and what to look at, and the application continues when that is over.
     """
     stand.version(2)
-    feed, said = Feed(kafka, name), ""
+    feed, output = Feed(kafka, name), ""
     feed.more()
 
     def is_reported() -> bool:
-        nonlocal said
-        said += capfd.readouterr().err
-        return "can't do it now (ConcurrentTransactions)" in said and "find-hanging" in said
+        nonlocal output
+        output += capfd.readouterr().err
+        return "can't do it now (ConcurrentTransactions)" in output and "find-hanging" in output
 
     budget = {"commit.timeout.ms": 4000, "broker.wait.timeout.ms": 4000}
     with app(stand, name, tmp_path, "native", **budget) as running:

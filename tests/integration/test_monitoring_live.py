@@ -230,7 +230,7 @@ def test_every_panel_has_data(watching: Watching) -> None:
 
 
 def test_promtool_finds_nothing_in_the_metrics_but_older_names(watching: Watching) -> None:
-    said = subprocess.run(
+    output = subprocess.run(
         [find_prometheus().promtool, "check", "metrics"],
         input=ask(watching.app, "/metrics", accept="text/plain"),
         capture_output=True,
@@ -238,8 +238,8 @@ def test_promtool_finds_nothing_in_the_metrics_but_older_names(watching: Watchin
         timeout=60,
         check=False,
     )
-    lines = [line for line in (said.stdout + said.stderr).splitlines() if line]
-    assert {line.split(" ")[0] for line in lines} == OLDER_NAMES, said
+    lines = [line for line in (output.stdout + output.stderr).splitlines() if line]
+    assert {line.split(" ")[0] for line in lines} == OLDER_NAMES, output
 
 
 def test_the_commands_of_the_page_are_answered(watching: Watching) -> None:

@@ -24,22 +24,22 @@ def promtool(*arguments: str, folder: Path = MONITORING) -> subprocess.Completed
 
 
 def test_promtool_accepts_the_rules() -> None:
-    said = promtool("check", "rules", "alerts.yml")
-    assert said.returncode == 0, said
-    assert "SUCCESS" in said.stdout
+    output = promtool("check", "rules", "alerts.yml")
+    assert output.returncode == 0, output
+    assert "SUCCESS" in output.stdout
 
 
 def test_promtool_accepts_the_configuration(tmp_path: Path) -> None:
     for name in ("prometheus.yml", "alerts.yml"):
         shutil.copy(MONITORING / name, tmp_path)
     (tmp_path / "stoatflow.token").write_text("secret", "utf-8")
-    said = promtool("check", "config", "prometheus.yml", folder=tmp_path)
-    assert said.returncode == 0, said
+    output = promtool("check", "config", "prometheus.yml", folder=tmp_path)
+    assert output.returncode == 0, output
 
 
 def test_the_tests_of_the_alerts_pass() -> None:
-    said = promtool("test", "rules", "alerts_test.yml")
-    assert said.returncode == 0, said.stdout + said.stderr
+    output = promtool("test", "rules", "alerts_test.yml")
+    assert output.returncode == 0, output.stdout + output.stderr
 
 
 def test_a_wrong_threshold_is_found(tmp_path: Path) -> None:
@@ -50,9 +50,9 @@ def test_a_wrong_threshold_is_found(tmp_path: Path) -> None:
     changed = text.replace("stoatflow_state_disk_size_bytes < 0.1", "stoatflow_state_disk_size_bytes < 0.01")
     assert changed != text
     (tmp_path / "alerts.yml").write_text(changed, "utf-8")
-    said = promtool("test", "rules", "alerts_test.yml", folder=tmp_path)
-    assert said.returncode != 0
-    assert "StoatFlowStateDiskNearlyFull" in said.stdout + said.stderr
+    output = promtool("test", "rules", "alerts_test.yml", folder=tmp_path)
+    assert output.returncode != 0
+    assert "StoatFlowStateDiskNearlyFull" in output.stdout + output.stderr
 
 
 def test_each_alert_has_a_test_in_which_it_fires_and_one_in_which_it_does_not() -> None:
@@ -76,13 +76,13 @@ def test_each_alert_has_a_summary_and_a_link() -> None:
     }
     for rule in alerts():
         assert rule["labels"]["severity"] in {"critical", "warning", "info"}
-        said = rule["annotations"]
-        assert set(said) == {"summary", "description", "runbook_url"}
+        output = rule["annotations"]
+        assert set(output) == {"summary", "description", "runbook_url"}
         # A label that the alert lacks would leave a gap in its text.
-        used = set(re.findall(r"\$labels\.(\w+)", said["summary"] + said["description"]))
+        used = set(re.findall(r"\$labels\.(\w+)", output["summary"] + output["description"]))
         assert used <= labels[rule["alert"]], rule["alert"]
-        assert said["runbook_url"] == URL + rule["alert"].lower()
-        assert said["description"].endswith(".")
+        assert output["runbook_url"] == URL + rule["alert"].lower()
+        assert output["description"].endswith(".")
 
 
 def sections() -> dict[str, str]:

@@ -170,15 +170,15 @@ def test_tokens_are_renewed_under_load(secured: KafkaCluster, name: str, tmp_pat
             assert running.wait() == 0, running.reported()
             return running.errors
 
-    said = live()
+    output = live()
     for _ in range(LIVES - 1):
-        if "no connection" not in said:
+        if "no connection" not in output:
             break
         # A process that was held up in the last moments of a token is late once; a renewal that is too late
         # is late every time.
-        said = live()
+        output = live()
     assert [row.value for row in kafka.read(f"{name}-out")] == [value.encode() for value in given]
-    assert "no connection" not in said, said
+    assert "no connection" not in output, output
 
 
 def test_a_hanging_token_renewal_blocks_nothing(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
@@ -256,10 +256,10 @@ def test_each_misconfiguration_has_its_own_error_message(
 ) -> None:
     fetch, words = WRONG[what]
     made = counting(secured, name, tmp_path, fetch, broker_wait_timeout_ms=BUDGET_MS, sasl_login_read_timeout_ms=500)
-    said = str(failure(made))
+    message = str(failure(made))
     for word in words:
-        assert word in said, f"{word!r} is not in: {said}"
-    assert "secret-text" not in said
+        assert word in message, f"{word!r} is not in: {message}"
+    assert "secret-text" not in message
 
 
 def test_a_function_that_fails_for_a_while_is_called_again(secured: KafkaCluster, name: str, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class Keeper(sf.ContextualProcessor[str, str, str, str]):
         key, value, at = record.key, record.value, record.timestamp
         start = at // 10_000 * 10_000
         timed, version = self.timed.get(key), self.versions.get(key, as_of=at - 5_000)
-        said = [
+        output = [
             self.plain.get(key),
             timed and (timed.value, timed.timestamp - START),
             [(moment - START, seen) for moment, seen in self.windows.fetch(key, frm=start - 20_000, to=start)],
@@ -60,7 +60,7 @@ class Keeper(sf.ContextualProcessor[str, str, str, str]):
         self.versions.put(key, value, at)
         if value and value.endswith("7"):
             self.plain.delete(key)
-        self.context.forward(record.replace(value=repr(said)))
+        self.context.forward(record.replace(value=repr(output)))
 
 
 def records(frm: int, to: int) -> list[Entry]:

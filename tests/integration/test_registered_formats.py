@@ -182,8 +182,8 @@ def test_other_messages_and_formats_are_bad_records(
     (out,) = piped(builder, f"{name}-in", values, f"{name}-out")
     assert given_back(ProtobufDeserializer(of["Order"], schema_registry_client=client), "x", out).amount == 7
     reasons = (".Other' of the schema", f"the schema id {avro} is one of AVRO", "2130706433", "no schema id before")
-    for reason, said in zip(reasons, bad, strict=True):
-        assert reason in said
+    for reason, output in zip(reasons, bad, strict=True):
+        assert reason in output
 
 
 @pytest.mark.parametrize("subjects", ["topic", "record", "topic_record"])
@@ -353,8 +353,8 @@ def test_values_that_do_not_fit_the_schema_go_to_handlers(
     (out,) = piped(builder, f"{name}-in", values, f"{name}-out")
     assert given_back(JSONDeserializer(None, schema_registry_client=client), f"{name}-out", out) == {"amount": 1}
     reasons = ("less than the minimum", f"the schema id {avro} is one of AVRO", "2130706434", "no schema id before")
-    for reason, said in zip(reasons, bad, strict=True):
-        assert reason in said
+    for reason, output in zip(reasons, bad, strict=True):
+        assert reason in output
 
 
 @pytest.mark.parametrize("subjects", ["topic", "record", "topic_record"])

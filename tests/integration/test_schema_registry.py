@@ -247,8 +247,8 @@ def test_unknown_ids_and_unreadable_schemas_are_bad_records(
         f"the schema id {text_id} is one of PROTOBUF",
         "can't be read as",
     )
-    for reason, said in zip(reasons * 2, bad, strict=True):
-        assert reason in said
+    for reason, output in zip(reasons * 2, bad, strict=True):
+        assert reason in output
 
 
 def test_records_wait_for_an_unavailable_registry(

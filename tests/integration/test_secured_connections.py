@@ -56,13 +56,13 @@ def test_a_session_is_renewed_before_the_broker_ends_it(name: str, tmp_path: Pat
                 return running.errors
 
         for life in range(lives):
-            said = live(life)
+            output = live(life)
             # One that was held up for a fifth of a second is too late; who renews too late is so each time.
-            if "no connection" not in said:
+            if "no connection" not in output:
                 break
         assert copied(kafka, name) == [str(number).encode() for number in range((life + 1) * rounds)]
-    assert "authenticated again" in said, said
-    assert "no connection" not in said, said
+    assert "authenticated again" in output, output
+    assert "no connection" not in output, output
 
 
 def test_the_replica_of_the_same_rack_is_read(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
@@ -79,9 +79,9 @@ def test_the_replica_of_the_same_rack_is_read(secured: KafkaCluster, name: str, 
         until(lambda: kafka.count(f"{name}-out") == len(given), "all is copied")
         running.signal(signal.SIGTERM)
         assert running.wait() == 0, running.reported()
-        said = running.errors
+        output = running.errors
     assert copied(kafka, name) == [value.encode() for value in given]
-    assert f"read from the replica on broker {nearby}" in said, said
+    assert f"read from the replica on broker {nearby}" in output, output
 
 
 def test_a_worker_answers_through_sasl(secured: KafkaCluster, name: str, tmp_path: Path) -> None:

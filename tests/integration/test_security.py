@@ -152,10 +152,10 @@ def test_each_misconfiguration_has_its_own_error_message(
     client |= {k: files[v.removeprefix("@")] if v.startswith("@") else v for k, v in wrong.changed.items()}
     client["bootstrap.servers"] = secured.bootstrap(wrong.at or wrong.listener)
     error = failure(make_secured(client, name, tmp_path, broker_wait_timeout_ms=BUDGET_MS))
-    said = str(error)
+    message = str(error)
     for word in wrong.words:
-        assert word in said, f"{word!r} is not in: {said}"
-    assert "-secret" not in said, said
+        assert word in message, f"{word!r} is not in: {message}"
+    assert "-secret" not in message, message
     assert f"{name}-counts-changelog" not in KafkaTopics(secured.bootstrap()).topics()
 
 

@@ -131,9 +131,9 @@ def test_an_application_is_handed_to_spark_and_back(shop: Shop) -> None:
     shop.run()
 
     before = shop.committed()
-    said = shop.spark("look")
-    assert "nothing was changed (--dry-run)" in said
-    assert f"per-user  20 rows of {shop.name}-per-user-changelog" in said
+    output = shop.spark("look")
+    assert "nothing was changed (--dry-run)" in output
+    assert f"per-user  20 rows of {shop.name}-per-user-changelog" in output
     assert not (shop.folder / "checkpoint").exists()
     assert shop.committed() == before
 

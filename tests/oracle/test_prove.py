@@ -437,9 +437,9 @@ def test_the_command_writes_json_and_keeps_the_inputs(
     command += [str(part) for option, name in files for part in (option, tmp_path / name)]
     command += ["--topology", f"{CLASS}::main", "--json", "--keep", str(kept), "--generate", "50"]
     assert main(command) == 1
-    said = json.loads(capsys.readouterr().out)
-    assert said["equal"] is False
-    assert said["java"]["version"].startswith("Kafka Streams 4.1.2, Java ")
-    assert said["difference"]["inputs"] == [json.loads(kept.read_text("utf-8"))]
-    assert said["difference"]["java"]["value"] == {"base64": base64.b64encode((100).to_bytes(8, "big")).decode()}
-    assert said["difference"]["python"] is None
+    output = json.loads(capsys.readouterr().out)
+    assert output["equal"] is False
+    assert output["java"]["version"].startswith("Kafka Streams 4.1.2, Java ")
+    assert output["difference"]["inputs"] == [json.loads(kept.read_text("utf-8"))]
+    assert output["difference"]["java"]["value"] == {"base64": base64.b64encode((100).to_bytes(8, "big")).decode()}
+    assert output["difference"]["python"] is None

@@ -64,8 +64,8 @@ def test_the_page_shows_real_output(
             command, _, expected = block.partition("\n")
             capsys.readouterr()
             code = main(shlex.split(command)[2:])
-            said = capsys.readouterr()
-            found = said.out + said.err
+            printed = capsys.readouterr()
+            found = printed.out + printed.err
             if os.environ.get("STOATFLOW_TEST_RESULTS") == "write":
                 text = text.replace(block, f"{command}\n{found}")
                 PAGE.write_text(text, "utf-8")

@@ -92,12 +92,12 @@ def test_a_key_does_not_change_in_a_batch() -> None:
     def upside_down(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.take([2, 1, 0]).drop_columns("_row")
 
-    for fn, said in (
+    for fn, output in (
         (renamed, "another '_key' in its row 0 than the row 0 of the batch .* change it with select_key"),
         (later, "another '_timestamp' in its row 0 .* change it with a processor"),
         (upside_down, "another '_key' in its row 0 .* keep '_row' where rows change places"),
     ):
-        with pytest.raises(sf.ProcessingError, match=said):
+        with pytest.raises(sf.ProcessingError, match=output):
             run(fn, ORDERS)
 
 
@@ -263,7 +263,7 @@ def test_records_that_do_not_fit_are_left_out_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (lambda batch: None, "must return columns, it returned NoneType"),
         (lambda batch: batch.to_pylist(), "must return columns, it returned list"),
@@ -273,8 +273,8 @@ def test_records_that_do_not_fit_are_left_out_one_by_one() -> None:
         (lambda batch: pa.record_batch({"x": [1.0, float("nan"), 2.0]}), "holds the number NaN"),
     ],
 )  # fmt: skip
-def test_wrong_results_of_functions_are_refused(given: Callable[[Any], Any], said: str) -> None:
-    with pytest.raises(sf.ProcessingError, match=said):
+def test_wrong_results_of_functions_are_refused(given: Callable[[Any], Any], message: str) -> None:
+    with pytest.raises(sf.ProcessingError, match=message):
         run(given, ORDERS)
 
 

@@ -360,7 +360,7 @@ def test_missing_fields_are_found_at_build() -> None:
     source.filter(sf.value["id"]["x"] == 1).to("e")
     with pytest.raises(sf.TopologyError) as raised:
         builder.build()
-    said = str(raised.value)
+    message = str(raised.value)
     line = r"test_avro_running.py:\d+"
     for wanted in (
         r"sf.value\[\"nmae\"\]: the Avro record 'shop.User' has no field 'nmae', did you mean 'name'\?",
@@ -369,7 +369,7 @@ def test_missing_fields_are_found_at_build() -> None:
         r".str takes str, but this is int",
         r"a value of type int has no member 'x'",
     ):
-        assert re.search(f"{line}.*{wanted}", said), (wanted, said)
+        assert re.search(f"{line}.*{wanted}", message), (wanted, message)
 
 
 def test_values_that_never_fit_a_sink_are_found_at_build() -> None:
@@ -384,7 +384,7 @@ def test_values_that_never_fit_a_sink_are_found_at_build() -> None:
     builder.stream("texts", key=str, value=str).to("f", value=named)
     with pytest.raises(sf.TopologyError) as raised:
         builder.build()
-    said = str(raised.value)
+    message = str(raised.value)
     for wanted in (
         "the Avro record 'Named' has no field 'nam', did you mean 'name'?",
         "the Avro record 'Named' needs the field 'name', which has no default",
@@ -394,8 +394,8 @@ def test_values_that_never_fit_a_sink_are_found_at_build() -> None:
         "the Avro enum has no 'MID'",
         "its values are str, but the Avro schema (Named) takes object",
     ):
-        assert wanted in said, (wanted, said)
-    assert said.count("test_avro_running.py") >= 7
+        assert wanted in message, (wanted, message)
+    assert message.count("test_avro_running.py") >= 7
 
 
 def test_values_that_may_fit_are_allowed() -> None:

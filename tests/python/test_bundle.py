@@ -125,9 +125,9 @@ def test_a_bundle_is_complete_and_holds_no_record_data(
     assert made.data("state-directory.json")["bytes"] > 0
     assert made.data("state-directory.json")["disk"]["free_bytes"] > 0
     assert made.data("versions.json")["packages"]["pytest"] == pytest.__version__
-    said = capsys.readouterr()
-    assert said.out.splitlines()[0].startswith(f"{tmp_path}/made.zip (")
-    assert said.err == "keys and values of records are in it (--with-data)\n"
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[0].startswith(f"{tmp_path}/made.zip (")
+    assert printed.err == "keys and values of records are in it (--with-data)\n"
 
 
 def test_only_the_owner_can_read_the_file_and_no_other_file_is_left(
@@ -435,23 +435,23 @@ def test_a_large_answer_is_truncated_and_noted(broker: EmbeddedBroker, make: Mak
 
 
 def test_an_unreachable_port_names_the_next_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def said(*arguments: str) -> tuple[int, str]:
+    def result_of(*arguments: str) -> tuple[int, str]:
         code = main(["bundle", *arguments, "-o", str(tmp_path)])
         return code, capsys.readouterr().err
 
-    code, error = said("http://127.0.0.1:1")
+    code, error = result_of("http://127.0.0.1:1")
     assert code == 1
     assert error.startswith("stoatflow: http://127.0.0.1:1 doesn't answer: ")
     assert "kubectl port-forward" in error.partition(". Next: ")[2]
-    code, error = said("127.0.0.1:8080")
+    code, error = result_of("127.0.0.1:8080")
     assert (code, "http://HOST:PORT" in error) == (2, True)
     with before(None, own={"/info": b"<html>", "/debug/threads": b""}) as url:
-        code, error = said(url)
+        code, error = result_of(url)
         assert (code, error.startswith(f"stoatflow: {url} is no admin port of an application. Next: ")) == (1, True)
     with before(None, own={"/info": b"[]", "/debug/threads": b""}) as url:
-        assert "is no admin port" in said(url)[1]
+        assert "is no admin port" in result_of(url)[1]
     assert list(tmp_path.iterdir()) == []
-    code, error = said("http://127.0.0.1:1", "--timeout", "0")
+    code, error = result_of("http://127.0.0.1:1", "--timeout", "0")
     assert (code, "give more than 0" in error) == (2, True)
 
 

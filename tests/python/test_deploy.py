@@ -132,8 +132,8 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
         return
     copy = tmp_path / UNIT.name
     copy.write_text(UNIT.read_text("utf-8").replace("/opt/word-counts/venv/bin/stoatflow", "/bin/true"), "utf-8")
-    said = subprocess.run([tool, "verify", str(copy)], capture_output=True, text=True, timeout=60, check=False)
-    assert [line for line in said.stderr.splitlines() if UNIT.name in line] == []
+    output = subprocess.run([tool, "verify", str(copy)], capture_output=True, text=True, timeout=60, check=False)
+    assert [line for line in output.stderr.splitlines() if UNIT.name in line] == []
 
 
 def test_state_is_kept_in_systemds_state_directory(tmp_path: Path) -> None:

@@ -103,24 +103,24 @@ def test_a_replay_from_listing_to_end(shop: Shop, capsys: pytest.CaptureFixture[
     shop.work(as_bought)
     assert shop.totals() == [("ann", 500)]
     assert shop.dlq("list", "bad") == 0
-    said = capsys.readouterr().out
-    assert said.startswith(f"3 dead letters in 'bad' at {shop.address}, 2 causes\n")
-    assert [line.split()[1:] for line in said.splitlines()[3:]] == [
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"3 dead letters in 'bad' at {shop.address}, 2 causes\n")
+    assert [line.split()[1:] for line in printed.splitlines()[3:]] == [
         ["2", "0", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z", "orders", "total", "KeyError"],
         ["1", "0", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z", "orders", "KSTREAM-SOURCE-0000000000", "SerdeError"],
     ]
 
     assert shop.dlq("show", "bad", "--node", "total") == 0
-    said = capsys.readouterr().out
-    assert "source       orders, 1:3\n" in said, "the newest one"
-    assert "key\n  kim\n" in said
-    assert 'value\n  {\n    "cents": 90\n  }\n' in said
-    assert "KeyError: 'count'" in said.partition("traceback\n")[2]
+    printed = capsys.readouterr().out
+    assert "source       orders, 1:3\n" in printed, "the newest one"
+    assert "key\n  kim\n" in printed
+    assert 'value\n  {\n    "cents": 90\n  }\n' in printed
+    assert "KeyError: 'count'" in printed.partition("traceback\n")[2]
 
     assert shop.dlq("replay", "bad", "--cause", "KeyError", "--yes") == 0
-    said = capsys.readouterr().out
-    assert "to be sent back: 2\n" in said
-    assert said.endswith("\nreplayed: 2\n")
+    printed = capsys.readouterr().out
+    assert "to be sent back: 2\n" in printed
+    assert printed.endswith("\nreplayed: 2\n")
     shop.work(mended)
     assert shop.totals() == [("ann", 500), ("bob", 400), ("kim", 90)]
     reported = [dict(row[4]).get("__stoatflow.replay.topic") for row in shop.read("totals")]
@@ -128,9 +128,9 @@ def test_a_replay_from_listing_to_end(shop: Shop, capsys: pytest.CaptureFixture[
 
     # The second replay sees the marks, and so does the list.
     assert shop.dlq("replay", "bad", "--yes", "--node", "total") == 0
-    said = capsys.readouterr().out
-    assert "left out, replayed before (--again takes them too): 2\n" in said
-    assert said.endswith("\nthere is nothing to replay\n")
+    printed = capsys.readouterr().out
+    assert "left out, replayed before (--again takes them too): 2\n" in printed
+    assert printed.endswith("\nthere is nothing to replay\n")
     causes = listed(shop, capsys)
     assert (causes["KeyError"]["replayed"], causes["SerdeError"]["replayed"]) == (2, 0)
     shop.work(mended)
@@ -214,10 +214,10 @@ def test_dead_letters_that_cannot_be_replayed(shop: Shop, capsys: pytest.Capture
         ("bad", b"no letter", [("h", b"1")]),
     )
     assert shop.dlq("replay", "bad", "--yes") == 0
-    said = capsys.readouterr().out
-    assert "to be sent back: 1\n" in said
-    assert "left out, without their record: it had left its topic before the letter was written: 1\n" in said
-    assert "left out, from no record: of a timer or a punctuation, or their topic is not named: 1\n" in said
+    printed = capsys.readouterr().out
+    assert "to be sent back: 1\n" in printed
+    assert "left out, without their record: it had left its topic before the letter was written: 1\n" in printed
+    assert "left out, from no record: of a timer or a punctuation, or their topic is not named: 1\n" in printed
     assert [row[3] for row in shop.read("orders", 1)][len(ORDERS) :] == [b"sent"]
     assert shop.dlq("list", "bad") == 0
     assert "1 record in it without headers of a dead letter: not counted" in capsys.readouterr().out
@@ -239,31 +239,33 @@ def test_selecting_dead_letters(shop: Shop, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_errors_name_the_next_step(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def said(*arguments: str) -> str:
+    def result_of(*arguments: str) -> str:
         capsys.readouterr()
         assert main(["dlq", *arguments]) != 0
         return capsys.readouterr().err
 
     at = ("--bootstrap", shop.address)
-    assert "the topic 'worse' does not exist at embedded:" in said("list", "worse", *at)
-    assert "'orders' is no topic of dead letters: none of its 4 records has headers such as" in said(
+    assert "the topic 'worse' does not exist at embedded:" in result_of("list", "worse", *at)
+    assert "'orders' is no topic of dead letters: none of its 4 records has headers such as" in result_of(
         "list", "orders", *at
     )
     nowhere = tmp_path / "nowhere"
-    assert "there is no embedded broker at" in said("list", "bad", "--bootstrap", f"embedded:{nowhere}")
+    assert "there is no embedded broker at" in result_of("list", "bad", "--bootstrap", f"embedded:{nowhere}")
     assert not nowhere.exists(), "a look makes no folder"
-    assert "bootstrap.servers" in said("list", "bad")
+    assert "bootstrap.servers" in result_of("list", "bad")
 
     # Its source topic is gone, or has fewer partitions: nothing is sent, not even other letters.
     sent = [(name, b"2" if name.endswith("partition") else value) for name, value in STREAMS]
     gone = [(name, b"left" if name.endswith("topic") else value) for name, value in STREAMS]
     shop.write(("bad", b"fine", STREAMS), ("bad", b"partition", sent))
-    assert "came from partition 2 of 'orders', which has only 2 partition(s) now" in said("replay", "bad", "--yes", *at)
+    assert "came from partition 2 of 'orders', which has only 2 partition(s) now" in result_of(
+        "replay", "bad", "--yes", *at
+    )
     shop.write(("bad", b"topic", gone))
-    refused = said("replay", "bad", "--yes", *at)
+    refused = result_of("replay", "bad", "--yes", *at)
     assert "the topic 'left', where dead letters came from, does not exist" in refused
     assert "Next: create it with 2 or more partitions" in refused
-    assert said("replay", "bad", "--dry-run", *at) == refused, "the dry run says so, too"
+    assert result_of("replay", "bad", "--dry-run", *at) == refused, "the dry run says so, too"
     assert len(shop.read("orders", 1)) == len(ORDERS)
     assert shop.dlq("replay", "bad", "--offset", "0:0", "--yes") == 0
     assert len(shop.read("orders", 1)) == len(ORDERS) + 1
@@ -297,9 +299,9 @@ def test_invalid_marks_stop_a_replay(shop: Shop, capsys: pytest.CaptureFixture[s
     assert "offset 0 of partition 0 of 'bad-replayed' is no mark" in capsys.readouterr().err
     assert listed(shop, capsys)["SerdeError"]["replayed"] is None, "a look goes on without them"
     assert shop.dlq("list", "bad") == 0
-    said = capsys.readouterr()
-    assert "which letters were replayed is not known: offset 0" in said.err
-    assert [line.split()[2] for line in said.out.splitlines() if "SerdeError" in line] == ["?"]
+    printed = capsys.readouterr()
+    assert "which letters were replayed is not known: offset 0" in printed.err
+    assert [line.split()[2] for line in printed.out.splitlines() if "SerdeError" in line] == ["?"]
     assert shop.dlq("show", "bad") == 0
     assert "replayed     not known\n" in capsys.readouterr().out
     assert len(shop.read("orders", 1)) == len(ORDERS)
@@ -310,9 +312,9 @@ def test_marks_behind_the_end_stop_a_replay(shop: Shop, capsys: pytest.CaptureFi
     shop.broker.create_topic("bad-replayed")
     shop.write(("bad-replayed", b'{"format":1,"topic_id":null,"ranges":{"0":[[0,3]]}}', []))
     assert shop.dlq("replay", "bad", "--yes") != 0
-    said = capsys.readouterr().err
-    assert "says that the letter 0:3 was replayed, and 'bad' ends before it" in said
-    assert "send the letters that are missing there with --again and --offset" in said
+    printed = capsys.readouterr().err
+    assert "says that the letter 0:3 was replayed, and 'bad' ends before it" in printed
+    assert "send the letters that are missing there with --again and --offset" in printed
     assert shop.dlq("replay", "bad", "--again", "--offset", "0:1", "--yes") == 0, "as it says"
 
 

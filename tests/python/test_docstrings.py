@@ -140,6 +140,6 @@ def test_examples_print_their_documented_output(name: str, tmp_path: Path, monke
     lines = sum(len(example.source.splitlines()) for example in test.examples)
     assert lines <= LONGEST, f"{lines} lines are too many to be read in help()"
     assert any(example.want for example in test.examples), "it shows nothing, so it can't be wrong"
-    said: list[str] = []
-    result = doctest.DocTestRunner(verbose=False).run(test, out=said.append)
-    assert result.failed == 0, "".join(said)
+    output: list[str] = []
+    result = doctest.DocTestRunner(verbose=False).run(test, out=output.append)
+    assert result.failed == 0, "".join(output)

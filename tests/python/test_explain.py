@@ -24,14 +24,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_an_error_is_found_by_class_and_kind(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "FencedError"]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("FencedError (error)\n  Another instance of the application took over.\n")
-    assert "  exit code: 4\n" in said
-    assert "    - a second process was started with the same `application.id`" in said
-    assert "  Next: nothing if another instance with the same application.id runs now" in said
-    assert said.endswith("  page: docs/reference/errors.md#fencederror\n")
+    printed = capsys.readouterr().out
+    assert printed.startswith("FencedError (error)\n  Another instance of the application took over.\n")
+    assert "  exit code: 4\n" in printed
+    assert "    - a second process was started with the same `application.id`" in printed
+    assert "  Next: nothing if another instance with the same application.id runs now" in printed
+    assert printed.endswith("  page: docs/reference/errors.md#fencederror\n")
     assert main(["explain", "fenced"]) == 0
-    assert capsys.readouterr().out == said
+    assert capsys.readouterr().out == printed
 
 
 def test_a_setting_has_its_default_and_meaning(capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,9 +74,11 @@ def test_names_are_found_in_any_spelling(name: str, sort: str, found: str) -> No
 
 def test_an_unknown_name_gets_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "comit.interval"]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("stoatflow: nothing is called 'comit.interval'. Next: the nearest: commit.interval.ms")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(
+        "stoatflow: nothing is called 'comit.interval'. Next: the nearest: commit.interval.ms"
+    )
     assert main(["explain", "zzqq"]) == 2
     assert capsys.readouterr().err.endswith("Next: `stoatflow explain` lists all that is known\n")
     assert nearest("Fenced", entries())[0] == "FencedError"
@@ -119,11 +121,11 @@ def test_each_kind_of_error_has_its_causes() -> None:
 
 def test_causes_name_existing_settings_metrics_and_commands() -> None:
     known = {name for entry in entries() for name in entry.names}
-    said = " ".join(each for causes in CAUSES.values() for each in (*causes.usual, *causes.see))
-    names = set(re.findall(r"`((?:[a-z]+\.)+[a-z]+|stoatflow_\w+)(?:=\w+)?`", said))
+    output = " ".join(each for causes in CAUSES.values() for each in (*causes.usual, *causes.see))
+    names = set(re.findall(r"`((?:[a-z]+\.)+[a-z]+|stoatflow_\w+)(?:=\w+)?`", output))
     assert len(names) > 10
     assert names - known == {"isolation.level"}  # Kafka's own, of its client
-    for command in set(re.findall(r"`stoatflow (\w+)", said)):
+    for command in set(re.findall(r"`stoatflow (\w+)", output)):
         with pytest.raises(SystemExit) as ended:
             main([command, "--help"])
         assert ended.value.code == 0
@@ -161,9 +163,9 @@ def test_drop_reasons_in_code_match_the_table() -> None:
             dropped = re.findall(r'stoatflow_dropped_records_total\{.*reason="(\w+)"', text)
     kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, flags=re.MULTILINE))
     families = {}
-    for name, said in re.findall(r"^# HELP (\w+) (.*)$", text, flags=re.MULTILINE):
+    for name, output in re.findall(r"^# HELP (\w+) (.*)$", text, flags=re.MULTILINE):
         ending = {"counter": "_total", "info": "_info"}.get(kinds[name], "")
-        families[f"{name}{ending}".replace("_total_total", "_total")] = (kinds[name], said.removesuffix("."))
+        families[f"{name}{ending}".replace("_total_total", "_total")] = (kinds[name], output.removesuffix("."))
     assert len(families) > 50
     assert {name: reported for name, reported in families.items() if table.get(name) != reported} == {}
     assert dropped == ["null_key"]

@@ -139,7 +139,7 @@ def test_an_extractor_may_drop_records() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         (lambda record, highest: 1 // (len(record.value) - 3), "ZeroDivisionError|division"),
         (lambda record, highest: "late" if len(record.value) == 3 else 1, "str"),
@@ -148,9 +148,9 @@ def test_an_extractor_may_drop_records() -> None:
     ],
     ids=["raises", "text", "nothing", "too long"],
 )
-def test_an_error_of_an_extractor_names_its_place(wrong: Callable[[Any, int], Any], said: str) -> None:
+def test_an_error_of_an_extractor_names_its_place(wrong: Callable[[Any, int], Any], message: str) -> None:
     with driver_of(wrong) as driver:
-        with pytest.raises(sf.errors.StoatFlowError, match=said) as raised:
+        with pytest.raises(sf.errors.StoatFlowError, match=message) as raised:
             pipe(driver, ("k", "good", 5), ("k", "bad", 6), ("k", "good", 7))
         assert place(raised) == ("in", 0, 1)
         assert "test_extractors.py" in str(raised.value.coordinates["function"])
@@ -174,7 +174,7 @@ def test_undecodable_records_reach_their_handler_with_a_valid_timestamp() -> Non
     assert [(record.value, record.timestamp) for record in bad] == [(b"short", 0)]
 
 
-def said(letter: Any) -> dict[str, str]:
+def error_headers(letter: Any) -> dict[str, str]:
     """The headers of a dead letter."""
     return {name.removeprefix("__stoatflow.errors."): text.decode() for name, text in letter.headers}
 
@@ -205,7 +205,7 @@ def test_records_on_which_an_extractor_fails_go_to_the_handler_of_the_source(nea
     ]  # fmt: skip
     # The timestamp of a letter is that of its record in the topic.
     assert [(letter.value, letter.timestamp) for letter in bad] == [(b"soon", 2), (b"nothing", 0), (b"later", 6)]
-    first, second = said(bad[0]), said(bad[1])
+    first, second = error_headers(bad[0]), error_headers(bad[1])
     assert (first["kind"], first["node"], first["exception"]) == ("deserialization", "source", "ValueError")
     assert "test_extractors.py" in first["function"]
     assert "invalid literal" in first["traceback"]
@@ -379,12 +379,12 @@ def test_records_on_which_an_expression_fails_go_to_the_handler_of_the_source(ne
         assert [record.timestamp for record in driver.output("out").read_all()] == [5000, 4000]
         letters = driver.output("bad").read_all()
     assert [letter.value for letter in letters] == bad
-    assert {said(letter)["kind"] for letter in letters} == {"deserialization"}
-    messages = [said(letter)["message"] for letter in letters]
+    assert {error_headers(letter)["kind"] for letter in letters} == {"deserialization"}
+    messages = [error_headers(letter)["message"] for letter in letters]
     assert "soon" in messages[0]
     assert "the expression of a timestamp gave null" in messages[2]
     assert "not well-formed JSON" in messages[4]
-    assert "sf.value['at']" in said(letters[2])["function"].replace('"', "'")
+    assert "sf.value['at']" in error_headers(letters[2])["function"].replace('"', "'")
 
 
 def test_without_a_handler_the_error_names_place_and_next_step() -> None:

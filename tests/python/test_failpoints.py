@@ -90,8 +90,8 @@ def test_a_panic_at_a_failpoint_names_its_thread(tmp_path: Path, place: str) -> 
     written_twice(tmp_path, place)
     died = run(tmp_path, f"{place}=panic")
     assert died.returncode == 1, died.stderr
-    said = re.findall(r"the thread '([a-z0-9-]+)' panicked", died.stderr)
-    assert any(thread.startswith(THREADS[place.split(".", maxsplit=1)[0]]) for thread in said), died.stderr
+    output = re.findall(r"the thread '([a-z0-9-]+)' panicked", died.stderr)
+    assert any(thread.startswith(THREADS[place.split(".", maxsplit=1)[0]]) for thread in output), died.stderr
     check_the_next_life(tmp_path)
 
 

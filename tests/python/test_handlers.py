@@ -36,7 +36,7 @@ def run(topology: sf.Topology, *values: Any, lanes: int = 1, **handlers: Any) ->
         return driver.output("out").read_all(), driver.output("bad").read_all()
 
 
-def said(record: Any) -> dict[str, str]:
+def error_headers(record: Any) -> dict[str, str]:
     """Give what a dead letter says of itself."""
     prefix = "__stoatflow.errors."
     return {name.removeprefix(prefix): text.decode() for name, text in record.headers if name.startswith(prefix)}
@@ -60,7 +60,7 @@ def test_a_dead_letter_has_the_input_and_the_error() -> None:
     assert [record.value for record in out] == [b"1", b"3"]
     (letter,) = bad
     assert (letter.key, letter.value, letter.timestamp) == (b"k1", b"boom", 1001)
-    headers = said(letter)
+    headers = error_headers(letter)
     assert headers["application"] == "test"
     assert headers["kind"] == "processing"
     assert headers["node"] == "parse"
@@ -115,7 +115,7 @@ def test_a_dead_letter_of_a_later_stage_has_the_bytes_of_the_input(lanes: int) -
     out, bad = run(build(later), "11", "boom", "12", lanes=lanes)
     assert [record.value for record in out] == [b"11", b"23"]
     assert [(record.key, record.value) for record in bad] == [(b"k1", b"boom")]
-    assert said(bad[0])["offset"] == "1"
+    assert error_headers(bad[0])["offset"] == "1"
 
 
 def test_the_nearest_handler_wins() -> None:
@@ -166,7 +166,7 @@ def test_undecodable_records_go_to_the_handler_of_the_source(near: bool) -> None
         assert driver.output("out", key=str, value=str).read_values_to_list() == ["7", "8"]
         letter = driver.output("bad").read()
         assert (letter.key, letter.value) == (b"b", b"short")
-        assert said(letter)["kind"] == "deserialization"
+        assert error_headers(letter)["kind"] == "deserialization"
 
 
 def test_consumed_carries_a_handler() -> None:
@@ -211,7 +211,7 @@ def test_serialization_errors_go_to_the_production_handler() -> None:
     out, bad = run(topology, "1", "one", "2", on_production_error=sf.DLQ("bad"))
     assert [record.value for record in out] == [(1).to_bytes(8, "big"), (2).to_bytes(8, "big")]
     assert [record.value for record in bad] == [b"one"]
-    assert said(bad[0])["kind"] == "production"
+    assert error_headers(bad[0])["kind"] == "production"
     with pytest.raises(sf.errors.StoatFlowError):
         run(topology, "1", "one", on_processing_error=sf.log_and_continue())
 
@@ -226,7 +226,7 @@ def test_a_record_too_large_goes_to_the_production_handler() -> None:
         assert driver.output("out").read_all()[0].key == b"a"
         letter = driver.output("bad").read()
         assert letter.value == b"xxxxxxxxx"
-        assert "larger than the producer may send" in said(letter)["message"]
+        assert "larger than the producer may send" in error_headers(letter)["message"]
 
 
 def test_a_retry_calls_again_and_then_applies_its_fallback() -> None:
@@ -243,7 +243,7 @@ def test_a_retry_calls_again_and_then_applies_its_fallback() -> None:
     assert [record.value for record in out] == [b"1", b"3", b"0"]
     assert [record.value for record in bad] == [b"9"]
     assert calls == ["1", "3", "3", "3", "9", "9", "9", "0"]
-    assert said(bad[0])["attempts"] == "3"
+    assert error_headers(bad[0])["attempts"] == "3"
 
 
 class FlakySerde(sf.Serde[str]):

@@ -96,9 +96,9 @@ def test_an_application_that_is_not_new_is_refused(place: Place, capsys: pytest.
     place.copy("new", 2)
     capsys.readouterr()
     assert place.take_over("route_app.py", "--yes") == 2
-    said = capsys.readouterr()
-    assert "'new' is not new: it has a committed offset in a-0 and" in said.err
-    assert "done" not in said.out
+    printed = capsys.readouterr()
+    assert "'new' is not new: it has a committed offset in a-0 and" in printed.err
+    assert "done" not in printed.out
     assert place.take_over("route_app.py", "--dry-run") == 2
     place.write("third", 1)
     assert place.copy("new", 2) == ["third"] * 2, "the refused import changed nothing"
@@ -109,9 +109,9 @@ def test_an_import_that_leaves_stores_empty_is_refused(
     place: Place, how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert place.take_over("count_app.py", how) == 2
-    said = capsys.readouterr().err
-    assert "would be empty where the group 'old' is: 'names-table', 'counts'" in said
-    assert "start this one under its application.id" in said
+    printed = capsys.readouterr().err
+    assert "would be empty where the group 'old' is: 'names-table', 'counts'" in printed
+    assert "start this one under its application.id" in printed
     assert place.take_over("count_app.py", how, "--empty-stores") == 0
 
 
@@ -131,9 +131,9 @@ def test_a_table_is_read_whole_if_its_topic_is_not_named(place: Place, capsys: p
 
 def test_a_missing_group_is_refused(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.take_over("route_app.py", "--yes", group="odl") == 2
-    said = capsys.readouterr().err
-    assert "the group 'odl' has committed no offset in what the topology reads: 'a', 'b'" in said
-    assert "kafka-consumer-groups.sh --list" in said
+    printed = capsys.readouterr().err
+    assert "the group 'odl' has committed no offset in what the topology reads: 'a', 'b'" in printed
+    assert "kafka-consumer-groups.sh --list" in printed
 
 
 def test_the_group_of_the_application_is_refused(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

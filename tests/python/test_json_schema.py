@@ -109,7 +109,7 @@ def test_given_as_text_dict_or_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"schema": None}, "needs a schema, not NoneType"),
         ({"schema": 5}, "needs a schema, not int"),
@@ -126,8 +126,8 @@ def test_given_as_text_dict_or_file(tmp_path: Path) -> None:
         ({"schema": None, "registry": sf.SchemaRegistry("http://h")}, "or the name of a subject"),
     ],
 )
-def test_invalid_serdes_are_refused(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(sf.TopologyError, match=said) as raised:
+def test_invalid_serdes_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(sf.TopologyError, match=message) as raised:
         sf.Serdes.json_schema(**arguments)
     assert "test_json_schema.py" in str(raised.value)
 

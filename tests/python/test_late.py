@@ -34,7 +34,7 @@ def pipe(driver: TopologyTestDriver, *records: tuple[str, int]) -> None:
         source.pipe("k", value, timestamp=seconds * SECOND)
 
 
-def said(record: Any) -> dict[str, str]:
+def error_headers(record: Any) -> dict[str, str]:
     prefix = "__stoatflow.errors."
     return {name.removeprefix(prefix): text.decode() for name, text in record.headers if name.startswith(prefix)}
 
@@ -170,7 +170,7 @@ def test_a_dead_letter_is_the_record_with_its_lateness(lanes: int) -> None:
         assert values(driver) == ["a", "b", "c", "d"]
         letters = driver.output("letters", str, str).read_all()
     assert [(r.key, r.value, r.timestamp) for r in letters] == [("k", "late", 9_000), ("k", "later", 3_000)]
-    reported = said(letters[1])
+    reported = error_headers(letters[1])
     assert reported["kind"] == "late"
     assert reported["application"] == "test"
     assert (reported["topic"], reported["partition"], reported["offset"]) == ("in", "0", "4")

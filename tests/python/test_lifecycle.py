@@ -35,22 +35,22 @@ def application(broker: sf.EmbeddedBroker, tmp_path: Path, function: object = No
 
 
 def test_hooks_are_called_in_their_order(broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
-    said: list[str] = []
+    output: list[str] = []
     app = application(broker, tmp_path)
     for phase in sf.Phase:
-        app.add_hook(phase, lambda app, phase=phase: said.append(f"{phase} second"), order=2)
+        app.add_hook(phase, lambda app, phase=phase: output.append(f"{phase} second"), order=2)
 
         async def first(app: sf.StoatFlow, phase: sf.Phase = phase) -> None:
             await asyncio.sleep(0)
-            said.append(f"{phase} first {app.state}")
+            output.append(f"{phase} first {app.state}")
 
         app.add_hook(str(phase), first, order=1)
     with app:
         app.wait_until("RUNNING")
         deadline = time.monotonic() + 60
-        while len(said) < 4 and time.monotonic() < deadline:
+        while len(output) < 4 and time.monotonic() < deadline:
             time.sleep(0.01)
-    assert said == [
+    assert output == [
         "PRE_START first CREATED", "PRE_START second",
         "POST_START first RUNNING", "POST_START second",
         "PRE_STOP first RUNNING", "PRE_STOP second",
@@ -59,17 +59,17 @@ def test_hooks_are_called_in_their_order(broker: sf.EmbeddedBroker, tmp_path: Pa
 
 
 def test_a_hook_before_the_start_vetoes_it(broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
-    said: list[object] = []
+    output: list[object] = []
 
     def no_licence(app: sf.StoatFlow) -> None:
         raise PermissionError("no licence")
 
     app = application(broker, tmp_path)
     app.add_hook("PRE_START", no_licence)
-    app.add_hook("PRE_START", said.append)
+    app.add_hook("PRE_START", output.append)
     with pytest.raises(PermissionError, match="no licence"):
         app.run()
-    assert said == []
+    assert output == []
     assert app.state == "STOPPED"
     assert app.close("1s")
 

@@ -15,7 +15,7 @@ from stoatflow.testing import TopologyTestDriver
 BROKEN = [b'{"a": 1', b"", b"NaN", b'{"a": 1,}', b'"\xff"', b"{'a': 1}", b'{"a": 01}', b"{} {}"]
 
 
-def said(letter: Any) -> dict[str, str]:
+def error_headers(letter: Any) -> dict[str, str]:
     return {name.removeprefix("__stoatflow.errors."): text.decode() for name, text in letter.headers}
 
 
@@ -35,7 +35,7 @@ def test_malformed_json_goes_to_the_handler_of_its_source(bytes_: bytes, serde: 
         assert [record.value for record in driver.output("out").read_all()] == [b'{"n": [1, 2]}', b" null ", None, b"7"]
         letter = driver.output("bad").read()
     assert (letter.key, letter.value) == (b"b", bytes_)
-    headers = said(letter)
+    headers = error_headers(letter)
     assert (headers["kind"], headers["node"], headers["offset"]) == ("deserialization", "source", "1")
     assert "not well-formed JSON" in headers["message"]
 

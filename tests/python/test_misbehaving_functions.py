@@ -162,7 +162,7 @@ def test_a_function_that_starts_threads(tmp_path: Path) -> None:
 
 
 def test_a_store_that_is_used_in_another_thread_refuses() -> None:
-    said: list[str] = []
+    result: list[str] = []
 
     class Shares(sf.ContextualProcessor[str, Any, str, Any]):
         def process(self, record: sf.Record[str, Any]) -> None:
@@ -170,7 +170,7 @@ def test_a_store_that_is_used_in_another_thread_refuses() -> None:
                 try:
                     self.context.forward(record)
                 except sf.ProcessingError as error:
-                    said.append(str(error))
+                    result.append(str(error))
 
             thread = threading.Thread(target=elsewhere)
             thread.start()
@@ -181,7 +181,7 @@ def test_a_store_that_is_used_in_another_thread_refuses() -> None:
     with TopologyTestDriver(builder.build()) as driver:
         driver.input("in", str, dict).pipe("k", {"n": 1})
         assert driver.output("out", str, dict).is_empty
-    assert "another thread" in said[0]
+    assert "another thread" in result[0]
 
 
 @pytest.mark.parametrize("kind", ["plain", "columns", "async"])

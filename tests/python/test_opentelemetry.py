@@ -221,15 +221,15 @@ def test_its_own_certificate_is_trusted(broker: sf.EmbeddedBroker, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         ({"admin.listen": "off"}, "admin.listen is off"),
         ({"admin.ssl.certificate": "c.pem", "admin.ssl.key": "k.pem", "admin.ssl.ca": "ca.pem"}, "admin.token too"),
     ],
 )
-def test_refused_access_is_logged(broker: sf.EmbeddedBroker, setting: dict[str, str], said: str) -> None:
+def test_refused_access_is_logged(broker: sf.EmbeddedBroker, setting: dict[str, str], message: str) -> None:
     app = sf.StoatFlow(counting(), {"application.id": "told", **setting}, broker=broker)
-    with pytest.raises(sf.ConfigError, match=said):
+    with pytest.raises(sf.ConfigError, match=message):
         instrument(app)
 
 

@@ -186,7 +186,7 @@ def test_proto2_files_have_defaults_and_required_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ({"nmae": "ann"}, "no field 'nmae', did you mean 'name'"),
         ({"id": "7"}, "at id: int64 is wanted, but the value is of type str"),
@@ -205,8 +205,8 @@ def test_proto2_files_have_defaults_and_required_fields() -> None:
         ("ann", "shop.User is wanted"),
     ],
 )
-def test_values_that_do_not_fit_the_schema_are_refused(value: object, said: str) -> None:
-    with pytest.raises(sf.SerdeError, match=said):
+def test_values_that_do_not_fit_the_schema_are_refused(value: object, message: str) -> None:
+    with pytest.raises(sf.SerdeError, match=message):
         USER.serialize(value)
 
 
@@ -282,7 +282,7 @@ def test_a_serde_survives_pickling() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"schema": 'syntax = "proto3";\nmessage M { strin a = 1; }'}, r"schema.proto:2:\d+: .*strin.*not defined"),
         ({"schema": 'syntax = "proto3";\nmesage M {}'}, r"schema.proto:2:1: expected"),
@@ -306,6 +306,6 @@ def test_a_serde_survives_pickling() -> None:
         ({"schema": User, "schema_ids": [7]}, "schema_id= and schema_ids= mean nothing"),
     ],
 )
-def test_an_invalid_schema_is_refused_on_construction(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(sf.TopologyError, match=rf"test_protobuf.py:\d+ Serdes.protobuf.*{said}"):
+def test_an_invalid_schema_is_refused_on_construction(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(sf.TopologyError, match=rf"test_protobuf.py:\d+ Serdes.protobuf.*{message}"):
         sf.Serdes.protobuf(**arguments)

@@ -349,8 +349,8 @@ def test_confluent_framing_in_a_topology() -> None:
 def test_a_malformed_record_is_found_at_its_source() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=PROTO).filter(sf.value["id"] > 0).to("out")
-    said = r"no value of the Protobuf message 'shop.User'.*topic in, partition 0, offset 0"
-    with TopologyTestDriver(builder.build()) as driver, pytest.raises(sf.SerdeError, match=said):
+    result = r"no value of the Protobuf message 'shop.User'.*topic in, partition 0, offset 0"
+    with TopologyTestDriver(builder.build()) as driver, pytest.raises(sf.SerdeError, match=result):
         driver.input("in", key=str, value=bytes).pipe("k", b"\x12\x01\xff")
     with TopologyTestDriver(builder.build(), on_deserialization_error=sf.DLQ("bad")) as driver:
         topic = driver.input("in", key=str, value=bytes)
@@ -386,7 +386,7 @@ def test_missing_fields_are_found_at_build() -> None:
     source.filter(sf.value["id"]["x"] == 1).to("e")
     with pytest.raises(sf.TopologyError) as raised:
         builder.build()
-    said = str(raised.value)
+    message = str(raised.value)
     line = r"test_protobuf_running.py:\d+"
     for wanted in (
         r"sf.value\[\"nmae\"\]: the Protobuf message 'shop.User' has no field 'nmae', did you mean 'name'\?",
@@ -395,7 +395,7 @@ def test_missing_fields_are_found_at_build() -> None:
         r".str takes str, but this is int",
         r"a value of type int has no member 'x'",
     ):
-        assert re.search(f"{line}.*{wanted}", said), (wanted, said)
+        assert re.search(f"{line}.*{wanted}", message), (wanted, message)
 
 
 def test_values_that_never_fit_a_sink_are_found_at_build() -> None:
@@ -409,7 +409,7 @@ def test_values_that_never_fit_a_sink_are_found_at_build() -> None:
     builder.stream("texts", key=str, value=str).to("f", value=NAMED)
     with pytest.raises(sf.TopologyError) as raised:
         builder.build()
-    said = str(raised.value)
+    message = str(raised.value)
     for wanted in (
         "the Protobuf message 'shop.Named' has no field 'nam', did you mean 'name'?",
         "it gives int, but the Protobuf string takes str",
@@ -418,7 +418,7 @@ def test_values_that_never_fit_a_sink_are_found_at_build() -> None:
         "the Protobuf enum has no 'MID'",
         "its values are str, but the Protobuf message (shop.Named) takes object",
     ):
-        assert wanted in said, (wanted, said)
+        assert wanted in message, (wanted, message)
 
 
 def test_windows_and_joins_keep_protobuf() -> None:

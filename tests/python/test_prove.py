@@ -283,11 +283,11 @@ def test_a_missing_java_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_
     with pytest.raises(sf.ConfigError, match=r"no java is on the PATH\. Next: install a JDK"):
         find_java()
     java = tmp_path / "java"
-    for said, why in (
+    for output, why in (
         ('openjdk version "1.8.0_292"', "is no Java 11 or newer"),
         ('version "17.0.1"', "has no compiler"),
     ):
-        java.write_text(f"#!/bin/sh\necho '{said}'\n")
+        java.write_text(f"#!/bin/sh\necho '{output}'\n")
         java.chmod(0o755)
         with pytest.raises(sf.ConfigError, match=why):
             find_java()

@@ -392,8 +392,8 @@ def test_on_the_command_line(
 
     def call(*arguments: str) -> tuple[int, list[str], str]:
         code = main(["query", *arguments])
-        said = capsys.readouterr()
-        return code, said.out.splitlines(), said.err
+        printed = capsys.readouterr()
+        return code, printed.out.splitlines(), printed.err
 
     with make(builder.build(), **{"admin.token": token}) as app:
         read(app, broker)

@@ -85,12 +85,12 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def test_everything_is_counted_again(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     once = len(place.outputs())
     assert place.reset("--yes") == 0
-    said = capsys.readouterr().out
-    rows = [line.split() for line in said.splitlines()]
+    printed = capsys.readouterr().out
+    rows = [line.split() for line in printed.splitlines()]
     assert ["lines", "0", "2", "->", "0"] in rows
     assert ["lines", "1", "1", "->", "0"] in rows
-    assert "words-counts-changelog  (at most" in said
-    assert str(place.state) in said
+    assert "words-counts-changelog  (at most" in printed
+    assert str(place.state) in printed
     assert not place.state.exists()
     assert "words-counts-changelog" not in place.broker.topics()
     assert len(place.outputs()) == once, "output topics are left alone"
@@ -102,9 +102,9 @@ def test_everything_is_counted_again(place: Place, capsys: pytest.CaptureFixture
 
 def test_a_dry_run_changes_nothing(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.reset("--dry-run", "--yes") == 0
-    said = capsys.readouterr().out
-    assert "lines  " in said
-    assert "nothing was changed (--dry-run)" in said
+    printed = capsys.readouterr().out
+    assert "lines  " in printed
+    assert "nothing was changed (--dry-run)" in printed
     assert place.untouched()
 
 
@@ -121,10 +121,10 @@ def test_a_dry_run_stops_no_running_application(place: Place) -> None:
 
 def test_without_a_terminal_the_yes_flag_is_required(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.reset() == 2
-    said = capsys.readouterr()
-    assert "committed" in said.out, "what it would do is shown"
-    assert "there is no terminal to ask you on" in said.err
-    assert "--yes" in said.err
+    printed = capsys.readouterr()
+    assert "committed" in printed.out, "what it would do is shown"
+    assert "there is no terminal to ask you on" in printed.err
+    assert "--yes" in printed.err
     assert place.untouched()
 
 

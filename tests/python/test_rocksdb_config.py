@@ -65,8 +65,8 @@ def on_disk(folder: Path) -> dict[str, str]:
 
 
 def test_options_of_a_store_are_in_force(make: Make, tmp_path: Path) -> None:
-    said = RocksDBConfig(compression="zstd", block_size="64KiB", bloom_bits=0, cache_size="2 MiB")
-    with make(topology(said), **{"rocksdb.compaction": "universal", "rocksdb.bloom.bits": 12}) as app:
+    output = RocksDBConfig(compression="zstd", block_size="64KiB", bloom_bits=0, cache_size="2 MiB")
+    with make(topology(output), **{"rocksdb.compaction": "universal", "rocksdb.bloom.bits": 12}) as app:
         until(lambda: app.state is sf.State.RUNNING)
         others = {**DEFAULT, "compaction": "universal", "bloom_bits": 12}
         packed = {**others, "compression": "zstd", "block_size": 65_536, "bloom_bits": 0, "cache_size": 2 << 20}
@@ -82,8 +82,8 @@ def test_options_of_a_store_are_in_force(make: Make, tmp_path: Path) -> None:
 
 def test_indexes_use_the_options_of_their_store(make: Make, tmp_path: Path) -> None:
     builder = sf.StreamsBuilder()
-    said = RocksDBConfig(compression="zstd", block_size="8KiB", cache_size="16MiB")
-    kept = sf.Materialized("orders", rocksdb=said, indexes=[sf.Index("by_amount", sf.value)])
+    output = RocksDBConfig(compression="zstd", block_size="8KiB", cache_size="16MiB")
+    kept = sf.Materialized("orders", rocksdb=output, indexes=[sf.Index("by_amount", sf.value)])
     builder.table("in", key=str, value=int, store=kept)
     # Enough for the cache of the store, and for no second one.
     with make(builder.build(), **{"state.memory.max.bytes": "44MiB"}) as app:
@@ -225,6 +225,6 @@ def test_in_memory_by_a_setting_it_has_no_effect(make: Make, capfd: pytest.Captu
     with make(topology(RocksDBConfig(bloom_bits=0)), **{"default.dsl.store": "in_memory"}) as app:
         until(lambda: app.state is sf.State.RUNNING)
         assert in_force(app) == {"sums": None, "counts": None, "plain": None}
-    said = capfd.readouterr().err
-    assert "default.dsl.store = in_memory keeps all stores in memory" in said
-    assert "sums, counts" in said
+    printed = capfd.readouterr().err
+    assert "default.dsl.store = in_memory keeps all stores in memory" in printed
+    assert "sums, counts" in printed

@@ -178,9 +178,9 @@ topology = builder.build()
 """
     (app / "app.py").write_text(text, "utf-8")
     assert main(["describe", str(app / "app.py")]) == 0
-    said = capsys.readouterr()
-    assert said.out == runpy.run_path(str(app / "app.py"))["topology"].describe()
-    note, topics = said.err.strip().split(": ", 1)[1].rsplit(": ", 1)
+    printed = capsys.readouterr()
+    assert printed.out == runpy.run_path(str(app / "app.py"))["topology"].describe()
+    note, topics = printed.err.strip().split(": ", 1)[1].rsplit(": ", 1)
     assert note == "Kafka Streams would make these topics, here records walk in memory instead"
     assert sorted(topics.split(", ")) == [
         "counts-repartition",

@@ -62,10 +62,10 @@ def test_parameters_have_names_and_types(name: str) -> None:
 
 
 def shown(thing: object) -> str:
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         help(thing)
-    return said.getvalue()
+    return output.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -145,8 +145,8 @@ def test_a_broken_link_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "mkdocs.yml").write_text(f"{config}\nnav: [README.md, other.md]\n", "utf-8")
     built = build(tmp_path / "mkdocs.yml", tmp_path / "built")
     assert built.returncode != 0
-    for said in ("gone.md", "other.md#gone", "examples/gone.py", "gone.svg", "orphan.md"):
-        assert said in built.stderr, built.stderr
+    for output in ("gone.md", "other.md#gone", "examples/gone.py", "gone.svg", "orphan.md"):
+        assert output in built.stderr, built.stderr
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))

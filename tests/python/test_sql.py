@@ -415,8 +415,8 @@ except Exception as error:
 
 def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     code = main(["sql", *arguments])
-    said = capsys.readouterr()
-    return code, said.out, said.err
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
 
 
 def test_the_command(app: StoatFlow, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

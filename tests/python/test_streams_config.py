@@ -128,8 +128,8 @@ with sf.StoatFlow(builder.build(), config, broker=broker):
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     lines = [json.loads(line) for line in done.stderr.splitlines()]
-    said = [line["message"] for line in lines if line["target"] == "stoatflow::settings"]
-    assert said == [
+    output = [line["message"] for line in lines if line["target"] == "stoatflow::settings"]
+    assert output == [
         (
             "num.stream.threads = 4 has no effect here: "
             "keys are spread over lanes (lanes.count), not partitions over threads"

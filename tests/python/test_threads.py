@@ -46,9 +46,9 @@ def test_the_import_leaves_the_gil_as_it_was() -> None:
     code = "import sys, stoatflow; print(getattr(sys, '_is_gil_enabled', lambda: True)())"
     # Without the variable's value, which no import changes.
     alone = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
-    said = subprocess.run([sys.executable, "-c", code], env=alone, capture_output=True, text=True, check=True)
+    output = subprocess.run([sys.executable, "-c", code], env=alone, capture_output=True, text=True, check=True)
     has_gil = not sysconfig.get_config_var("Py_GIL_DISABLED")
-    assert said.stdout.strip() == str(has_gil)
+    assert output.stdout.strip() == str(has_gil)
 
 
 # Views ---------------------------------------------------------------------------------------

@@ -388,7 +388,7 @@ print(len(raised), len(set(map(id, raised))))
 def test_a_slow_error_blocks_nobody(tmp_path: Path) -> None:
     """Creating an exception runs Python code, which may yield: nothing may hold the interpreter and wait for it."""
     # In its own process: a deadlock of its threads would block this one.
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", SLOWLY_MADE, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
     )
-    assert said.stdout.split() == ["4", "1"], said.stderr
+    assert output.stdout.split() == ["4", "1"], output.stderr

@@ -30,7 +30,7 @@ def counting(**source: Any) -> sf.Topology:
     return builder.build()
 
 
-def said(letter: Any) -> dict[str, str]:
+def error_headers(letter: Any) -> dict[str, str]:
     return {name.removeprefix("__stoatflow.errors."): text.decode() for name, text in letter.headers}
 
 
@@ -52,7 +52,7 @@ def test_a_record_of_tomorrow_closes_no_window_of_today(timestamp: Any, semantic
         assert driver.output("out", str, int).read_values_to_list() == [1, 2]
         letter = driver.output("bad").read()
     assert (letter.value, letter.timestamp) == (b"tomorrow", NOON + DAY)
-    headers = said(letter)
+    headers = error_headers(letter)
     assert headers["kind"] == "deserialization"
     assert headers["timestamp"] == str(NOON + DAY)
     assert f"{DAY - 60_000} ms further ahead of the clock" in headers["message"]

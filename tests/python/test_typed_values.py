@@ -141,7 +141,7 @@ def test_filtered_values_are_decoded_only_with_validation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         (b'{"customer":"ann"}', "total"),
         (b'{"customer":"ann","total":"many"}', "total"),
@@ -149,7 +149,7 @@ def test_filtered_values_are_decoded_only_with_validation() -> None:
         (b"[]", "object"),
     ],
 )
-def test_a_record_that_does_not_fit_is_a_bad_one(bad: bytes, said: str) -> None:
+def test_a_record_that_does_not_fit_is_a_bad_one(bad: bytes, message: str) -> None:
     builder = sf.StreamsBuilder()
     orders = builder.stream("orders", key=str, value=OrderStruct)
     orders.map_values(total).to("totals", key=str, value=int)
@@ -159,7 +159,7 @@ def test_a_record_that_does_not_fit_is_a_bad_one(bad: bytes, said: str) -> None:
         assert values(driver, "totals", int) == [1]
     builder = sf.StreamsBuilder()
     builder.stream("orders", key=str, value=OrderStruct).map_values(total).to("totals", key=str, value=int)
-    with TopologyTestDriver(builder.build()) as driver, pytest.raises(sf.SerdeError, match=said):
+    with TopologyTestDriver(builder.build()) as driver, pytest.raises(sf.SerdeError, match=message):
         driver.input("orders", str, bytes).pipe("a", bad)
 
 

@@ -60,7 +60,7 @@ def test_a_watermark_is_written_as_it_was_made() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: Watermark.bounded(10), "test_watermark.py:.*delay"),  # type: ignore[arg-type]
         (lambda: Watermark.bounded("-1s"), "negative|no duration"),
@@ -85,8 +85,8 @@ def test_a_watermark_is_written_as_it_was_made() -> None:
         ),
     ],
 )
-def test_errors_name_the_line_that_was_written(make: Any, said: str) -> None:
-    with pytest.raises(sf.TopologyError, match=said):
+def test_errors_name_the_line_that_was_written(make: Any, message: str) -> None:
+    with pytest.raises(sf.TopologyError, match=message):
         make()
 
 
@@ -99,11 +99,11 @@ def test_two_streams_of_one_topic_must_agree() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [("bounded", "write bounded:10s"), ("idle:5m", "write bounded:10s"), ("none,idle:0s", "write bounded:10s")],
 )
-def test_the_default_is_checked(value: str, said: str) -> None:
-    with pytest.raises(sf.ConfigError, match=said):
+def test_the_default_is_checked(value: str, message: str) -> None:
+    with pytest.raises(sf.ConfigError, match=message):
         TopologyTestDriver(counted(None), {"watermark.default": value})
 
 
@@ -221,10 +221,10 @@ def test_an_invalid_result_of_a_watermark_function() -> None:
     def wrong(record: sf.ConsumedRecord, current: int) -> Any:
         return "now"
 
-    said = r"milliseconds as an int, or None, it returned str"
+    output = r"milliseconds as an int, or None, it returned str"
     with (
         TopologyTestDriver(counted(Watermark.custom(wrong)), BY_WATERMARK) as driver,
-        pytest.raises(sf.ProcessingError, match=said),
+        pytest.raises(sf.ProcessingError, match=output),
     ):
         pipe(driver, "in0", "a", 3)
 

@@ -36,7 +36,7 @@ def shown(difference: Difference) -> str:
     return difference.value.removeprefix("{}")
 
 
-def said(finding: Finding) -> set[Difference]:
+def differences_of(finding: Finding) -> set[Difference]:
     return {each for each in Difference if any(text.endswith(shown(each)) for text in finding.differences)}
 
 
@@ -113,7 +113,7 @@ class Values:
 
 def check(given: str, wanted: Any, found: Any, finding: Finding) -> bool:
     """Whether they are the same, or the difference is reported."""
-    corners = said(finding)
+    corners = differences_of(finding)
     if wanted is RAISES:
         assert found is RAISES or corners - {Difference.READ_ONCE}, f"{given} raises, and gives {found}: not said"
         return False
@@ -214,7 +214,7 @@ def test_reported_differences_exist(
     fn: Callable[..., Any], value: Any, function: Any, expression: Any, difference: Difference
 ) -> None:
     made, finding = proposed(fn)
-    assert difference in said(finding)
+    assert difference in differences_of(finding)
     plain = function if function is RAISES else json.dumps(function)
     assert of_function(fn, seen(value)) == plain
     assert of_expression(made, value) == (expression if expression is RAISES else json.dumps(expression))
@@ -311,7 +311,7 @@ def test_a_missing_partner_is_reported() -> None:
     (finding,) = [each for each in examine(written) if each.kind == "expression"]
     assert finding.expression == "sf.left.merge(sf.right)"
     # The function raises if a value is missing, the expression continues with the other side.
-    assert Difference.NULL in said(finding)
+    assert Difference.NULL in differences_of(finding)
 
 
 def sessions(stream: Any) -> Any:

@@ -235,7 +235,7 @@ def test_options_without_meaning_are_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "options", "said"),
+    ("settings", "options", "message"),
     [
         ({}, {"checkpoint": "c"}, "there is no broker for in. Next: set bootstrap.servers"),
         ({"bootstrap.servers": "localhost:1"}, {}, "a stream on Spark needs a folder for its state"),
@@ -252,23 +252,25 @@ def test_options_without_meaning_are_refused_by_name() -> None:
         ({"lanes.count": 4, "config.strict": True}, {"checkpoint": "c"}, "lanes.count has no effect on Spark"),
     ],
 )
-def test_settings_and_options_are_checked_first(settings: dict[str, Any], options: dict[str, Any], said: str) -> None:
+def test_settings_and_options_are_checked_first(
+    settings: dict[str, Any], options: dict[str, Any], message: str
+) -> None:
     with pytest.raises((ConfigError, TopologyError, TwinError)) as raised:
         sf.StoatFlow(stream(str.upper), ID | settings, engine="spark", spark=SparkOptions(**options))
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"checkpoint": "c"}, "checkpoint is of a stream. Next: leave it out, or leave out batch=True"),
         ({"output": print}, "which a batch doesn't call. Next: name a folder"),
     ],
 )
-def test_a_batch_has_no_trigger(options: dict[str, Any], said: str) -> None:
+def test_a_batch_has_no_trigger(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         sf.StoatFlow(stream(str.upper), ID, engine="spark", batch=True, spark=SparkOptions(**options))
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_options_of_spark_are_of_spark() -> None:

@@ -177,14 +177,14 @@ CASES: list[tuple[Any, int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("build", "partitions", "said"), CASES)
-def test_state_that_cannot_be_handed_over_is_refused_by_name(build: Any, partitions: int, said: str) -> None:
+@pytest.mark.parametrize(("build", "partitions", "message"), CASES)
+def test_state_that_cannot_be_handed_over_is_refused_by_name(build: Any, partitions: int, message: str) -> None:
     builder = sf.StreamsBuilder()
     build(builder, builder.stream("in", **TEXT))
     topology, settings = builder.build(), sf.Settings({"application.id": "a"}, environ={})
     with pytest.raises(sf.TopologyError, match="can't be handed over between the engine and Spark") as raised:
         unsupported.check(topology, cut(topology), {"in": partitions}, settings)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize("build", [case[0] for case in CASES if case[1] == 2])

@@ -267,7 +267,7 @@ def field(**members: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("topic", "said"),
+    ("topic", "message"),
     [
         (INDEX, "topics.t.records is missing"),
         (INDEX | {"records": -1}, "topics.t.records is at least 0"),
@@ -283,17 +283,17 @@ def field(**members: Any) -> dict[str, Any]:
         ({"records": 1, "format": "text", "fields": {"a": {"kind": "key"}, "b": {"kind": "key"}}}, "a single field"),
     ],
 )
-def test_a_bad_topic_is_refused_with_its_path(topic: dict[str, Any], said: str) -> None:
+def test_a_bad_topic_is_refused_with_its_path(topic: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         read_spec({"topics": {"t": topic}})
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
-@pytest.mark.parametrize(("spec", "said"), [({}, "topics is missing"), ({"topics": {}}, "topics is empty")])
-def test_a_bad_spec_is_refused_with_its_path(spec: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("spec", "message"), [({}, "topics is missing"), ({"topics": {}}, "topics is empty")])
+def test_a_bad_spec_is_refused_with_its_path(spec: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         read_spec(spec)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_every_problem_is_named_at_once() -> None:

@@ -219,7 +219,7 @@ def test_inputs_and_folders_are_checked_first(
 
 def test_the_command_requires_a_checkpoint_and_a_broker(capsys: pytest.CaptureFixture[str]) -> None:
     app = str(Path(shop_twin.__file__))
-    for options, said in (
+    for options, output in (
         (["--bootstrap", "localhost:1"], "--checkpoint is missing"),
         (["--checkpoint", "c"], "--bootstrap is missing"),
         (["--checkpoint", "c", "--bootstrap", "embedded:x"], "embedded:x is an embedded broker"),
@@ -227,6 +227,6 @@ def test_the_command_requires_a_checkpoint_and_a_broker(capsys: pytest.CaptureFi
         (["--batch", "--checkpoint", "c"], "--checkpoint is not for --batch"),
     ):
         assert main(["run", app, "--engine", "spark", *options]) == 2
-        assert said in capsys.readouterr().err
+        assert output in capsys.readouterr().err
     assert main(["run", app, "--batch"]) == 2
     assert "write --engine spark --batch" in capsys.readouterr().err

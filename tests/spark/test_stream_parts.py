@@ -196,8 +196,8 @@ def headers(offset: int, trigger: int, number: int = 0) -> list[tuple[str, bytes
 
 
 def test_headers_hold_the_origin_of_a_record() -> None:
-    said = {name.removeprefix("__stoatflow.twin."): value for name, value in headers(7, 4, 3)}
-    assert said == {
+    output = {name.removeprefix("__stoatflow.twin."): value for name, value in headers(7, 4, 3)}
+    assert output == {
         "topic": b"orders", "partition": b"2", "offset": b"7", "ordinal": b"1.3", "timestamp": b"77", "trigger": b"4"
     }  # fmt: skip
 
@@ -241,7 +241,7 @@ def stream(build: Any) -> sf.Topology:
 
 
 @pytest.mark.parametrize(
-    ("build", "said"),
+    ("build", "message"),
     [
         (lambda b, s: s.process(Ticks).to("out", key=str, value=str), "Ticks schedules by the wall clock: a task runs"),
         (lambda b, s: b.global_table("g", key=str, value=str), "global_table: which of its rows a record meets would"),
@@ -256,10 +256,10 @@ def stream(build: Any) -> sf.Topology:
         (lambda b, s: b.scheduled("tick", every="1s").to("ticks", key=str, value=dict), "scheduled: a task runs when"),
     ],
 )
-def test_refusals_name_the_operator_and_an_alternative(build: Any, said: str) -> None:
+def test_refusals_name_the_operator_and_an_alternative(build: Any, message: str) -> None:
     with pytest.raises(TopologyError) as raised:
         faithful.check(stream(build), streaming=True)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert "test_stream_parts.py:" in str(raised.value)
 
 
@@ -278,7 +278,7 @@ def test_describe_names_the_reason_of_a_refusal(tmp_path: Path, capsys: pytest.C
         "utf-8",
     )
     assert main(["describe", str(app), "--engine", "spark"]) == 0
-    said = capsys.readouterr().out
-    assert "global_table differs: all of its topic is read" in said
-    assert "has no streaming twin" in said
-    assert "global_table: which of its rows a record meets would depend on the trigger" in said
+    printed = capsys.readouterr().out
+    assert "global_table differs: all of its topic is read" in printed
+    assert "has no streaming twin" in printed
+    assert "global_table: which of its rows a record meets would depend on the trigger" in printed

@@ -125,7 +125,7 @@ async def ask(value: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("build", "said"),
+    ("build", "message"),
     [
         (lambda b, s: s.map_values(ask).to("out", value=str), "async functions: what a service answers"),
         (
@@ -146,10 +146,10 @@ async def ask(value: str) -> str:
         (lambda b, s: b.stream("l", key=str, value=str, late="drop").to("out"), "late=: a late policy goes by"),
     ],
 )
-def test_refusals_name_the_operator_and_an_alternative(build: Any, said: str) -> None:
+def test_refusals_name_the_operator_and_an_alternative(build: Any, message: str) -> None:
     with pytest.raises(TopologyError) as raised:
         faithful.check(stream(build))
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert "test_twin.py:" in str(raised.value)
     assert "docs/reference/spark.md" in str(raised.value)
 

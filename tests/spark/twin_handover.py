@@ -46,11 +46,11 @@ class Engine:
             self.driver.pipe(one["name"], 0, one["key"], one["value"], one["timestamp"], headers)
             number = itertools.count()
             for topic in self.case.data["outputs"]:
-                for key, value, timestamp, said in self.driver.drain(topic):
+                for key, value, timestamp, output in self.driver.drain(topic):
                     place = b"\x01" + one["order"].to_bytes(8, "big") + next(number).to_bytes(4, "big")
                     made.append(
                         task.Row(
-                            task.RECORD, topic, 0, None, key, value, timestamp, said or None, None, None, place
+                            task.RECORD, topic, 0, None, key, value, timestamp, output or None, None, None, place
                         )
                     )  # fmt: skip
         return made

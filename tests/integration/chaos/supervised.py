@@ -171,14 +171,14 @@ class Counted:
         with self.lock:
             if self.child is None:
                 return "it does not run"
-            said, url = self.child.reported(), reported(self.child).get("url")
+            output, url = self.child.reported(), reported(self.child).get("url")
         if url is None:
-            return said
+            return output
         try:
             with urllib.request.urlopen(f"{url}debug/barriers", timeout=10) as answer:  # noqa: S310 (loopback)
-                return f"{said}\nbarriers: {answer.read().decode()[:3000]}"
+                return f"{output}\nbarriers: {answer.read().decode()[:3000]}"
         except OSError as error:
-            return f"{said}\nno barriers: {error}"
+            return f"{output}\nno barriers: {error}"
 
 
 class Supervisor:

@@ -92,12 +92,12 @@ class Stand:
 
 def plain(text: object) -> str:
     """A text without the parts that differ between runs: addresses, numbers, folders."""
-    said = re.sub(r"/[\w./-]*/(app\.py)", r"\1", str(text))
-    said = re.sub(r"127\.0\.0\.1:\d+", "BROKER", said)
-    said = re.sub(r"\btest-[a-z-]+-\d+(?= )", "APPLICATION", said)
-    said = re.sub(r"/\S*/state\b\S*", "STATE", said)
-    said = re.sub(r"\b[a-z]+(-[a-z]+)*-\d+-(in|out|bad|documents|sums-changelog)\b", r"\2", said)
-    return re.sub(r"\d+(\.\d+)?(?= (ms|s|times)\b)|(?<=producer )\d+", "N", said)
+    output = re.sub(r"/[\w./-]*/(app\.py)", r"\1", str(text))
+    output = re.sub(r"127\.0\.0\.1:\d+", "BROKER", output)
+    output = re.sub(r"\btest-[a-z-]+-\d+(?= )", "APPLICATION", output)
+    output = re.sub(r"/\S*/state\b\S*", "STATE", output)
+    output = re.sub(r"\b[a-z]+(-[a-z]+)*-\d+-(in|out|bad|documents|sums-changelog)\b", r"\2", output)
+    return re.sub(r"\d+(\.\d+)?(?= (ms|s|times)\b)|(?<=producer )\d+", "N", output)
 
 
 def look(app: Application, seen: Seen, *, metrics: Sequence[Metric] = (), findings: Sequence[str] = ()) -> None:
@@ -108,8 +108,8 @@ def look(app: Application, seen: Seen, *, metrics: Sequence[Metric] = (), findin
         shown = ",".join(f'{key}="{plain(value)}"' for key, value in labels.items())
         seen.metrics.append(f"{name}{{{shown}}}" if shown else name)
     for path in ("health/live", "health/ready"):
-        code, said = app.document(path)
-        reason = f", `{said['reason']}`" if "reason" in said else ""
+        code, output = app.document(path)
+        reason = f", `{output['reason']}`" if "reason" in output else ""
         seen.endpoints.append((f"/{path}", f"{code}{reason}"))
     (_, doctor) = app.document("doctor")
     reported = {str(one["code"]): one for one in cast("list[Document]", doctor["findings"])}
@@ -141,11 +141,11 @@ def hear(app: Application, seen: Seen, level: str, message: str, **fields: str) 
 def ends(app: Application, seen: Seen, code: int, error: str, kind: str, patience: float = PATIENCE_S) -> None:
     """It ends with this exit code and this error, and reports its next step."""
     assert app.until_it_ends(patience) == code, app.process.reported()
-    said = [line for line in app.process.errors.splitlines() if "Next: " in line and not line.startswith("{")]
-    assert said, app.process.reported()
+    output = [line for line in app.process.errors.splitlines() if "Next: " in line and not line.startswith("{")]
+    assert output, app.process.reported()
     assert f"more: stoatflow explain {kind}" in app.process.errors, app.process.reported()
     seen.end = f"exit code {code}, `{error}`"
-    seen.next_step = plain(said[-1].partition("Next: ")[2]).strip()
+    seen.next_step = plain(output[-1].partition("Next: ")[2]).strip()
 
 
 def goes_on(stand: Stand, app: Application, seen: Seen, count: int) -> None:
