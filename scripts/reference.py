@@ -20,8 +20,8 @@ import measured
 
 from stoatflow import errors
 from stoatflow._runtime.bridge import error_kinds, settings_schema, streams_config_markdown
+from stoatflow.explain.catalog import TYPES
 from stoatflow.explain.causes import CAUSES
-from stoatflow.explain.known import TYPES
 from stoatflow.spark import unsupported
 from stoatflow.spark.twin import faithful
 from stoatflow.spark.twin import settings as meaning

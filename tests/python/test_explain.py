@@ -16,8 +16,8 @@ from http_calls import ask
 from stoatflow._runtime.bridge import error_kinds, settings_schema, streams_config_markdown
 from stoatflow.cli import main
 from stoatflow.errors import ERRORS_BY_KIND
+from stoatflow.explain.catalog import entries, find, nearest
 from stoatflow.explain.causes import CAUSES
-from stoatflow.explain.known import entries, find, nearest
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -16,9 +16,9 @@ from stoatflow import EmbeddedBroker, Index, StoatFlow
 from stoatflow.cli.admin_port import AdminPort
 from stoatflow.sql import SqlError
 from stoatflow.sql.engine import run
-from stoatflow.sql.known import forms_of
 from stoatflow.sql.over_http import run_over_http
 from stoatflow.sql.reading import SnapshotStores
+from stoatflow.sql.store_schema import forms_of
 
 CITIES = ["a", "ab", "b", "", "5", "é", "Z", "true"]
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from stoatflow._runtime.columns import KEY, TIMESTAMP, VALUE, WINDOW_END, WINDOW_START
 from stoatflow.expressions import Expression
 from stoatflow.expressions.building import key, timestamp, value
-from stoatflow.sql.known import ABSENT, Column, StoreForm
 from stoatflow.sql.pushdown import Condition
+from stoatflow.sql.store_schema import ABSENT, Column, StoreForm
 from stoatflow.sql.tree import Node
 
 __all__ = ["Bound", "Constants", "bounds", "condition", "keys", "shown", "times"]

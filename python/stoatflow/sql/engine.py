@@ -19,9 +19,9 @@ from stoatflow._runtime.columns import KEY, TIMESTAMP, VALUE, WINDOW_END, WINDOW
 from stoatflow.errors import ConfigError
 from stoatflow.sql import bounds, pushdown, tree
 from stoatflow.sql.errors import ReadOnlyError, SqlError
-from stoatflow.sql.known import Known
 from stoatflow.sql.pushdown import Place
 from stoatflow.sql.reading import StoreRead, Stores, Wanted
+from stoatflow.sql.store_schema import StoreSchema
 from stoatflow.sql.tree import Node
 
 __all__ = ["Parameters", "SqlResult", "run"]
@@ -348,7 +348,7 @@ class _Run:
         limit = sum(numbers) if whole and numbers and len(numbers) == len(counts) else None
         return Wanted(found, limit, self._members(place.known, plan, schema), plan.allow_scan)
 
-    def _members(self, known: Known, plan: _Plan, schema: Any) -> list[str] | None:
+    def _members(self, known: StoreSchema, plan: _Plan, schema: Any) -> list[str] | None:
         """Return the members of values that the query needs."""
         if known.form.kind != "key_value" or not known.holds_only_objects or known.form.is_custom:
             return None
@@ -358,7 +358,7 @@ class _Run:
             return None
         return [name for name in known.members if name.casefold() in plan.used]
 
-    def _table(self, name: str, known: Known, wanted: list[Wanted], plan: _Plan, schema: Any) -> Any:
+    def _table(self, name: str, known: StoreSchema, wanted: list[Wanted], plan: _Plan, schema: Any) -> Any:
         form = known.form
         columns = Columns(
             self._pa, name, json_keys=form.has_json_keys, windows=form.has_windows, schema=schema, only=plan.used

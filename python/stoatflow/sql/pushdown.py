@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stoatflow.sql import tree
-from stoatflow.sql.known import Column, Known
+from stoatflow.sql.store_schema import Column, StoreSchema
 from stoatflow.sql.tree import Node
 
 __all__ = ["Condition", "Place", "limit_of", "places", "used_names"]
@@ -43,7 +43,7 @@ class Place:
 
     store: str
     alias: str
-    known: Known
+    known: StoreSchema
     node: Node
     conditions: list[Condition] = field(default_factory=list)
     parts: int = 0
@@ -74,7 +74,7 @@ class _Equal(NamedTuple):
     b: Column
 
 
-def places(query: Node, known: Mapping[str, Known], *, push: bool = True) -> list[Place]:
+def places(query: Node, known: Mapping[str, StoreSchema], *, push: bool = True) -> list[Place]:
     """Return all references to stores in a query, with the conditions that apply there."""
     made: dict[int, Place] = {}
     for node in tree.tables(query):

@@ -36,7 +36,7 @@ INTERNAL = ("words", "sums", "sums-final-store", "closed", "sessions", "totals",
 WINDOWED = ("sums", "closed", "sessions", "readings")
 
 
-class Stand(NamedTuple):
+class Environment(NamedTuple):
     """A broker that may be stopped, behind a proxy that damages requests."""
 
     broker: KafkaBroker
@@ -44,10 +44,10 @@ class Stand(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[Stand]:
+def own() -> Iterator[Environment]:
     with FaultProxy(SEED) as proxy, KafkaBroker(settings=BROKER, proxied=proxy.port) as broker:
         proxy.connect(broker.behind_proxy)
-        yield Stand(broker, Noise(proxy))
+        yield Environment(broker, Noise(proxy))
 
 
 def reported(chaos: Chaos, kills: int) -> str:
@@ -88,7 +88,7 @@ def is_windowed(store: str) -> bool:
     return store in WINDOWED or (store.startswith(("pairs", "meetings")) and "shared" not in store)
 
 
-def test_exactly_once(own: Stand, name: str, tmp_path: Path) -> None:
+def test_exactly_once(own: Environment, name: str, tmp_path: Path) -> None:
     """Kills at every named place and at random moments, and every other fault, including those of the broker.
 
     All of it through a proxy that damages requests, with both clients in turn.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from stoatflow._runtime.columns import KEY, TIMESTAMP, VALUE, WINDOW_END, WINDOW_START, Row, plain_value
 
-__all__ = ["ABSENT", "Column", "Known", "StoreForm", "forms_of"]
+__all__ = ["ABSENT", "Column", "StoreForm", "StoreSchema", "forms_of"]
 
 ABSENT = "absent"
 """Kind of a column without a value in any row."""
@@ -113,7 +113,7 @@ class Column(NamedTuple):
     """`text`, `int`, `float`, `bool`, `time`, `texts`, `ints`, `absent`, or `None` if unknown."""
 
 
-class Known:
+class StoreSchema:
     """What is known about one store."""
 
     def __init__(self, form: StoreForm, rows: Sequence[Row], absent: Iterable[tuple[str, ...]] = ()) -> None:
