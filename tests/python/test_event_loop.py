@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError
 from typing import Any
 from unittest.mock import Mock
 
@@ -192,3 +194,89 @@ def test_a_mock_is_a_plain_function() -> None:
         assert driver.output("out", str, str).read_values_to_list() == ["A"]
     fn.assert_called_once_with("a")
     assert fn.method_calls == []
+
+
+def test_a_run_that_is_aborted_cancels_nothing_of_another_one() -> None:
+    loop = EventLoop()
+    begun = threading.Event()
+
+    async def hangs() -> None:
+        begun.set()
+        await asyncio.sleep(600)
+
+    loop.acquire()
+    loop.acquire()
+    call = loop.run(hangs)
+    assert begun.wait(60)
+    loop.cancel()
+    with pytest.raises(TimeoutError):
+        call.result(0.2)
+    loop.release()
+    loop.cancel()
+    with pytest.raises(CancelledError):
+        call.result(60)
+    loop.release()
+
+
+def test_a_call_that_reaches_a_loop_in_its_last_moment_leaves_nothing_behind() -> None:
+    """A call that never begins creates no coroutine, which nobody would await."""
+    loop = EventLoop()
+    ending, made = threading.Event(), []
+
+    async def call() -> None:
+        """The coroutine that must not be created."""
+
+    def make() -> Coroutine[Any, Any, None]:
+        made.append(1)
+        return call()
+
+    def last() -> None:
+        assert ending.wait(60)
+        raise SystemExit
+
+    loop.acquire()
+    # The loop stops after the callbacks that are queued before the call.
+    loop.call_soon(last)
+    future = loop.run(make)
+    ending.set()
+    with pytest.raises(CancelledError):
+        future.result(60)
+    assert made == []
+    loop.release()
+
+
+def test_a_slowly_closing_loop_does_not_disturb_its_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, may_close, closed = 0, threading.Event(), threading.Event()
+    builder = sf.StreamsBuilder()
+
+    @builder.resource
+    async def number() -> AsyncIterator[int]:
+        nonlocal opened
+        opened += 1
+        yield opened
+        if not closed.is_set():
+            await asyncio.to_thread(may_close.wait, 300)
+            closed.set()
+
+    async def numbered(value: str) -> str:
+        return f"{value}{number.value}"
+
+    builder.stream("in", key=str, value=str).map_values(numbered).to("out", key=str, value=str)
+    topology = builder.build()
+    monkeypatch.setattr("stoatflow._runtime.event_loop._CLOSING_S", 0.1)
+    with driver_of(topology):
+        (first,) = [t for t in threading.enumerate() if t.name == "stoatflow-event-loop"]
+    assert first.is_alive()
+    with driver_of(topology) as driver:
+        may_close.set()
+        first.join(60)
+        assert closed.is_set()
+        driver.input("in", str, str).pipe("k", "v")
+        assert driver.output("out", str, str).read_values_to_list() == ["v2"]
+
+
+def test_a_stopped_loop_raises() -> None:
+    loop = EventLoop()
+    caller = loop.caller(sf.awaiting(audited), "app.py:1 audited")
+    with pytest.raises(RuntimeError, match="while no application runs"):
+        caller("x")
