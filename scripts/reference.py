@@ -20,9 +20,9 @@ import measured
 
 from stoatflow import errors
 from stoatflow._runtime.bridge import error_kinds, settings_schema, streams_config_markdown
+from stoatflow.explain.catalog import TYPES
 from stoatflow.explain.causes import CAUSES
-from stoatflow.explain.known import TYPES
-from stoatflow.spark import refused
+from stoatflow.spark import unsupported
 from stoatflow.spark.twin import faithful
 from stoatflow.spark.twin import settings as meaning
 
@@ -294,7 +294,7 @@ def spark_page() -> str:
             "",
             "| of `StoatFlow` | why, and what instead |",
             "|---|---|",
-            *(f"| `{name}` | {_cell(text)} |" for name, text in (refused.ARGUMENTS | refused.METHODS).items()),
+            *(f"| `{name}` | {_cell(text)} |" for name, text in (unsupported.ARGUMENTS | unsupported.METHODS).items()),
             "",
         ]
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from at_once import until
+from concurrency import until
 from stoatflow import EmbeddedBroker, RestoreListener, State, StoatFlow, TopicPartition
 
 Make = Callable[..., StoatFlow]

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from at_once import until
+from concurrency import until
 
 _PROGRAM = """
 import asyncio, logging, sys, time; logging.basicConfig(level=logging.INFO)

@@ -173,8 +173,8 @@ def main() -> None:
     print(f"writing, reading and passing on: {cost['base']:.2f} us of CPU per record")
     for pair in ("sum", "several", "join"):
         native, function = (cost[f"{pair}_{how}"] - cost["base"] for how in ("native", "function"))
-        told = (globals()[f"{pair}_native"].__doc__ or "").rstrip(".")
-        print(f"{told}: native {native:.2f} us, function {function:.2f} us, {native / function:.2f}x")
+        reported = (globals()[f"{pair}_native"].__doc__ or "").rstrip(".")
+        print(f"{reported}: native {native:.2f} us, function {function:.2f} us, {native / function:.2f}x")
     print(f"({options.records} records, the least of {options.rounds}, {time.monotonic() - started:.0f} s)")
 
 

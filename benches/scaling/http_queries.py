@@ -60,8 +60,8 @@ def measure(broker: EmbeddedBroker, number: int, count: int, rate: int) -> dict[
             seconds = time.perf_counter() - began
             found: dict[str, Any] = {"records_per_s": round(count / seconds), "seconds": round(seconds, 2)}
             if client is not None:
-                said, _ = client.communicate("")
-                found["queries"] = json.loads(said)
+                output, _ = client.communicate("")
+                found["queries"] = json.loads(output)
             return found
 
 

@@ -38,7 +38,7 @@ def test_a_slope_is_the_exponent_of_growth() -> None:
             fit(points)
 
 
-def test_more_cores_help_no_further_than_what_one_thread_does() -> None:
+def test_speedup_is_limited_by_the_busiest_thread() -> None:
     costs = Costs({"intake": 1.0, "commit": 0.5}, 4.5)
     assert costs.serial_share == pytest.approx(0.25)
     assert costs.in_turn(1) == pytest.approx(1e6 / 6)
@@ -57,7 +57,7 @@ def test_more_cores_help_no_further_than_what_one_thread_does() -> None:
     assert "measured here, 2 cores: 123,456 records/s, 0.46 of the model in turn" in text
 
 
-def test_costs_are_those_of_the_lanes_that_are_modelled() -> None:
+def test_costs_cover_the_modelled_lanes() -> None:
     points = [
         point(1, 9.0, intake=9.0) | {"functions_us": 2.0},
         point(4, 6.0, intake=1.0, commit=0.5, lanes=4.0, other=0.5) | {"functions_us": 3.5},
@@ -74,7 +74,7 @@ def test_costs_are_those_of_the_lanes_that_are_modelled() -> None:
     assert found["lanes"]["records_per_second"]["96"]["side_by_side"] == pytest.approx(1e6)
 
 
-def test_threads_are_told_by_their_names(tmp_path: Path) -> None:
+def test_threads_are_recognized_by_name(tmp_path: Path) -> None:
     for name, role in (
         ("stoatflow-intak", "intake"), ("stoatflow-commi", "commit"), ("stoatflow-lane-", "lanes"),
         ("stoatflow-worke", "lanes"), ("rocksdb:low0", "stores"), ("stoatflow-obser", "other"), ("python3", "other"),
@@ -93,13 +93,13 @@ def test_threads_are_told_by_their_names(tmp_path: Path) -> None:
     assert {role: seconds for role, seconds in found.items() if seconds} == {"caller": 5, "stores": 7, "commit": 1.5}
 
 
-def test_what_ended_threads_have_used_is_not_lost() -> None:
+def test_cpu_time_of_ended_threads_is_counted() -> None:
     before, after = dict.fromkeys(ROLES, 1.0), dict.fromkeys(ROLES, 1.0) | {"lanes": 4.0, "commit": 0.5}
     used = spent(before, after, 5.0)
     assert (used["lanes"], used["commit"], used["other"]) == (3.0, 0.0, 2.0)
 
 
-def test_inputs_are_what_they_say() -> None:
+def test_inputs_match_their_description() -> None:
     for size in (100, 300, 10_000):
         assert {len(order(n, size, n % 1000)) for n in (100_000, 199_999)} == {size}
     users = [key for _, key, _, _ in orders(5000, users=1000)]
@@ -108,13 +108,13 @@ def test_inputs_are_what_they_say() -> None:
     assert SERIES["record-size"].records(10_000, 200_000) == 30_000
 
 
-def test_the_round_with_the_least_cpu_counts_whole() -> None:
+def test_the_round_with_the_least_cpu_is_kept() -> None:
     assert least([point(1, 3.0), point(1, 2.0) | {"peak_rss_mb": 70.0}, point(1, 4.0)])["peak_rss_mb"] == 70.0
     text = table("lanes", [point(1, 2.0), point(2, 4.0)])
     assert "cost ~ x^+1.00 (R2 1.00)" in text
 
 
-def test_figures_stand_between_the_marks_of_a_page(tmp_path: Path) -> None:
+def test_figures_are_written_between_the_markers_of_a_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{figures.BEGIN}\nold\n{figures.END}\nbehind\n", "utf-8")
     found = {

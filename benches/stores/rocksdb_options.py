@@ -72,8 +72,8 @@ def settled(app: sf.StoatFlow) -> None:
         if app.wait(timeout=0.2):
             raise RuntimeError("StoatFlow stopped by itself: see its log above")
         if app.state is sf.State.RUNNING and app.lag() == 0:
-            told = figures(app)
-            if not told["running_compactions"] and not told["running_flushes"]:
+            reported = figures(app)
+            if not reported["running_compactions"] and not reported["running_flushes"]:
                 return
         if time.monotonic() > end:
             raise RuntimeError("it took too long: give smaller numbers")
@@ -119,9 +119,9 @@ def merged(broker: sf.EmbeddedBroker, state: Path, style: str) -> dict[str, floa
     config = sf.RocksDBConfig(compaction="universal" if style == "universal" else "level")
     with application(broker, style, state, config, "16MiB") as app:
         settled(app)
-        told = fresh_figures(app)
-    written = told["flushed_bytes"] + told["compaction_written_bytes"]
-    return {"written_megabytes": written / 1e6, "megabytes": told["disk_bytes"] / 1e6}
+        reported = fresh_figures(app)
+    written = reported["flushed_bytes"] + reported["compaction_written_bytes"]
+    return {"written_megabytes": written / 1e6, "megabytes": reported["disk_bytes"] / 1e6}
 
 
 def main() -> None:
@@ -144,8 +144,8 @@ def main() -> None:
                 broker.produce_many("docs", rows(asked.rows))
             for style in ("level", "universal"):
                 found[f"compaction {style}"] = merged(broker, folder / style, style)
-    for title, told in found.items():
-        print(f"{title:28}", "  ".join(f"{what} {number:.2f}" for what, number in told.items()))
+    for title, reported in found.items():
+        print(f"{title:28}", "  ".join(f"{what} {number:.2f}" for what, number in reported.items()))
     if asked.json is not None:
         asked.json.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
 

@@ -59,7 +59,7 @@ def _record(row: Row, load: Load) -> tuple[int | None, bytes | None, bytes, int]
     return row.partition, key, row.value, load.base_ms if row.timestamp_ms is None else row.timestamp_ms
 
 
-def judge(spark: SparkSession, workload: Workload, folder: Path) -> Audit:
+def audit_output(spark: SparkSession, workload: Workload, folder: Path) -> Audit:
     """Compare the engine's committed output with that of the batch twin."""
     return reconcile(spark, program(workload), f"embedded:{folder / 'broker'}")
 
@@ -81,7 +81,7 @@ def main() -> int:
                 say(f"{name}, {workload.title}: {options.records:,} records")
                 run_engine(workload, load, Path(folder))
                 say(f"  the engine has read them, {time.monotonic() - began:.0f} s with writing them")
-                audit = judge(spark, workload, Path(folder))
+                audit = audit_output(spark, workload, Path(folder))
             print(f"{name} {audit.render()}", flush=True)
             right = right and audit.ok
     return 0 if right else 1

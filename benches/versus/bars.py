@@ -89,9 +89,9 @@ def grouped(title: str, about: str, groups: Sequence[Group]) -> str:
 
 def _row(drawing: Drawing, y: float, bar: Bar, scale: float, group: str) -> None:
     middle = y + THICK / 2
-    told = f"{group}, {bar.name}: {' '.join(bar.label.split())}"
+    reported = f"{group}, {bar.name}: {' '.join(bar.label.split())}"
     drawing.text((LEFT - 8, y + THICK - 3), bar.name, anchor="end", fill=SOFT)
-    drawing.bar((LEFT, y), (max(bar.value * scale, 1), THICK), COLOURS.get(bar.name, RED), told)
+    drawing.bar((LEFT, y), (max(bar.value * scale, 1), THICK), COLOURS.get(bar.name, RED), reported)
     if bar.high > bar.low:  # the range of the repeats
         drawing.line([(LEFT + bar.low * scale, middle), (LEFT + bar.high * scale, middle)], INK, width=1.4)
     drawing.text((LEFT + max(bar.value, bar.high) * scale + 8, y + THICK - 3), bar.label)

@@ -62,9 +62,9 @@ def _of_versus(found: Mapping[str, Any]) -> dict[str, str]:
     drawn = {}
     for axis, title in AXES.items():
         groups = [
-            Group(f"{name}  {said['title']}", bars)
-            for name, said in found["workloads"].items()
-            if (bars := bars_of(said, axis))
+            Group(f"{name}  {output['title']}", bars)
+            for name, output in found["workloads"].items()
+            if (bars := bars_of(output, axis))
         ]
         if groups:
             drawn[axis.replace("_", "-")] = grouped(title, ABOUT, groups)

@@ -133,8 +133,8 @@ def prepare(engines: Collection[str], python: str) -> Available:
             f"StoatFlow cannot be imported by {python}: {last}. Build it into this environment (`pip install .`), "
             "name another interpreter with --python, or measure without it (--engines kstreams,bare)."
         )
-    said = json.loads(asked.stdout)
-    return Available(said["version"], said["missing"] | missing)
+    output = json.loads(asked.stdout)
+    return Available(output["version"], output["missing"] | missing)
 
 
 def _missing_peers(asked: Sequence[peers.Peer]) -> dict[str, str]:
@@ -197,28 +197,28 @@ def run_engine(job: Job, repeat: int, at: Conditions) -> Run:
                 f"{job.workload}, {job.engine} ended with {status}. Its last words:\n{_tail(Path(folder) / 'stderr')}"
             )
         try:
-            said = json.loads(output.strip().splitlines()[-1])
+            result = json.loads(output.strip().splitlines()[-1])
         except (IndexError, json.JSONDecodeError) as error:
             raise EngineError(f"{job.engine} printed no line of JSON but {output[-500:]!r}") from error
-    if said["records"] != job.consumed:
+    if result["records"] != job.consumed:
         raise EngineError(
-            f"{job.workload}, {job.engine} says it had {said['records']} input records; there are {job.consumed}."
+            f"{job.workload}, {job.engine} says it had {result['records']} input records; there are {job.consumed}."
         )
     return Run(
         workload=job.workload,
         engine=job.engine,
         repeat=repeat,
         records=job.records,
-        seconds=said["seconds"],
+        seconds=result["seconds"],
         wall_seconds=round(wall, 3),
-        cpu_seconds=said["cpu_seconds"],
+        cpu_seconds=result["cpu_seconds"],
         process_cpu_seconds=round(cpu, 3),
-        peak_rss_kb=max(said["peak_rss_kb"], tree.peak_rss_kb if tree.processes > 1 else 0),
+        peak_rss_kb=max(result["peak_rss_kb"], tree.peak_rss_kb if tree.processes > 1 else 0),
         broker_cpu_seconds=round(broker, 2),
         other_cpu_seconds=round(max(other, 0.0), 2),
-        guarantee=said.get("guarantee", at.guarantee),
+        guarantee=result.get("guarantee", at.guarantee),
         processes=tree.processes,
-        steady_rss_kb=steady_rss_kb(tree.samples, said["started"], said["seconds"]),
+        steady_rss_kb=steady_rss_kb(tree.samples, result["started"], result["seconds"]),
     )
 
 

@@ -49,14 +49,14 @@ def differences(found: Mapping[str, Cell], wanted: Mapping[str, Cell], examples:
     missing = sorted(wanted.keys() - found.keys())
     extra = sorted(found.keys() - wanted.keys())
     wrong = sorted(key for key in wanted.keys() & found.keys() if wanted[key] != found[key])
-    said = [
+    output = [
         f"{len(missing)} missing, for example {missing[:examples]}" if missing else "",
         f"{len(extra)} extra, for example {extra[:examples]}" if extra else "",
         f"{len(wrong)} wrong, for example {[(k, found[k], wanted[k]) for k in wrong[:examples]]} (found, wanted)"
         if wrong
         else "",
     ]
-    return [text for text in said if text]
+    return [text for text in output if text]
 
 
 def read_final_table(
@@ -104,13 +104,13 @@ class _Rows:
     def add(self, message: Message, partition: int) -> None:
         """Add a record."""
         try:
-            said = self._read(message.key() or b"", message.value())
+            output = self._read(message.key() or b"", message.value())
         except Form as error:
             raise TableError(f"{self.topic}, partition {partition}, offset {message.offset()}: {error}") from error
         self.records += 1
-        if said is None:
+        if output is None:
             return
-        row, value = said
+        row, value = output
         if not self._updates and row in self.values:
             raise TableError(f"{self.topic}: {row!r} came twice, the second time in partition {partition}")
         if self._home.setdefault(row, partition) != partition:

@@ -98,18 +98,18 @@ def running(job: Job, at: Conditions) -> Iterator[Running]:
     """Run the engine in a process of its own, and yield once it runs."""
     who = f"{job.workload}, {job.engine}"
     with tempfile.TemporaryDirectory(prefix="stoatflow-latency-") as folder:
-        said, errors = Path(folder) / "stdout", Path(folder) / "stderr"
+        output, errors = Path(folder) / "stdout", Path(folder) / "stderr"
 
         def failed(how: str) -> EngineError:
             return EngineError(f"{who} {how}; its last words:\n{errors.read_text(errors='replace')[-2000:]}")
 
         begun = command(job, at, str(Path(folder) / "state"), follow=True)
-        with errors.open("wb") as err, said.open("wb") as out:
+        with errors.open("wb") as err, output.open("wb") as out:
             start = time.monotonic()
             process = subprocess.Popen(begun, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
             try:
                 deadline = start + at.timeout_s
-                while "RUNNING" not in said.read_text():
+                while "RUNNING" not in output.read_text():
                     if process.poll() is not None:
                         raise failed("ended before it ran")
                     if time.monotonic() > deadline:
@@ -268,8 +268,8 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for what, there, usual in (("workload", tuple(PROBES), tuple(PROBES)), ("engine", ENGINES, USUAL)):
-        said = f"comma-separated, of: {', '.join(there)}"
-        parser.add_argument(f"--{what}s", type=names(there, what), default=list(usual), help=said)
+        output = f"comma-separated, of: {', '.join(there)}"
+        parser.add_argument(f"--{what}s", type=names(there, what), default=list(usual), help=output)
     parser.add_argument("--rates", default="500,1000,2000", help="records a second, comma-separated")
     parser.add_argument("--seconds", type=float, default=15.0, help="how long each rate is held")
     parser.add_argument("--warm", type=float, default=15.0, help="how long the lowest rate is held before")

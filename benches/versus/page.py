@@ -67,23 +67,25 @@ def _cell(bar: Bar) -> str:
 
 def _of_versus(found: Mapping[str, Any]) -> list[str]:
     workloads: Mapping[str, Any] = found["workloads"]
-    axes = dict.fromkeys(axis for said in workloads.values() for axis in said["summary"])
+    axes = dict.fromkeys(axis for output in workloads.values() for axis in output["summary"])
     parts = ["Medians; in brackets the ratio to Kafka Streams, paired within a repeat."]
     for axis in axes:
-        rows = {name: {bar.name: bar for bar in charts.bars_of(said, axis)} for name, said in workloads.items()}
+        rows = {name: {bar.name: bar for bar in charts.bars_of(output, axis)} for name, output in workloads.items()}
         rows = {f"`{name}` {workloads[name]['title']}": bars for name, bars in rows.items() if bars}
         if not rows:
             continue
-        titles = {name: said["summary"][axis]["title"] for name, said in workloads.items() if axis in said["summary"]}
+        titles = {
+            name: output["summary"][axis]["title"] for name, output in workloads.items() if axis in output["summary"]
+        }
         title = next(iter(titles.values()))
         others = [f"`{name}`: {another}." for name, another in titles.items() if another != title]
         engines = sorted({engine for bars in rows.values() for engine in bars}, key=charts.place)
         parts += [f"### {title}", _table(engines, rows), *others]
-    said = [f"- `{name}`: {note}" for name, one in workloads.items() for note in one["notes"]]
-    said += [f"- `{name}`, {engine} is left out: {why}" for name, one in workloads.items()
+    output = [f"- `{name}`: {note}" for name, one in workloads.items() for note in one["notes"]]
+    output += [f"- `{name}`, {engine} is left out: {why}" for name, one in workloads.items()
              for engine, why in one["left_out"].items()]  # fmt: skip
-    said += [f"- FAILED, so without figures: {why}" for one in workloads.values() for why in one["wrong"].values()]
-    return [*parts, "\n".join(said)] if said else parts
+    output += [f"- FAILED, so without figures: {why}" for one in workloads.values() for why in one["wrong"].values()]
+    return [*parts, "\n".join(output)] if output else parts
 
 
 def _of_latency(found: Mapping[str, Any]) -> list[str]:

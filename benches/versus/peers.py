@@ -71,9 +71,9 @@ class Peer:
     def _run(self, command: list[str]) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip().splitlines()
+            output = (done.stderr or done.stdout).strip().splitlines()
             last = next(
-                (line for line in reversed(said) if line.startswith("ERROR")), said[-1] if said else "no message"
+                (line for line in reversed(output) if line.startswith("ERROR")), output[-1] if output else "no message"
             )
             raise PeerError(f"{self.version} could not be installed: {last}")
 

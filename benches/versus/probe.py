@@ -47,7 +47,7 @@ class Taken:
     sender_behind_ms: float
 
 
-def send(bootstrap: str, topics: Sequence[str], stage: Stage, said: Connection) -> None:
+def send(bootstrap: str, topics: Sequence[str], stage: Stage, message: Connection) -> None:
     """Sender process: sends each record at its instant, reports when the first one was due and the largest delay."""
     probes = PROBES[stage.workload].make(stage.first, stage.count, stage.table_keys)
     producer = Producer(
@@ -65,7 +65,7 @@ def send(bootstrap: str, topics: Sequence[str], stage: Stage, said: Connection) 
     for topic in topics:
         producer.list_topics(topic, timeout=_PATIENCE_S)  # connected before the clock starts
     began, gap = time.monotonic_ns() + _HEAD_START_NS, 1e9 / stage.rate
-    said.send(began)
+    message.send(began)
     behind = 0.0
     for number, (row, at) in enumerate(zip(probes.rows, probes.inputs, strict=True)):
         due = began + int(number * gap)
@@ -79,7 +79,7 @@ def send(bootstrap: str, topics: Sequence[str], stage: Stage, said: Connection) 
         producer.poll(0)
     if producer.flush(_PATIENCE_S):
         raise RuntimeError("the broker did not take the records in time: look at its log")
-    said.send(behind)
+    message.send(behind)
 
 
 class Reader:

@@ -185,7 +185,7 @@ def notes_on(measured: Sequence[Measurement], *, updates: bool) -> list[str]:
     return [
         f"output records (last repeat{folds}): "
         + ", ".join(f"{name} {run.output_records}" for name, run in last.items()),
-        "MB on the broker (last repeat): " + ", ".join(f"{name} {said or '-'}" for name, said in kinds.items()),
+        "MB on the broker (last repeat): " + ", ".join(f"{name} {output or '-'}" for name, output in kinds.items()),
         "after a crash, as they say: " + ", ".join(f"{name} {run.guarantee}" for name, run in last.items()),
         f"other processes meanwhile used {min(busy):.2f} to {max(busy):.2f} cores",
     ]

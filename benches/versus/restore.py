@@ -192,14 +192,14 @@ class Side:
             line = _line(process.stdout, self.task.timeout_s)
             if not line:
                 raise EngineError(f"{self.name} did not say that it runs; its log:\n{log.read_text()[-3000:]}")
-            said: dict[str, Any] = json.loads(line)
+            output: dict[str, Any] = json.loads(line)
             wall = time.monotonic() - began
-            said["launch_seconds"] = round(wall, 3)
-            said["peak_rss_mb"] = round(said.pop("peak_rss_kb") / 1024, 1)
-            said["broker_cpu_seconds"] = round(process_cpu(self.broker.pid) - broker, 2)
-            others = machine_cpu() - everything - said["broker_cpu_seconds"] - said["cpu_seconds"]
-            said["other_cores"] = round(max(0.0, others) / wall, 2)
-            yield said
+            output["launch_seconds"] = round(wall, 3)
+            output["peak_rss_mb"] = round(output.pop("peak_rss_kb") / 1024, 1)
+            output["broker_cpu_seconds"] = round(process_cpu(self.broker.pid) - broker, 2)
+            others = machine_cpu() - everything - output["broker_cpu_seconds"] - output["cpu_seconds"]
+            output["other_cores"] = round(max(0.0, others) / wall, 2)
+            yield output
         finally:
             process.kill()
             process.wait()

@@ -51,7 +51,7 @@ def measure(engines: Collection[str], broker: KafkaBroker, task: Task) -> Result
     """Measure the requested sides."""
     names = [name for name in restore.SIDES if name in engines]
     outcome = restore.measure(names, broker, task) if names else restore.Outcome()
-    busy = [said["other_cores"] for one in outcome.restored for said in (one.cold, one.warm)]
+    busy = [output["other_cores"] for one in outcome.restored for output in (one.cold, one.warm)]
     notes = [f"{task.keys} keys; the counts of all runs went on from the restored ones"]
     notes += [f"other processes meanwhile used {min(busy):.2f} to {max(busy):.2f} cores"] if busy else []
     wrong = {name: f"w6, {why}" for name, why in outcome.wrong.items()}

@@ -45,16 +45,16 @@ def test_quantiles_are_values_that_were_measured() -> None:
 
 
 @pytest.mark.parametrize("workload", PROBES)
-def test_probes_are_the_same_each_time_and_go_on_where_the_last_ended(workload: str) -> None:
+def test_probes_are_reproducible_and_continue_where_the_last_ended(workload: str) -> None:
     make = PROBES[workload].make
     probes, again, later = make(0, 400, 50), make(0, 400, 50), make(400, 400, 50)
     assert probes == again
-    told = [answer for answer in probes.answers if answer is not None]
-    assert len(told) == len(set(told)) >= 400 // EVERY
-    assert not set(told) & set(later.answers)
+    reported = [answer for answer in probes.answers if answer is not None]
+    assert len(reported) == len(set(reported)) >= 400 // EVERY
+    assert not set(reported) & set(later.answers)
 
 
-def test_an_output_is_told_by_its_key_or_its_id() -> None:
+def test_an_output_is_matched_by_key_or_id() -> None:
     window = struct.pack(">q", 1_767_225_600_000)
     assert PROBES["w2"].number_of(b"probe-12", b"") == 12
     assert PROBES["w2"].number_of(b"word", b"") is None
@@ -94,7 +94,7 @@ def test_orders_of_the_shop_find_their_product_and_their_user(monkeypatch: pytes
         assert {json.loads(row.value)["product"] for row in probes.rows} <= products
 
 
-def test_who_did_not_keep_up_is_no_base_and_no_secret() -> None:
+def test_an_engine_that_did_not_keep_up_is_shown_but_is_no_base() -> None:
     text = as_text([latency(KSTREAMS, 300.0), latency("native", 30.0)])
     assert "P99 against kstreams: 0.100x" in text
     text = as_text([latency(KSTREAMS, 300.0, missing=3), latency("native", 30.0)])
@@ -176,7 +176,7 @@ def test_an_engine_that_does_not_end_is_an_error_and_is_killed(monkeypatch: pyte
     assert not is_there(*pids)
 
 
-def test_a_benchmark_that_is_told_to_stop_takes_its_engine_along() -> None:
+def test_a_stopped_benchmark_stops_its_engine() -> None:
     # It prints the pid of the engine's process, and sleeps as a benchmark does while an engine runs.
     program = (
         "import sys, time; sys.path.insert(0, sys.argv[1])\n"
@@ -201,7 +201,7 @@ def test_a_benchmark_that_is_told_to_stop_takes_its_engine_along() -> None:
     assert not is_there(engine)
 
 
-def test_who_fails_once_has_no_figures_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_fails_once_has_no_figures_and_the_others_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench("w1", arguments([]), None, AT)  # type: ignore[arg-type]
     ran: list[tuple[str, int]] = []
 
@@ -218,7 +218,7 @@ def test_who_fails_once_has_no_figures_and_the_others_go_on(monkeypatch: pytest.
     assert ("native", 2) not in ran
 
 
-def test_a_record_that_came_twice_is_no_figure_and_one_that_is_missing_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duplicates_are_not_measured_and_missing_records_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "process_cpu", lambda _: 0.0)
     bench = Bench("w1", arguments([]), None, AT)  # type: ignore[arg-type]
     stage = Stage("w1", 0, 100, 500, 50)
@@ -264,7 +264,7 @@ def test_every_engine_uses_the_broker_before_any_is_measured(monkeypatch: pytest
     assert ran == counted
 
 
-def test_memory_is_the_most_that_a_process_has_had() -> None:
+def test_memory_is_the_peak_of_the_process() -> None:
     # A child that touches 64 MB and frees them before it is sampled.
     program = "b = bytearray(64 << 20); b[::4096] = b'x' * len(b[::4096]); del b; print(flush=True); input()"
     child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

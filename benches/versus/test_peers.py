@@ -39,14 +39,14 @@ def job(engine: str) -> Job:
     return Job("w2", engine, "run", ("lines",), ("counts",), 10, 20)
 
 
-def test_others_run_only_when_they_are_asked_for() -> None:
+def test_peers_run_only_on_request() -> None:
     assert arguments([]).engines == list(USUAL)
     assert not set(USUAL) & set(PEERS)
     assert arguments(["--engines", "kstreams,quix"]).engines == ["kstreams", "quix"]
 
 
 @pytest.mark.parametrize("name", list(PEERS))
-def test_a_program_has_the_workloads_that_are_said_of_it(name: str) -> None:
+def test_a_program_has_its_declared_workloads(name: str) -> None:
     tree = ast.parse(PEERS[name].program.read_text())
     targets = {node.value for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AnnAssign)
                for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
@@ -59,14 +59,14 @@ def test_a_program_has_the_workloads_that_are_said_of_it(name: str) -> None:
     assert all("==" in line for line in pinned)
 
 
-def test_it_gets_the_same_conditions_in_an_environment_of_its_own() -> None:
+def test_a_peer_gets_the_same_conditions_in_its_own_environment() -> None:
     begun = command(job("quix"), AT, "state")
     assert begun[0] == str(PEERS["quix"].interpreter) != sys.executable
-    for said in ("w2", "run-app", "there:9092", "lines", "counts", "123", "at_least_once", "state"):
-        assert said in begun
+    for output in ("w2", "run-app", "there:9092", "lines", "counts", "123", "at_least_once", "state"):
+        assert output in begun
 
 
-def test_what_it_has_no_program_for_is_left_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workloads_without_a_program_are_skipped_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Peer, "install", lambda _: None)
     found = prepare(["bytewax"], "unused")
     assert chosen(WORKLOADS["w2"], ["kstreams", "bytewax"], found) == (["kstreams", "bytewax"], {})
@@ -78,7 +78,9 @@ def test_what_it_has_no_program_for_is_left_out_by_name(monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow  # runs pip in two new environments: 20 s for what only changes with this file, so no step has it
-def test_an_environment_is_made_once_or_the_reason_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_is_created_once_or_its_error_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(peers, "_HERE", tmp_path)
     peer = Peer("thing", "Thing", ("w1",))
@@ -97,7 +99,7 @@ def test_an_environment_is_made_once_or_the_reason_is_said(tmp_path: Path, monke
     peer.install()
 
 
-def test_what_others_write_is_read_as_the_same_table() -> None:
+def test_output_of_peers_is_read_as_the_same_table() -> None:
     key, value = b"user-1", json.dumps({"start": 60_000, "end": 120_000, "value": 7}).encode()
     assert windowed_sum.WORKLOAD.outputs[0].read_of("quix")(key, value) == ("user-1@60000", 7)
     for engine in ("quix", "bytewax"):
@@ -113,22 +115,22 @@ def test_what_others_write_is_read_as_the_same_table() -> None:
             read(b"k", wrong)
 
 
-def test_sessions_that_have_grown_into_others_do_not_count() -> None:
+def test_merged_sessions_do_not_count() -> None:
     output = sessions.WORKLOAD.outputs[0]
     read = output.read_of("quix")
     rows: dict[str, Cell] = {}
     for start, end, n in ((10, 11, 1), (10, 15, 2), (30, 31, 1), (10, 31, 4), (50, 51, 1)):
-        said = read(b"u", json.dumps({"start": start, "end": end, "n": n}).encode())
-        assert said is not None
-        assert said[1] is not None
-        rows[said[0]] = said[1]
+        result = read(b"u", json.dumps({"start": start, "end": end, "n": n}).encode())
+        assert result is not None
+        assert result[1] is not None
+        rows[result[0]] = result[1]
     assert len(rows) == 5
     whole = {"u@10-30": '{"n":4}', "u@50-50": '{"n":1}'}
     assert output.settled("quix", rows) == whole
     assert output.settled(KSTREAMS, rows) == rows
 
 
-def test_children_are_seen_and_their_memory_counts() -> None:
+def test_memory_of_child_processes_counts() -> None:
     child = "import time; held = bytearray(60_000_000); time.sleep(120)"
     parent = (
         "import subprocess, sys\n"
@@ -148,8 +150,8 @@ def test_children_are_seen_and_their_memory_counts() -> None:
     assert tree.peak_rss_kb > 60_000
 
 
-def test_what_an_engine_says_of_a_crash_stands_in_the_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    said = {
+def test_a_crash_message_is_in_the_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    output = {
         "records": 20,
         "started": 0.0,
         "seconds": 1,
@@ -158,7 +160,7 @@ def test_what_an_engine_says_of_a_crash_stands_in_the_report(monkeypatch: pytest
         "guarantee": "none at all",
     }
     script = tmp_path / "says.py"
-    script.write_text(f"print({json.dumps(said)!r})")
+    script.write_text(f"print({json.dumps(output)!r})")
     monkeypatch.setattr("engines.process_cpu", lambda _: 0.0)
     monkeypatch.setattr("engines.command", lambda *_: [sys.executable, str(script)])
     run = run_engine(job("quix"), 0, AT)

@@ -41,18 +41,18 @@ def made(workload: Workload, flavour: str) -> dict[str, Cell]:
                         topic.pipe(key, row.value, timestamp=row.timestamp_ms or LOAD.base_ms)
         for output, name in zip(workload.outputs, at.outputs, strict=True):
             for record in driver.output(name, bytes, bytes).read_all():
-                said = output.read(record.key or b"", record.value)
-                assert said is not None
-                if said[1] is None:
-                    rows.pop(said[0], None)
+                result = output.read(record.key or b"", record.value)
+                assert result is not None
+                if result[1] is None:
+                    rows.pop(result[0], None)
                 else:
-                    assert output.updates or said[0] not in rows
-                    rows[said[0]] = said[1]
+                    assert output.updates or result[0] not in rows
+                    rows[result[0]] = result[1]
     return rows
 
 
 @pytest.mark.parametrize(("workload", "flavour"), list(stoatflow_programs.PROGRAMS))
-def test_a_program_makes_what_its_workload_says(workload: str, flavour: str) -> None:
+def test_a_program_produces_the_output_of_its_workload(workload: str, flavour: str) -> None:
     wanted = WORKLOADS[workload].wanted(LOAD)
     assert len(wanted) > 100
     assert differences(made(WORKLOADS[workload], flavour), wanted) == []
@@ -61,10 +61,10 @@ def test_a_program_makes_what_its_workload_says(workload: str, flavour: str) -> 
 @pytest.mark.parametrize("flavour", WORKLOADS["w7"].flavours)
 def test_the_shop_has_ten_stores_and_three_rekeyings(flavour: str) -> None:
     at = stoatflow_programs.Topics(list("abcd"), list("vwxyz"))
-    said = stoatflow_programs.topology("w7", flavour, at).describe()
-    stores = ",".join(re.findall(r"stores: \[(.+?)\]", said)).split(",")
+    output = stoatflow_programs.topology("w7", flavour, at).describe()
+    stores = ",".join(re.findall(r"stores: \[(.+?)\]", output)).split(",")
     assert len({store.strip() for store in stores}) == 10
-    assert sum("Sink" in line and "-repartition)" in line for line in said.splitlines()) == 3
+    assert sum("Sink" in line and "-repartition)" in line for line in output.splitlines()) == 3
 
 
 @pytest.mark.parametrize("workload", sorted(WORKLOADS))

@@ -52,8 +52,8 @@ def measured() -> list[Measurement]:
 
 
 def restored(engine: str, repeat: int, seconds: float) -> Restored:
-    said = dict.fromkeys((name for name, _ in restore.METRICS), seconds)
-    return Restored(engine, repeat, 1000, said, said)
+    output = dict.fromkeys((name for name, _ in restore.METRICS), seconds)
+    return Restored(engine, repeat, 1000, output, output)
 
 
 def results() -> dict[str, Any]:
@@ -113,7 +113,7 @@ def test_memory_of_a_process_and_its_children_is_sampled() -> None:
 # ---- bytes on the broker
 
 
-def test_topics_are_told_by_their_names() -> None:
+def test_topics_are_classified_by_name() -> None:
     application, outputs = "w2-quix-full-0-app", ("w2-quix-full-0-counts",)
     for topic, kind in (
         ("w2-quix-full-0-counts", "output"),
@@ -130,7 +130,7 @@ def test_topics_are_told_by_their_names() -> None:
     assert kind_of("changelog-app-rows", "changelog-app", ()) == "other", "the application may have any name"
 
 
-def test_segments_that_were_thrown_away_count_and_indexes_do_not(tmp_path: Path) -> None:
+def test_deleted_segments_count_and_indexes_do_not(tmp_path: Path) -> None:
     def segment(partition: str, name: str, size: int) -> None:
         folder = tmp_path / "kafka-logs" / partition
         folder.mkdir(parents=True, exist_ok=True)
@@ -153,7 +153,7 @@ def test_segments_that_were_thrown_away_count_and_indexes_do_not(tmp_path: Path)
 
 
 @pytest.mark.broker
-def test_bytes_are_those_that_were_sent_also_when_they_are_deleted() -> None:
+def test_deleted_bytes_count_as_sent() -> None:
     """On a broker that often deletes segments: records are removed, their bytes still count."""
     often = {"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "100"}
     with KafkaBroker(settings=KEEP_DELETED | often) as broker:
@@ -179,7 +179,7 @@ def test_bytes_are_those_that_were_sent_also_when_they_are_deleted() -> None:
         assert bytes_of(broker.folder, "run-app", ()) == before
 
 
-def test_both_stand_in_the_table_and_in_json() -> None:
+def test_both_are_in_the_table_and_in_json() -> None:
     notes = notes_on(measured(), updates=True)
     text = as_text(Results(WORKLOADS["w2"], measured(), {}, notes=notes))
     assert "0.500x 0.500x 0.500x" in text.partition("bytes on the broker per record")[2]
@@ -241,7 +241,7 @@ def test_the_restore_is_a_row_like_others(ran: list[tuple[str, int]]) -> None:
 
 
 @pytest.mark.parametrize("at", [1, None], ids=["later", "while it is filled"])
-def test_a_side_that_fails_has_no_figures_and_the_other_goes_on(ran: list[tuple[str, int]], at: int | None) -> None:
+def test_a_failing_side_has_no_figures_and_the_other_continues(ran: list[tuple[str, int]], at: int | None) -> None:
     FAILS["kstreams"] = at
     outcome = restore.measure(["kstreams", "native"], FakeBroker(), TASK)  # type: ignore[arg-type]
     assert [(one.engine, one.repeat) for one in outcome.restored] == [("native", 0), ("native", 1)]
@@ -271,7 +271,7 @@ def test_bars_are_as_long_as_their_values_within_a_group() -> None:
     assert svg == grouped("CPU & more", "About.", [Group("w1", bars), Group("w2", (Bar("kstreams", 4, 4, 4),))])
 
 
-def test_a_picture_says_in_words_what_it_shows_and_follows_a_dark_page() -> None:
+def test_a_picture_has_a_description_and_dark_mode() -> None:
     for svg in (charts.pictures(results()) | charts.pictures(latencies())).values():
         root = ElementTree.fromstring(svg)
         assert root.attrib["role"] == "img"
@@ -313,7 +313,7 @@ def test_there_is_a_picture_for_each_axis_that_has_figures() -> None:
         charts.pictures({"benchmark": "restore"})
 
 
-def test_latencies_are_compared_within_a_repeat_and_with_who_kept_up() -> None:
+def test_latencies_are_compared_within_a_repeat_and_with_engines_that_kept_up() -> None:
     pictures = charts.pictures(latencies())
     assert sorted(pictures) == ["latency-p50.svg", "latency-p99.svg"]
     p50, p99 = (bars_in(pictures[name]) for name in sorted(pictures))
@@ -323,7 +323,7 @@ def test_latencies_are_compared_within_a_repeat_and_with_who_kept_up() -> None:
     assert "w1  2000 records a second, native: 40.0" in p50, "no ratio to who did not"
 
 
-def test_a_picture_that_is_not_of_its_result_is_seen(tmp_path: Path) -> None:
+def test_a_stale_picture_is_detected(tmp_path: Path) -> None:
     result, folder = tmp_path / "result.json", tmp_path / "pictures"
     result.write_text(json.dumps(results()))
     command = [sys.executable, str(HERE / "charts.py"), str(result), "--charts", str(folder)]
@@ -340,14 +340,14 @@ def test_a_picture_that_is_not_of_its_result_is_seen(tmp_path: Path) -> None:
     assert "versus-cpu-per-million.svg is not what its result gives" in refused.stderr
 
 
-def test_pictures_of_the_documentation_are_those_of_their_results() -> None:
+def test_pictures_of_the_documentation_are_up_to_date() -> None:
     reference = ROOT / "docs" / "reference"
     for result in sorted((reference / "figures").glob("*.json")):
         found = json.loads(result.read_text("utf-8"))
         assert charts.stale(found, reference / "pictures") == [], f"of {result.name}; run: make bench-charts"
 
 
-def test_numbers_have_as_many_digits_as_are_worth_reading() -> None:
+def test_numbers_have_significant_digits_only() -> None:
     assert [shown(one) for one in (0.123, 9.99, 12.34, 123.4, 123456.0)] == ["0.12", "9.99", "12.3", "123", "123,456"]
     assert described([Group("w1", (Bar("native", 1, 1, 1, 0.5),))]) == "w1: native 1.00 (0.50x)."
 
@@ -364,8 +364,8 @@ def test_a_page_has_all_jobs_as_rows_and_its_pictures(tmp_path: Path) -> None:
     assert f"| `w2` {WORKLOADS['w2'].title} | 4,000 | 1,000 (**0.25**) |" in cpu
     assert "| `w6` restore of a store, cold and after SIGKILL | 4,000 | 1,000 (**0.25**) |" in cpu
     assert "`w6`: CPU s per million keys, cold, until RUNNING." in cpu, "what else it is in that row"
-    for said in ("a note", "arrow is left out: no pyarrow", "FAILED, so without figures: w6, it broke", "cores 2"):
-        assert said in text
+    for output in ("a note", "arrow is left out: no pyarrow", "FAILED, so without figures: w6, it broke", "cores 2"):
+        assert output in text
     assert "](pictures/versus-cpu-per-million.svg)" in text
     beside = page.write(latencies(), tmp_path / "latency.md", None)
     assert tmp_path / "latency-p99.svg" in beside, "beside the page, unless another folder is named"

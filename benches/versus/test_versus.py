@@ -85,11 +85,11 @@ def test_the_hash_ignores_order_and_nothing_else() -> None:
 
 
 def test_differences_are_named() -> None:
-    said = differences({"a": 1, "x": 9, "b": 3}, {"a": 1, "b": 2, "c": 5})
-    assert len(said) == 3
-    assert "1 missing, for example ['c']" in said[0]
-    assert "['x']" in said[1]
-    assert "('b', 3, 2)" in said[2]
+    output = differences({"a": 1, "x": 9, "b": 3}, {"a": 1, "b": 2, "c": 5})
+    assert len(output) == 3
+    assert "1 missing, for example ['c']" in output[0]
+    assert "['x']" in output[1]
+    assert "('b', 3, 2)" in output[2]
     assert differences({"a": 1}, {"a": 1}) == []
 
 
@@ -150,7 +150,7 @@ def test_json_is_written_also_when_noise_hides_the_marginal_cost() -> None:
 
 
 @pytest.mark.broker
-def test_the_reader_of_final_tables_is_not_fooled(broker: KafkaBroker) -> None:
+def test_the_reader_of_final_tables_handles_transactions(broker: KafkaBroker) -> None:
     """On a real broker: aborted records, an open transaction, and a key in two partitions."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "t"})
     producer.init_transactions(30)
@@ -196,14 +196,14 @@ def test_every_key_of_a_restore_is_written_once() -> None:
 
 
 def test_a_restore_is_compared_with_the_other_side_of_the_same_repeat() -> None:
-    def said(seconds: float) -> dict[str, float]:
+    def result_of(seconds: float) -> dict[str, float]:
         return {name: seconds for name, _ in restore.METRICS}
 
     runs = [
-        Restored(restore.KSTREAMS, 0, 100, said(8.0), said(6.0)),
-        Restored(restore.STOATFLOW, 0, 100, said(2.0), said(1.0)),
-        Restored(restore.STOATFLOW, 1, 100, said(1.0), said(1.0)),
-        Restored(restore.KSTREAMS, 1, 100, said(9.0), said(6.0)),
+        Restored(restore.KSTREAMS, 0, 100, result_of(8.0), result_of(6.0)),
+        Restored(restore.STOATFLOW, 0, 100, result_of(2.0), result_of(1.0)),
+        Restored(restore.STOATFLOW, 1, 100, result_of(1.0), result_of(1.0)),
+        Restored(restore.KSTREAMS, 1, 100, result_of(9.0), result_of(6.0)),
     ]
     text = restore.table(runs)
     cold, warm = text.split("warm:")
@@ -221,7 +221,7 @@ def test_orders_are_one_kilobyte_and_four_of_five_are_kept() -> None:
     assert len(json_filter.wanted_of_bare_loop(load)) / load.records == pytest.approx(0.8, abs=0.001)
 
 
-def test_what_a_bare_loop_forwards_is_told_by_offsets() -> None:
+def test_progress_of_a_bare_loop_is_measured_by_offsets() -> None:
     load = Load(400, 1)
     offsets = dict.fromkeys(range(load.partitions), 0)
     kept: dict[str, Cell] = {}
@@ -302,7 +302,7 @@ def test_the_shop_has_all_that_its_results_need() -> None:
         assert highest - time < out_of_order.MOST_LATE_MS
 
 
-def test_orders_of_strangers_find_nothing() -> None:
+def test_orders_of_unknown_users_join_nothing() -> None:
     load = Load(2000, 1, table_keys=100)
     users = {row.key for row in table_join.profiles(load)}
     known = [json.loads(row.value)["id"] for row in table_join.rows(load) if row.key in users]
@@ -320,7 +320,7 @@ def test_long_objects_differ_wherever_they_differ() -> None:
         object_by_id(b"", b"[]")
 
 
-def test_who_cannot_run_is_left_out_by_name() -> None:
+def test_engines_that_cannot_run_are_skipped_by_name() -> None:
     found = Available("0", {"w3/native": "no sf.sum"})
     assert chosen(WORKLOADS["w3"], ["kstreams", "native", "lambda", "bare"], found) == (
         ["kstreams", "lambda"],
@@ -342,13 +342,13 @@ def test_programs_build_or_say_what_is_missing(workload: str, flavour: str) -> N
     topics = stoatflow_programs.Topics([one.name for one in inputs], [f"to-{one.name}" for one in outputs])
     missing = stoatflow_programs.why_not(workload, flavour)
     if missing is None:
-        said = stoatflow_programs.topology(workload, flavour, topics).describe()
-        assert all(f"to-{one.name}" in said for one in outputs)
+        output = stoatflow_programs.topology(workload, flavour, topics).describe()
+        assert all(f"to-{one.name}" in output for one in outputs)
     else:
         assert "has no" in missing
 
 
-def test_what_a_program_needs_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requirements_of_a_program_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     class Bare:
         __version__ = "9"
 
@@ -373,7 +373,7 @@ def test_both_sides_get_the_same_conditions(monkeypatch: pytest.MonkeyPatch) -> 
     at = Conditions("there:9092", 1, 123, 4567, "at_least_once", 3, 60.0)
     for engine in (KSTREAMS, *FLAVOURS):
         begun = command(Job("w4", engine, "run", ("orders", "profiles"), ("out", "other"), 10, 20), at, "state")
-        for said in (
+        for output in (
             "w4",
             "run-app",
             "there:9092",
@@ -384,7 +384,7 @@ def test_both_sides_get_the_same_conditions(monkeypatch: pytest.MonkeyPatch) -> 
             "at_least_once",
             "state",
         ):
-            assert said in begun
+            assert output in begun
     ours = command(Job("w1", "native", "run", ("orders",), ("out",), 10, 10), replace(at, settings=("a=b",)), "state")
     assert "--set=a=b" in ours
     assert arguments([]).workloads == ["w1", "w2", "w3", "w4", "w5", "w6", "w7"]
@@ -399,7 +399,7 @@ def test_both_sides_get_the_same_conditions(monkeypatch: pytest.MonkeyPatch) -> 
             arguments(refused)
 
 
-def test_who_fails_has_no_figures_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_engine_has_no_figures_and_the_others_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(WORKLOADS["w2"], Load(400, 1), None, None)  # type: ignore[arg-type]
 
     def run(engine: str, repeat: int, length: str) -> Run:
@@ -415,7 +415,7 @@ def test_who_fails_has_no_figures_and_the_others_go_on(monkeypatch: pytest.Monke
 
 
 @pytest.mark.broker
-def test_duplicates_are_seen_for_what_they_are(broker: KafkaBroker) -> None:
+def test_duplicates_are_reported_as_such(broker: KafkaBroker) -> None:
     """On a real broker: an id that occurs twice, a record in another format."""
     rows = [Row("k", json.dumps({"id": number}).encode(), timestamp_ms=1000) for number in (1, 2)]
     broker.create_topic("ids", 2)
@@ -428,7 +428,7 @@ def test_duplicates_are_seen_for_what_they_are(broker: KafkaBroker) -> None:
         read_final_table(broker.bootstrap, "ids", 2)
 
 
-def test_both_sides_come_through_the_same_listener() -> None:
+def test_both_sides_use_the_same_listener() -> None:
     client = (("security.protocol", "SASL_SSL"), ("producer.compression.type", "lz4"))
     at = Conditions("plain:1", 1, 100, 0, "exactly_once_v2", 2, 60.0, secured_address="secured:2", client=client)
     job = Job("w1", KSTREAMS, "run", ("orders",), ("out",), 10, 10)
@@ -440,7 +440,7 @@ def test_both_sides_come_through_the_same_listener() -> None:
     assert {"--set=security.protocol=SASL_SSL", "--set=producer.compression.type=lz4"} <= set(python)
 
 
-def test_who_connects_otherwise_is_left_out() -> None:
+def test_an_engine_with_another_connection_is_skipped() -> None:
     options = arguments(["--security", "sasl_ssl"])
     assert set(options.engines) == {KSTREAMS, *FLAVOURS}
     assert "w6" not in options.workloads

@@ -7,23 +7,21 @@ run.
 
 from __future__ import annotations
 
-import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, cast
 
-from stoatflow._runtime import engines, leaving
-from stoatflow._runtime.app_end import STEP_S, AppEnd
+from stoatflow._runtime import engines, process_exit
 from stoatflow._runtime.app_hooks import AppHooks
 from stoatflow._runtime.app_reads import AppReads
+from stoatflow._runtime.app_shutdown import STEP_S, AppShutdown
 from stoatflow._runtime.waiting import wait_until
 from stoatflow.durations import Duration, timeout_s
 from stoatflow.handlers import OnError, with_handlers
-from stoatflow.hooks import ExceptionResponse, Hooks, Phase, UncaughtExceptionHandler, answered
+from stoatflow.hooks import ExceptionResponse, Hooks, Phase, UncaughtExceptionHandler, response_of
 from stoatflow.restoring import RestoreBar, RestoreListener
 from stoatflow.settings import Settings, as_settings
 from stoatflow.topology import Topology, built
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from stoatflow.spark.options import SparkOptions
 
 _ABORT_S = 3.0
-_log = logging.getLogger("stoatflow")
 
 
 class State(str, Enum):
@@ -70,7 +67,7 @@ StateListener = Callable[[State, State], object]
 """Called with the new and the old state, in a thread of the engine."""
 
 
-class StoatFlow(AppReads, AppHooks, AppEnd):
+class StoatFlow(AppReads, AppHooks, AppShutdown):
     """One run of a topology.
 
     `StoatFlow(topology, {"application.id": "orders", "bootstrap.servers": "localhost:9092"}).run()`
@@ -196,7 +193,7 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
             # It never starts, so nothing has to wait for it.
             self._engine.request_stop(None)
             raise
-        leaving.started(self)
+        process_exit.started(self)
         try:
             if self._event_loop is not None:
                 self._event_loop.acquire()
@@ -473,28 +470,9 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
             self._raised = True
             raise self._error
 
-    def _request_stop(self, within_s: float | None = None) -> None:
-        self._stop_within = self._stop_within if within_s is None else within_s
-        self._asked_to_stop = True
-        if not self._launched:
-            return
-        if self._hooks.has(Phase.PRE_STOP) and not self._stopping:
-            self._stopping = True
-            # In a thread: signal handlers and callers must not wait for the hooks here.
-            threading.Thread(target=self._stop_behind_hooks, name="stoatflow-stop", daemon=True).start()
-        elif not self._stopping:
-            self._engine.request_stop(self._stop_within)
-
-    def _stop_behind_hooks(self) -> None:
-        try:
-            if self.state not in {State.STOPPED, State.ERROR}:
-                self._hooks.run(Phase.PRE_STOP, self)
-        finally:
-            self._engine.request_stop(self._stop_within)
-
     def _on_uncaught(self, error: BaseException) -> str:
         handler = self._uncaught
-        return ExceptionResponse.SHUTDOWN_CLIENT.value if handler is None else answered(handler, error)
+        return ExceptionResponse.SHUTDOWN_CLIENT.value if handler is None else response_of(handler, error)
 
     def _on_state(self, new: str, old: str) -> None:
         self._states.append(State(new))
@@ -510,23 +488,6 @@ class StoatFlow(AppReads, AppHooks, AppEnd):
         if self._event_loop is not None and self._on_loop and State(new) in {State.STOPPED, State.ERROR}:
             self._on_loop = False
             self._event_loop.release()
-        for listener in tuple(self._listeners):
-            _tell(listener, State(new), State(old))
+        self._notify_listeners(State(new), State(old))
         if State(new) in {State.STOPPED, State.ERROR}:
             self._hooks.run(Phase.POST_STOP, self)
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Handle SIGINT and SIGTERM while `run` blocks; only the main thread may."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        with leaving.signals(self, lambda: self._request_stop(self._engine.shutdown_timeout_s())):
-            yield
-
-
-def _tell(listener: StateListener, new: State, old: State) -> None:
-    try:
-        listener(new, old)
-    except Exception:  # an exception of a listener must not stop the engine
-        _log.exception("a state listener failed at %s", new)

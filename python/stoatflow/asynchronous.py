@@ -109,7 +109,7 @@ class Awaiting(Generic[P, R]):
         self.on_timeout = on_timeout
         self.on_error = on_error
         self.park_after_ms: int = duration_ms(park_after)
-        _wear(self, function)
+        _copy_metadata(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function without the limits; type checkers prefer `await fetch.function(...)`."""
@@ -129,11 +129,11 @@ class Awaiting(Generic[P, R]):
         other: Awaiting[Any, Any] = object.__new__(Awaiting)
         other.__dict__.update(self.__dict__)
         other.function = function
-        _wear(other, function)
+        _copy_metadata(other, function)
         return other
 
 
-def _wear(awaiting: Awaiting[Any, Any], function: Callable[..., object]) -> None:
+def _copy_metadata(awaiting: Awaiting[Any, Any], function: Callable[..., object]) -> None:
     """Copy the function's name and docstring, but no other attributes: they may have the names of the limits."""
     functools.update_wrapper(awaiting, function, updated=())
 

@@ -19,7 +19,7 @@ from stoatflow.errors import TopologyError
 
 if TYPE_CHECKING:
     from stoatflow._runtime.bridge import Plan
-    from stoatflow.plan.nodes import Udf
+    from stoatflow.plan.node_base import Udf
 
 _SHAPE = ("context", "record", "exception")
 _WORDS = {"log_and_fail": "fail", "fail": "fail", "log_and_continue": "continue", "continue": "continue"}
@@ -255,9 +255,9 @@ def handler(given: OnError | None, method: str, line: str) -> ErrorHandler | Non
     """Return the handler that was given; raise `TopologyError` if it is none."""
     if given is None or isinstance(given, ErrorHandler):
         return given
-    meant = _by_word(given) if isinstance(given, str) else Decide(given) if callable(given) else None
-    if meant is not None:
-        return meant
+    handler_given = _by_word(given) if isinstance(given, str) else Decide(given) if callable(given) else None
+    if handler_given is not None:
+        return handler_given
     raise TopologyError(f"{line} {method}: {given!r} is no error handler", next_step=_NEXT)
 
 
@@ -282,8 +282,8 @@ def with_handlers(
         return len(udfs) - 1
 
     given = {"processing": processing, "deserialization": deserialization, "production": production}
-    meant = {kind: handler(one, f"on_{kind}_error=", line) for kind, one in given.items()}
-    spec = {kind: one.spec(number) for kind, one in meant.items() if one is not None}
+    handler_given = {kind: handler(one, f"on_{kind}_error=", line) for kind, one in given.items()}
+    spec = {kind: one.spec(number) for kind, one in handler_given.items() if one is not None}
     if not spec:
         return plan
     return plan.with_handlers(json.dumps(spec), [udf.call for udf in udfs], [udf.display for udf in udfs])
@@ -293,15 +293,17 @@ def decide(
     fn: Callable[[ErrorContext, Any, BaseException], object], record: Any, error: BaseException, **context: Any
 ) -> str:
     """Call the user's function; return its decision as JSON. Called by the engine."""
-    said = fn(ErrorContext(exception=error, **context), record, error)
+    decision = fn(ErrorContext(exception=error, **context), record, error)
 
     def refuse(udf: Udf) -> int:
         raise TypeError(f"the handler gave the function {udf.display}, which would be asked again: {_NEXT}")
 
-    meant = _by_word(said) if isinstance(said, str) else said
-    if not isinstance(meant, ErrorHandler):
-        raise TypeError(f"the handler gave {said!r}. Next: let it give log_and_continue(), DLQ(...) or log_and_fail()")
-    return json.dumps(meant.spec(refuse))
+    handler_given = _by_word(decision) if isinstance(decision, str) else decision
+    if not isinstance(handler_given, ErrorHandler):
+        raise TypeError(
+            f"the handler gave {decision!r}. Next: let it give log_and_continue(), DLQ(...) or log_and_fail()"
+        )
+    return json.dumps(handler_given.spec(refuse))
 
 
 def describe(error: BaseException) -> tuple[str, str, str]:

@@ -155,11 +155,11 @@ async def _awaited(result: Awaitable[object]) -> object:
     return await result
 
 
-def answered(handler: UncaughtExceptionHandler, error: BaseException) -> str:
+def response_of(handler: UncaughtExceptionHandler, error: BaseException) -> str:
     """Call the handler; return its response's name. A failing handler or an unknown response ends the application."""
     try:
-        said = handler(error)
-        return ExceptionResponse(said).value
+        response = handler(error)
+        return ExceptionResponse(response).value
     except Exception:  # whatever the handler raises, the first error is the one that counts
         _log.exception(
             "the uncaught exception handler failed; the application ends. Next: let it give one of %s",

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from stoatflow.errors import TopologyError
 from stoatflow.handlers import DLQ
 from stoatflow.plan.functions import callable_only, user_line
-from stoatflow.plan.nodes import LateFunction
+from stoatflow.plan.node_base import LateFunction
 
 if TYPE_CHECKING:
     from stoatflow.consumed_record import ConsumedRecord
-    from stoatflow.plan.nodes import Udf
+    from stoatflow.plan.node_base import Udf
 
 _SHAPE = ("record", "watermark")
 _NEXT = (

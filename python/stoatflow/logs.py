@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from stoatflow._runtime import bridge
-from stoatflow._runtime.leaving import at_last, running
+from stoatflow._runtime.process_exit import run_at_exit, running
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,8 +147,8 @@ def _emit(line: dict[str, Any]) -> None:
     if not logger.isEnabledFor(level):
         return
     fields: dict[str, Any] = line["fields"]
-    told = " ".join([line["message"], *(f"{key}={value}" for key, value in fields.items())])
-    record = logger.makeRecord(logger.name, level, "(engine)", 0, told, (), None)
+    text = " ".join([line["message"], *(f"{key}={value}" for key, value in fields.items())])
+    record = logger.makeRecord(logger.name, level, "(engine)", 0, text, (), None)
     seconds, record.msecs = divmod(line["timestamp_ms"], 1000)
     record.created = seconds + record.msecs / 1000
     record.threadName = thread = line["thread"] or "stoatflow"
@@ -163,10 +163,10 @@ def _emit(line: dict[str, Any]) -> None:
 _delivery = _Delivery()
 
 
-def _back_to_stderr() -> None:
+def _restore_stderr() -> None:
     if _delivery._wanted:
         configure_logging("stderr")
 
 
 # Applications that were not closed log until the end of the process.
-at_last(_back_to_stderr)
+run_at_exit(_restore_stderr)

@@ -16,7 +16,7 @@ from stoatflow.expressions import Expression
 from stoatflow.handlers import OnError
 from stoatflow.indexes import Index, index_specs
 from stoatflow.plan.functions import callable_only, given
-from stoatflow.plan.nodes import StoreSpec, TimestampFunction, Timestamps
+from stoatflow.plan.node_base import StoreSpec, TimestampFunction, Timestamps
 from stoatflow.plan.specs import ExpirySpec
 from stoatflow.rocksdb_config import RocksDBConfig, rocksdb_spec
 from stoatflow.serdes import SerdeLike, resolve

@@ -19,7 +19,7 @@ from stoatflow.asynchronous import is_async
 from stoatflow.errors import TopologyError
 from stoatflow.plan import PlanBuilder
 from stoatflow.plan.functions import accepts, display_name, never_runs, processor
-from stoatflow.plan.nodes import ProcessorRef
+from stoatflow.plan.node_base import ProcessorRef
 from stoatflow.record import FixedKeyRecord, Record
 
 if TYPE_CHECKING:

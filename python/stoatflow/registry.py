@@ -279,7 +279,7 @@ class SchemaRegistry:
                 answer = self._http.request(method, url, path, data, min(left, self._request_timeout_s))
                 if answer.failure is None and answer.status < 500 and answer.status != 429:
                     return self._said(answer, url, path)
-                why = answer.failure or f"{answer.status}: {answer.said}"
+                why = answer.failure or f"{answer.status}: {answer.reason}"
             pause = _PAUSES_S[min(attempt, len(_PAUSES_S) - 1)]
             time.sleep(max(0.0, min(pause, until - time.monotonic())))
             attempt += 1
@@ -292,22 +292,23 @@ class SchemaRegistry:
             return None
         if status in {401, 403}:
             raise AuthorizationError(
-                f"the schema registry {url} refuses this client ({status}: {answer.said})",
+                f"the schema registry {url} refuses this client ({status}: {answer.reason})",
                 next_step="check user, password or token of SchemaRegistry(...), and what the registry allows them",
             )
         if status == 409:
             raise TopologyError(
-                f"the schema registry doesn't take the schema ({path.split('?', maxsplit=1)[0]}): {answer.said}",
+                f"the schema registry doesn't take the schema ({path.split('?', maxsplit=1)[0]}): {answer.reason}",
                 next_step="make the schema compatible with the versions before (a new field needs a default), "
                 "or change the compatibility of the subject",
             )
         if status == 422:
             raise TopologyError(
-                f"the schema registry takes it for no valid schema ({path.split('?', maxsplit=1)[0]}): {answer.said}",
+                f"the schema registry takes it for no valid schema ({path.split('?', maxsplit=1)[0]}): {answer.reason}",
                 next_step="correct the schema, or its references",
             )
         raise ConfigError(
-            f"{url} answers {path.split('?', maxsplit=1)[0]} with {status} ({answer.said}), as no schema registry does",
+            f"{url} answers {path.split('?', maxsplit=1)[0]} with {status} "
+            f"({answer.reason}), as no schema registry does",
             next_step="check the address: Confluent's API is at the root of Confluent's registry and of Karapace, and "
             "at /apis/ccompat/v7 of Apicurio's",
         )

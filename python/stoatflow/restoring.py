@@ -80,10 +80,10 @@ class RestoreListener:
         """
 
 
-def hear(listener: RestoreListener) -> Callable[[str, str, str, int, int, int], None]:
+def restore_callback(listener: RestoreListener) -> Callable[[str, str, str, int, int, int], None]:
     """Convert a listener to the callback of the engine."""
 
-    def told(step: str, store: str, topic: str, number: int, first: int, second: int) -> None:
+    def notify(step: str, store: str, topic: str, number: int, first: int, second: int) -> None:
         partition = TopicPartition(topic, number)
         try:
             if step == "start":
@@ -97,7 +97,7 @@ def hear(listener: RestoreListener) -> Callable[[str, str, str, int, int, int], 
         except Exception:  # an exception of a listener must not stop the restore
             _log.exception("a restore listener failed at '%s' of %s", step, store)
 
-    return told
+    return notify
 
 
 class RestoreBar:

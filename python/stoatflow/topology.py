@@ -65,7 +65,7 @@ class Topology:
         `wrapper(node, next)` returns what is called instead of each Python function.
         """
         self._wrapper = checked_wrapper(wrapper)
-        self._by_hand = None if plan is not None else _ByHand()
+        self._manual_topology = None if plan is not None else _ManualTopology()
         self._resources = tuple(resources)
         self._defaults = defaults
         self._compiled: tuple[EncodedPlan, Plan, EventLoop | None] | None = None
@@ -99,7 +99,7 @@ class Topology:
         """
         from stoatflow.builder import StreamsBuilder
 
-        hand = self._hand("add_source")
+        hand = self._manual("add_source")
         builder = StreamsBuilder()
         builder.stream(
             topics,
@@ -140,7 +140,7 @@ class Topology:
         """
         from stoatflow.processor import supplied
 
-        hand, line = self._hand("add_processor"), user_line()
+        hand, line = self._manual("add_processor"), user_line()
         ref, connected = supplied(hand.stores, supplier, stores, "add_processor", line)
         node = nodes.Process(
             line=line,
@@ -177,7 +177,7 @@ class Topology:
         """
         from stoatflow.stream import KStream
 
-        hand, line = self._hand("add_sink"), user_line()
+        hand, line = self._manual("add_sink"), user_line()
         plan = PlanBuilder()
         KStream[Any, Any](plan, 0).to(
             topic,
@@ -208,7 +208,7 @@ class Topology:
         """
         from stoatflow._dsl.declared_stores import add_store
 
-        hand, line = self._hand("add_state_store"), user_line()
+        hand, line = self._manual("add_state_store"), user_line()
         add_store(hand.stores, store, line)
         for name in processors:
             hand.connect(name, (store.name,), line)
@@ -228,7 +228,7 @@ class Topology:
         ...     print(driver.store("last").get("a"))
         4
         """
-        self._hand("connect").connect(processor, stores, user_line())
+        self._manual("connect").connect(processor, stores, user_line())
         return self
 
     connect_processor_and_state_stores = connect
@@ -260,7 +260,7 @@ class Topology:
         """
         from stoatflow.builder import StreamsBuilder
 
-        hand = self._hand("add_global_store")
+        hand = self._manual("add_global_store")
         builder = StreamsBuilder()
         builder.add_global_store(
             store, topic, supplier, key=key, value=value, name=name, timestamp=timestamp, on_error=on_error
@@ -287,7 +287,7 @@ class Topology:
         >>> [node.op for node in builder.build().nodes]
         ['stream', 'filter', 'to']
         """
-        return tuple(self._hand("plan").nodes()) if self._nodes is None else self._nodes
+        return tuple(self._manual("plan").nodes()) if self._nodes is None else self._nodes
 
     @property
     def encoded(self) -> EncodedPlan:
@@ -383,21 +383,21 @@ class Topology:
     def _checked(self) -> tuple[EncodedPlan, Plan, EventLoop | None]:
         with self._compiling:
             if self._compiled is None:
-                self._compiled = _compile(self._hand("plan").nodes(), self._wrapper, self._resources, self._defaults)
+                self._compiled = _compile(self._manual("plan").nodes(), self._wrapper, self._resources, self._defaults)
             return self._compiled
 
-    def _hand(self, method: str) -> _ByHand:
-        if self._by_hand is None:
+    def _manual(self, method: str) -> _ManualTopology:
+        if self._manual_topology is None:
             raise TopologyError(
                 f"{user_line()} {method}: this topology was built with a StreamsBuilder, and is finished",
                 next_step="add everything to the StreamsBuilder, or start with an empty Topology()",
             )
         if method != "plan":
             self._compiled = None
-        return self._by_hand
+        return self._manual_topology
 
 
-class _ByHand:
+class _ManualTopology:
     """Nodes by name, while they are being added."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from stoatflow.durations import Duration, duration_text
 from stoatflow.errors import TopologyError
 from stoatflow.plan.functions import callable_only, given, user_line
-from stoatflow.plan.nodes import Udf, WatermarkSpec
+from stoatflow.plan.node_base import Udf, WatermarkSpec
 from stoatflow.windows import span_ms
 
 if TYPE_CHECKING:

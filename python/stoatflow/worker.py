@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from stoatflow.embedded import EmbeddedBroker
 
 _POLL_S = 0.1
-_REMIND_S = 10.0
+_DRAIN_LOG_S = 10.0
 _BY_TYPE: dict[object, Serde[Any]] = {str: Serdes.string(), bytes: Serdes.bytes()}
 _log = logging.getLogger("stoatflow")
 
@@ -222,13 +222,13 @@ class Worker:
         """Open the clients in a thread of its own: a signal must not wait for an unavailable broker."""
         opened: Future[WorkerClient] = Future()
 
-        def open_it() -> None:
+        def open_consumer() -> None:
             try:
                 opened.set_result(self._open())
             except BaseException as error:  # raised in `wait`
                 opened.set_exception(error)
 
-        threading.Thread(target=open_it, name="stoatflow-worker-opening", daemon=True).start()
+        threading.Thread(target=open_consumer, name="stoatflow-worker-opening", daemon=True).start()
         while not self._stopping.is_set():
             done, _ = wait((opened,), _POLL_S)
             if done:
@@ -265,12 +265,12 @@ class Worker:
                 room = min(calls.room(len(running)), delivery.room)
                 if room > 0:
                     for request in await asyncio.to_thread(client.poll, room, _POLL_S):
-                        running.add(asyncio.create_task(self._attend(delivery, Request(*request), calls)))
+                        running.add(asyncio.create_task(self._handle(delivery, Request(*request), calls)))
                 else:
                     busy = {delivering, *running, *calls.overdue}
                     await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED, timeout=_POLL_S)
                 _raise_failed(running)
-            await self._let_end(running, delivering)
+            await self._drain(running, delivering)
             delivery.end()
             await delivering
         finally:
@@ -280,16 +280,16 @@ class Worker:
             await asyncio.gather(delivering, *running, return_exceptions=True)
             calls.close()
 
-    async def _let_end(self, running: set[asyncio.Task[None]], delivering: asyncio.Task[None]) -> None:
+    async def _drain(self, running: set[asyncio.Task[None]], delivering: asyncio.Task[None]) -> None:
         """Wait for running calls, however long they take: otherwise they would run again after the restart."""
         while running and not delivering.done():
             busy = {delivering, *running}
-            ended, _ = await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED, timeout=_REMIND_S)
+            ended, _ = await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED, timeout=_DRAIN_LOG_S)
             if not ended:
                 _log.warning("the worker of %s waits for %d calls to end", self._topics[0], len(running))
             _raise_failed(running)
 
-    async def _attend(self, delivery: Delivery, request: Request, calls: Calls) -> None:
+    async def _handle(self, delivery: Delivery, request: Request, calls: Calls) -> None:
         delivery.begin(request)
         correlation = dict(request.headers).get(CORRELATION)
         if correlation is None:

@@ -58,14 +58,14 @@ def unordered_without_key(found: tuple[Any, ...]) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("case", EQUAL, ids=lambda case: case.name)
-def test_any_number_of_lanes_gives_the_same(case: Case) -> None:
+def test_any_number_of_lanes_gives_the_same_results(case: Case) -> None:
     one = shown(run(case, 1))
     for lanes in LANES:
         assert shown(run(case, lanes)) == one, f"{lanes} lanes"
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.place in IN_PASSES], ids=lambda case: case.name)
-def test_without_passes_any_number_of_lanes_gives_the_same(case: Case) -> None:
+def test_without_passes_any_number_of_lanes_gives_the_same_results(case: Case) -> None:
     """The default: results are emitted immediately. Records without a key have no order between the two sides."""
     one = unordered_without_key(shown(run(case, 1, AT_ONCE)))
     for lanes in LANES:
@@ -73,7 +73,7 @@ def test_without_passes_any_number_of_lanes_gives_the_same(case: Case) -> None:
 
 
 @pytest.mark.parametrize("place", sorted(DEPENDENT))
-def test_what_depends_on_lanes_is_seen(place: str) -> None:
+def test_a_dependence_on_lanes_is_detected(place: str) -> None:
     """The list may only shrink."""
     cases = [case for case in CASES if case.place == place]
     assert any(shown(run(case, lanes)) != shown(run(case, 1)) for case in cases for lanes in LANES)

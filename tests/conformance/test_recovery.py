@@ -45,7 +45,7 @@ def test_nothing_changes_for_a_key(case: Case, way: Way) -> None:
 
 
 @pytest.mark.parametrize("place", sorted(DEPENDENT))
-def test_what_is_listed_shows(place: str) -> None:
+def test_listed_cases_still_differ(place: str) -> None:
     """The list may only shrink: a vector without differences in the ways of its entry needs no entry."""
     ways = [*(way for way in recovery.ways() if way.back_end == "in_memory"), recovery.TOGETHER]
     concerned = [way for way in ways if DEPENDENT[place].concerns(way)]
@@ -81,7 +81,7 @@ def expect(case: Case, way: Way, found: runner.Found, *, listed: bool = True) ->
     assert found.versioned_lookups == case.data.get("versioned_lookups", {})
 
 
-def test_what_is_listed_exists() -> None:
+def test_listed_cases_exist() -> None:
     places = {case.place for case in runner.cases()}
     assert set(DEPENDENT) <= places
     for found in DEPENDENT.values():

@@ -94,7 +94,7 @@ def test_describe_is_kafka_streams_text(case: Case) -> None:
 
 
 @pytest.mark.parametrize("topology", sorted(NOT_YET))
-def test_what_is_listed_still_fails(topology: str) -> None:
+def test_listed_cases_still_fail(topology: str) -> None:
     """The list may only shrink: a topology leaves it when its vectors pass."""
     cases = [case for case in LEFT if case.place == topology]
     assert cases, f"{topology} is no topology of a vector: take it off not_yet.txt"
@@ -105,7 +105,7 @@ def test_what_is_listed_still_fails(topology: str) -> None:
 
 
 @pytest.mark.parametrize("case", LEFT, ids=lambda case: case.name)
-def test_what_is_listed_gives_what_is_intended(case: Case) -> None:
+def test_listed_cases_give_the_intended_results(case: Case) -> None:
     """After repartition() the metadata is that of the input record; everything else is as recorded."""
     assert case.place == "processor/proc_record_meta", "say here what is intended instead"
     inputs = case.data["inputs"]
@@ -118,7 +118,7 @@ def test_what_is_listed_gives_what_is_intended(case: Case) -> None:
     expect(replace(case, data=intended), runner.run(case, runner.build(case)))
 
 
-def test_the_results_in_git_are_those_of_this_run() -> None:
+def test_committed_results_match_this_run() -> None:
     """The last of the tests that run vectors: docs/reference/parity.md counts the runs that were the same here."""
     results.compare(case.name for case in ALL)
 

@@ -133,20 +133,20 @@ class Page:
             call["sessionId"] = self._session
         os.write(self._to, json.dumps(call).encode() + b"\0")
         while True:
-            said = self._next()
-            if said.get("id") == self._number:
-                assert "error" not in said, (method, said["error"])
-                result: dict[str, Any] = said["result"]
+            output = self._next()
+            if output.get("id") == self._number:
+                assert "error" not in output, (method, output["error"])
+                result: dict[str, Any] = output["result"]
                 return result
-            self._hear(said)
+            self._hear(output)
 
-    def _hear(self, said: dict[str, Any]) -> None:
-        if said.get("method") == "Runtime.exceptionThrown":
-            self.complaints.append(json.dumps(said["params"]["exceptionDetails"]))
-        elif said.get("method") == "Runtime.consoleAPICalled" and said["params"]["type"] in ("error", "warning"):
-            self.complaints.append(json.dumps(said["params"]["args"]))
-        elif said.get("method") == "Log.entryAdded" and said["params"]["entry"]["level"] == "error":
-            self.complaints.append(json.dumps(said["params"]["entry"]))
+    def _hear(self, message: dict[str, Any]) -> None:
+        if message.get("method") == "Runtime.exceptionThrown":
+            self.complaints.append(json.dumps(message["params"]["exceptionDetails"]))
+        elif message.get("method") == "Runtime.consoleAPICalled" and message["params"]["type"] in ("error", "warning"):
+            self.complaints.append(json.dumps(message["params"]["args"]))
+        elif message.get("method") == "Log.entryAdded" and message["params"]["entry"]["level"] == "error":
+            self.complaints.append(json.dumps(message["params"]["entry"]))
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
@@ -156,5 +156,5 @@ class Page:
             assert more, "the browser has ended"
             self._rest += more
         one, _, self._rest = self._rest.partition(b"\0")
-        said: dict[str, Any] = json.loads(one)
-        return said
+        output: dict[str, Any] = json.loads(one)
+        return output

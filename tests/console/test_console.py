@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from console.chromium import Page
 
 VIEWS = ["overview", "busy", "stores/last-order", "errors", "dead-letters", "doctor", "settings"]
@@ -99,7 +99,7 @@ def show(page: Page, app: sf.StoatFlow, view: str) -> None:
         page.picture(Path(PICTURES) / f"{view.partition('/')[0]}.png")
 
 
-def test_the_overview_moves(page: Page, app: sf.StoatFlow) -> None:
+def test_the_overview_updates(page: Page, app: sf.StoatFlow) -> None:
     show(page, app, "overview")
     assert "Records in" in page.text("#tiles")
     names = page.run("[...document.querySelectorAll('#graph .node title')].map(t => t.textContent.split(' ')[0])")
@@ -135,7 +135,7 @@ def test_stores_are_browsed(page: Page, app: sf.StoatFlow) -> None:
     page.complaints.clear()  # the 404 of a missing key
 
 
-def test_rows_are_found_by_what_is_in_them(page: Page, app: sf.StoatFlow) -> None:
+def test_rows_are_found_by_their_contents(page: Page, app: sf.StoatFlow) -> None:
     show(page, app, "stores/last-order")
     page.until("document.querySelectorAll('#rows tr').length === 100")
     page.type("#rows-ask [name=where]", "_key in ('customer-017', 'customer-018') and price > 0")
@@ -162,7 +162,7 @@ def test_windows_have_their_times(page: Page, app: sf.StoatFlow) -> None:
     assert heads == ["key", "from", "to", "value", "time"]
 
 
-def test_what_records_hold_is_text(page: Page, app: sf.StoatFlow) -> None:
+def test_record_data_is_escaped_as_text(page: Page, app: sf.StoatFlow) -> None:
     show(page, app, "stores/last-order")
     page.until("document.querySelectorAll('#rows tr').length === 100")
     assert EVIL in page.text("#rows")
@@ -173,8 +173,8 @@ def test_an_open_traceback_stays_open(page: Page, app: sf.StoatFlow) -> None:
     show(page, app, "errors")
     page.until("document.querySelectorAll('#errors .fault').length === 1")
     page.click("#errors summary")
-    said = page.text("#errors .facts")
-    page.until(f"document.querySelector('#errors .facts').innerText !== {json.dumps(said)}")
+    output = page.text("#errors .facts")
+    page.until(f"document.querySelector('#errors .facts').innerText !== {json.dumps(output)}")
     assert page.run("document.querySelector('#errors details').open")
     assert "in price" in page.text("#errors pre")
     assert "stoatflow explain processing_dead_letter" in page.text("#errors")
@@ -199,7 +199,7 @@ def test_dead_letters_are_listed_with_their_records(page: Page, app: sf.StoatFlo
     assert "in price" in page.text("#letters .letter details:last-of-type pre")
 
 
-def test_older_letters_come_when_they_are_asked_for_and_what_is_open_stays(page: Page, app: sf.StoatFlow) -> None:
+def test_older_dead_letters_load_on_request_and_open_ones_stay_open(page: Page, app: sf.StoatFlow) -> None:
     show(page, app, "dead-letters")
     page.until("document.querySelectorAll('#letters .letter').length >= 20")
     page.click("#letters .letter summary")
@@ -214,11 +214,11 @@ def test_older_letters_come_when_they_are_asked_for_and_what_is_open_stays(page:
     assert "the last 100 can be seen here; all are in: bad" in page.text("#letters-note")
 
 
-def test_findings_come_with_what_to_do(page: Page, app: sf.StoatFlow) -> None:
+def test_findings_show_their_next_step(page: Page, app: sf.StoatFlow) -> None:
     show(page, app, "doctor")
     page.until("document.querySelector('#findings').innerText.includes('topic of dead letters')")
-    said = page.text("#findings")
-    assert "Next: see them in /dead-letters" in said
+    output = page.text("#findings")
+    assert "Next: see them in /dead-letters" in output
     order = ["critical", "warning", "info"]
     found = page.run("[...document.querySelectorAll('#findings .badge')].map(b => b.textContent)")
     assert found == sorted(found, key=order.index)
@@ -228,7 +228,7 @@ def test_findings_come_with_what_to_do(page: Page, app: sf.StoatFlow) -> None:
     page.until("!document.querySelector('#view-dead-letters').hidden")
 
 
-def test_it_says_that_there_is_nothing_and_when_it_looked(page: Page, tmp_path: Path) -> None:
+def test_empty_views_say_so_with_the_time_of_the_check(page: Page, tmp_path: Path) -> None:
     with quiet("idle", tmp_path) as running:
         show(page, running, "dead-letters")
         page.until("document.querySelector('#letters-none').innerText.includes('No dead letter was written since')")
@@ -240,7 +240,7 @@ def test_it_says_that_there_is_nothing_and_when_it_looked(page: Page, tmp_path: 
         assert full or re.fullmatch(r"Nothing was found. It looked at [\d:]+\.", page.text("#doctor-looked"))
 
 
-def test_the_dark_colours_and_the_keyboard_reach_the_letters(page: Page, app: sf.StoatFlow) -> None:
+def test_dead_letters_support_dark_mode_and_keyboard(page: Page, app: sf.StoatFlow) -> None:
     page.prefer_dark()
     show(page, app, "dead-letters")
     page.until("document.querySelectorAll('#letters .letter').length >= 20")
@@ -255,7 +255,7 @@ def test_the_dark_colours_and_the_keyboard_reach_the_letters(page: Page, app: sf
     assert light > 300, "light signs on a dark ground"
 
 
-def test_what_is_busy_is_listed(page: Page, app: sf.StoatFlow) -> None:
+def test_busy_functions_are_listed(page: Page, app: sf.StoatFlow) -> None:
     show(page, app, "busy")
     page.until("document.querySelectorAll('#busy .card').length === 6")
     page.until("document.querySelector('#busy').innerText.includes('processing_dead_letter')")
@@ -306,7 +306,7 @@ def test_a_large_topology_is_drawn(page: Page, tmp_path: Path) -> None:
             assert page.run("document.documentElement.scrollWidth") <= 1_400
 
 
-def test_it_says_when_the_application_has_stopped(page: Page, tmp_path: Path) -> None:
+def test_a_stopped_application_is_shown(page: Page, tmp_path: Path) -> None:
     with quiet("ends", tmp_path) as running:
         show(page, running, "stores/last-order")
     page.until("['STOPPED', 'GONE'].includes(document.querySelector('#badge').textContent)")

@@ -159,7 +159,7 @@ def rate(kafka: KafkaTopics, name: str, running: Process, from_share: float, rec
     began, at = time.monotonic(), written(kafka, topic)
     until(lambda: written(kafka, topic) >= last, "it goes on")
     done, took = written(kafka, topic), time.monotonic() - began
-    assert running.code is None, running.told()
+    assert running.code is None, running.reported()
     return (done - at) / took
 
 
@@ -182,5 +182,5 @@ def kill_and_finish(kafka: KafkaTopics, name: str, state: Path, kind: str, lanes
     with child(kafka, name, state, kind, lanes, FAST) as running:
         until(lambda: written(kafka, topic) >= records and kafka.count(topic) >= records, "all is written", 120)
         running.signal(signal.SIGTERM)
-        assert running.wait() == 0, running.told()
+        assert running.wait() == 0, running.reported()
     check(kafka, name, records)

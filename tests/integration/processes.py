@@ -109,7 +109,7 @@ class Process:
         try:
             code = self._child.wait(patience)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"still running after {patience} s. {self.told()}") from None
+            raise AssertionError(f"still running after {patience} s. {self.reported()}") from None
         self._reader.join(10)
         return code
 
@@ -121,11 +121,11 @@ class Process:
                 self._reader.join(10)
                 if what():
                     return
-            assert self.code is None, f"{why}: it ended with {self.code}. {self.told()}"
-            assert time.monotonic() - began < patience, f"{why}: not within {patience} s. {self.told()}"
+            assert self.code is None, f"{why}: it ended with {self.code}. {self.reported()}"
+            assert time.monotonic() - began < patience, f"{why}: not within {patience} s. {self.reported()}"
             time.sleep(0.002)
 
-    def told(self) -> str:
+    def reported(self) -> str:
         """The end of its output, for messages of failing tests."""
         return f"stdout: {' | '.join(self._lines[-4:])}\nstderr: {self.errors[-3000:]}"
 

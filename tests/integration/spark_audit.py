@@ -104,7 +104,7 @@ def main() -> None:
             removed = str(error)
         headers = [[key, value.decode()] for key, value in records[-1].headers()]
         made = manifest.topics[f"{name}-in"]
-        said = {
+        output = {
             "loaded": made.records,
             "kinds": made.kinds,
             "bytes": made.bytes,
@@ -112,7 +112,7 @@ def main() -> None:
             "removed": removed,
         }
         sizes = sum(len(r.key()) + len(r.value()) for r in records)
-        print(json.dumps(found | said | {"sizes": sizes, "read": len(records)}))  # noqa: T201
+        print(json.dumps(found | output | {"sizes": sizes, "read": len(records)}))  # noqa: T201
 
 
 if __name__ == "__main__":

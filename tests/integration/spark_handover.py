@@ -21,7 +21,7 @@ import pyarrow as pa
 import stoatflow as sf
 from stoatflow.cli import main
 from stoatflow.spark.session import local_session
-from stoatflow.spark.twin import outgoing
+from stoatflow.spark.twin import output_records
 from stoatflow.spark.twin.streaming import run_stream
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
 def trickle(folder: Path) -> int:
     """Run to the end of the input; records are written while a trigger is running."""
     bootstrap = str(sf.Settings.from_file(folder / "app.toml").get("bootstrap.servers"))
-    to_kafka = outgoing.to_kafka(bootstrap)
+    to_kafka = output_records.to_kafka(bootstrap)
 
     def write(rows: DataFrame, trigger: int) -> None:
         (folder / f"trigger-{trigger}").touch()

@@ -16,7 +16,7 @@ import stoatflow as sf
 from stoatflow.cli.word_count import topology
 from stoatflow.spark import SparkOptions
 from stoatflow.spark.session import local_session
-from stoatflow.spark.twin import outgoing
+from stoatflow.spark.twin import output_records
 from stoatflow.spark.twin.streaming import run_stream
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def main() -> None:
     """Run to the end, or to the kill."""
     bootstrap, name, checkpoint = sys.argv[1:4]
     last = int(sys.argv[4]) if len(sys.argv) > 4 else None
-    to_kafka = outgoing.to_kafka(bootstrap)
+    to_kafka = output_records.to_kafka(bootstrap)
 
     def write(rows: DataFrame, trigger: int) -> None:
         to_kafka(rows, trigger)

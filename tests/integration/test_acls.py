@@ -87,7 +87,7 @@ def application(secured: KafkaCluster, name: str, tmp_path: Path, monkeypatch: p
     return Application(secured, name, tmp_path, monkeypatch)
 
 
-def test_what_is_listed_is_enough_to_begin_and_to_recover(application: Application) -> None:
+def test_the_listed_acls_are_enough_to_start_and_to_recover(application: Application) -> None:
     acls = application.acls()
     application.change(acls, grant=True)
     try:
@@ -105,7 +105,7 @@ def single(acls: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**acl, "operations": [operation]} for acl in acls for operation in acl["operations"]]
 
 
-def test_without_one_of_them_it_ends_and_names_it(application: Application) -> None:
+def test_a_missing_acl_ends_the_application_and_is_named(application: Application) -> None:
     """Each is revoked before the first start; the state is lost in between, so that all of them are used."""
     name = application.name
     all_of_them = single(application.acls())

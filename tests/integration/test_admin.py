@@ -112,7 +112,7 @@ def test_everything_answers_while_a_function_holds_the_interpreter(
         assert get_json(f"{base}/watermarks")["partitions"][0]["topic"] == f"{name}-in"
 
 
-def test_what_the_endpoints_say(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_endpoints_of_a_running_application(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     kafka.create(f"{name}-in", 2)
     kafka.create(f"{name}-out", 2)
     kafka.write(f"{name}-in", lines(1, 100))
@@ -256,10 +256,10 @@ def test_not_ready_when_it_makes_no_progress(stuck: str) -> None:
     while (answer := get(f"{stuck}/health/ready"))[0] == 200:
         assert time.monotonic() - began < 150
         time.sleep(0.2)
-    told = json.loads(answer[1])
+    reported = json.loads(answer[1])
     assert answer[0] == 503
-    assert told["reason"] == "stalled"
-    assert "/debug/threads" in told["next_step"]
+    assert reported["reason"] == "stalled"
+    assert "/debug/threads" in reported["next_step"]
     assert get(f"{stuck}/health/live")[0] == 200
     busy = [lane for lane in get_json(f"{stuck}/debug/threads")["lanes"] if lane["state"] == "working"]
     assert len(busy) == 1

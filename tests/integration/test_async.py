@@ -21,7 +21,7 @@ def test_two_thousand_calls_at_a_time(kafka: KafkaTopics, name: str, tmp_path: P
         with Probe(admin_url(running)) as probe:
             per_second = rate(kafka, name, running, 0.2, records)
         running.signal(signal.SIGTERM)
-        assert running.wait() == 0, running.told()
+        assert running.wait() == 0, running.reported()
     print(f"\n{per_second:.0f} records/s with 2,000 calls of 200 ms; {probe.words}")  # noqa: T201  # a figure
     assert per_second >= 8_000
 
@@ -52,4 +52,4 @@ def test_at_least_once_no_kill_loses_a_parked_record(kafka: KafkaTopics, name: s
     with child(kafka, name, tmp_path, "async", 6, 0.02, "at_least_once") as running:
         until(lambda: arrived() == records, "each is there", 120)
         running.signal(signal.SIGTERM)
-        assert running.wait() == 0, running.told()
+        assert running.wait() == 0, running.reported()

@@ -63,9 +63,9 @@ def test_all_wrong_settings_in_one_message_and_nothing_started(kafka: KafkaTopic
         "STOATFLOW_BATCH_MAX_RECORDS": "0",
     }
     with Process(word_count(kafka.address, name, tmp_path / "state", "--lanes", 0), wrong) as child:
-        assert child.wait() == 2, child.told()
-        said = child.errors
-    assert "Traceback" not in said
+        assert child.wait() == 2, child.reported()
+        output = child.errors
+    assert "Traceback" not in output
     for part in (
         "processing.guarante",
         "processing.guarantee",
@@ -74,8 +74,8 @@ def test_all_wrong_settings_in_one_message_and_nothing_started(kafka: KafkaTopic
         "lanes.count",
         "batch.max.records",
     ):
-        assert part in said, f"{part} is not in: {said}"
-    assert "STOATFLOW_COMMIT_INTERVAL_MS" in said, said  # where the value came from
+        assert part in output, f"{part} is not in: {output}"
+    assert "STOATFLOW_COMMIT_INTERVAL_MS" in output, output  # where the value came from
     assert own_topics(kafka, name) == before
     assert not (tmp_path / "state").exists()
 
@@ -85,10 +85,10 @@ def test_wrong_settings_raise_before_anything_exists(kafka: KafkaTopics, name: s
         make(
             kafka.address, name, tmp_path / "state", lanes_cuont=3, commit_interval_ms=-1, producer_transactional_id="x"
         )
-    said = str(raised.value)
-    assert "lanes.count" in said
-    assert "commit.interval.ms" in said
-    assert "transactional.id" in said
+    message = str(raised.value)
+    assert "lanes.count" in message
+    assert "commit.interval.ms" in message
+    assert "transactional.id" in message
     assert not (tmp_path / "state").exists()
     assert f"{name}-counts-changelog" not in kafka.topics()
 
@@ -115,14 +115,14 @@ def test_an_absent_broker_is_named_and_tried_for_its_budget(
 def test_the_command_line_ends_with_the_next_step(nobody: str, name: str, tmp_path: Path) -> None:
     budget = {"STOATFLOW_BROKER_WAIT_TIMEOUT_MS": "1500"}
     with Process(word_count(nobody, name, tmp_path), budget) as child:
-        assert child.wait() == 1, child.told()
-        said = child.errors
-    assert f"no broker answered at {nobody}" in said, said
-    assert "Next: " in said
-    assert "Traceback" not in said
+        assert child.wait() == 1, child.reported()
+        output = child.errors
+    assert f"no broker answered at {nobody}" in output, output
+    assert "Next: " in output
+    assert "Traceback" not in output
 
 
-def test_a_broker_that_comes_late_is_reached(name: str, tmp_path: Path) -> None:
+def test_a_broker_that_starts_late_is_reached(name: str, tmp_path: Path) -> None:
     """The wait budget is for exactly this: the application starts before its broker."""
     with KafkaBroker(tmp_path / "kafka") as broker:
         topics = KafkaTopics(broker.bootstrap)
@@ -297,12 +297,12 @@ def test_a_disk_that_fills_up(kafka: KafkaTopics, name: str, tmp_path: Path, kin
     else:
         process = Process(["-c", LIMITED, *arguments[2:]], slow)
     with process as child:
-        assert child.wait() == 1, child.told()
-        said = child.errors
-    assert "Traceback" not in said, said
-    assert str(state) in said
-    assert "Next: free space on that disk" in said or kind == "limit"
-    assert "Next: " in said
+        assert child.wait() == 1, child.reported()
+        output = child.errors
+    assert "Traceback" not in output, output
+    assert str(state) in output
+    assert "Next: free space on that disk" in output or kind == "limit"
+    assert "Next: " in output
     shutil.rmtree(state)
     consume(make(kafka.address, name, state))
     check_every_update(kafka.read(f"{name}-out"), given)
@@ -340,10 +340,10 @@ def test_a_user_exception_names_line_and_record(kafka: KafkaTopics, name: str, t
     assert isinstance(error, sf.ProcessingError)
     assert isinstance(error.__cause__, UnluckyError)
     assert error.__cause__.args == ("no luck with bad",)
-    said = str(error)
-    assert "test_bad_input.py" in said
+    message = str(error)
+    assert "test_bad_input.py" in message
     raising = inspect.getsourcelines(explode)[1]
-    assert any(f"test_bad_input.py:{n}" in said for n in (raising, raising + 2)), said
+    assert any(f"test_bad_input.py:{n}" in message for n in (raising, raising + 2)), message
     assert error.coordinates["topic"] == f"{name}-in"
     assert error.coordinates["partition"] == 1
     assert error.coordinates["offset"] == 5
@@ -354,7 +354,7 @@ def test_a_user_exception_names_line_and_record(kafka: KafkaTopics, name: str, t
     assert failure(exploding(kafka.address, name, tmp_path)).coordinates["offset"] == 5
 
 
-def test_a_stop_of_one_that_failed_is_quiet(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_stopping_a_failed_application_logs_nothing(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     kafka.create(f"{name}-in")
     kafka.create(f"{name}-out")
     kafka.write(f"{name}-in", ["bad"])

@@ -29,7 +29,7 @@ def test_256_lanes_that_block(kafka: KafkaTopics, name: str, tmp_path: Path) -> 
             # From the start to the end: commits are seconds apart here, so no part of it would be a fair one.
             per_second = records / (time.monotonic() - began)
         running.signal(signal.SIGTERM)
-        assert running.wait() == 0, running.told()
+        assert running.wait() == 0, running.reported()
     print(f"\n{per_second:.0f} records/s with {LANES} lanes that block {SECONDS * 1000:.0f} ms; {probe.words}")  # noqa: T201  # a figure
     assert per_second >= 1_000
     assert sorted(probe.took_ms)[len(probe.took_ms) * 99 // 100] < 50

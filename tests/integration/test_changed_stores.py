@@ -79,7 +79,7 @@ def test_rows_of_another_format_are_refused_on_another_disk(
             assert sum(count for _, count in store.all()) == 4
 
 
-def test_what_is_a_matter_of_the_disk_is_restored(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_a_changed_disk_format_is_restored_from_the_changelog(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     """The rows of the changelog are the same with and without a history."""
     kafka.create(f"{name}-in", 1)
     kafka.write(f"{name}-in", ["a", "b"])

@@ -91,5 +91,5 @@ def test_the_clock_jumps_while_it_runs(
             child.until(is_counted, f"it goes on at {jump}", SOON_S)
         assert abs(logged(child)[0] - time.time() - JUMPS[0]) < HOUR_S / 2, "its clock was not moved"
         child.signal(signal.SIGTERM)
-        assert child.wait() == 0, child.told()
+        assert child.wait() == 0, child.reported()
     check_every_update(kafka.read(f"{name}-out"), given)

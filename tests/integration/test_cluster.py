@@ -58,7 +58,7 @@ def topic(secured: KafkaCluster) -> str:
 
 
 @pytest.mark.parametrize(("listener", "mechanism"), WAYS)
-def test_every_listener_lets_kafkas_clients_in(
+def test_every_listener_accepts_kafka_clients(
     secured: KafkaCluster, java: JavaClient, name: str, listener: str, mechanism: str | None
 ) -> None:
     client = secured.client(listener, mechanism=mechanism)
@@ -80,7 +80,7 @@ def test_every_listener_lets_kafkas_clients_in(
         ("SSL_OTHER_HOST", {}, "No subject alternative names matching IP address"),
     ],
 )
-def test_what_is_wrong_is_refused(
+def test_wrong_credentials_are_refused(
     secured: KafkaCluster, java: JavaClient, topic: str, listener: str, wrong: dict[str, str], words: str
 ) -> None:
     with pytest.raises(RefusedError, match=words):
@@ -98,7 +98,7 @@ def with_certificate(client: dict[str, str], pair: KeyPair) -> dict[str, str]:
     return {**client, "ssl.certificate.location": str(pair.certificate), "ssl.key.location": str(pair.key)}
 
 
-def test_mutual_tls_wants_a_certificate_of_its_own_ca(secured: KafkaCluster, java: JavaClient, topic: str) -> None:
+def test_mutual_tls_requires_a_certificate_of_its_own_ca(secured: KafkaCluster, java: JavaClient, topic: str) -> None:
     client = secured.client("MTLS")
     for pair in (secured.certificates.client_expired, secured.certificates.client_other_ca):
         with pytest.raises(RefusedError, match="SslAuthenticationException"):
@@ -148,7 +148,7 @@ def test_a_wrong_token_is_refused(secured: KafkaCluster, java: JavaClient, topic
 
 
 @pytest.mark.parametrize("listener", ["MTLS", "SASL_SSL_PLAIN", "SASL_SSL_SCRAM", "SASL_SSL_OAUTHBEARER"])
-def test_a_user_may_do_what_is_granted(secured: KafkaCluster, java: JavaClient, name: str, listener: str) -> None:
+def test_acls_limit_what_a_user_may_do(secured: KafkaCluster, java: JavaClient, name: str, listener: str) -> None:
     secured.create_topic(name)
     client = secured.client(listener, DENIED)
     with pytest.raises(RefusedError, match="TopicAuthorizationException"):
@@ -198,22 +198,22 @@ def test_the_cluster_goes_on_without_a_leader(secured: KafkaCluster, java: JavaC
     assert java.read(client, name) == ["all", "kill", "pause"]
 
 
-def test_the_command_obeys_and_leaves_nothing_when_it_is_killed() -> None:
+def test_the_command_follows_orders_and_leaves_nothing_when_killed() -> None:
     command = [sys.executable, str(SCRIPT), "--print", "--nodes", "1"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as served:
         assert served.stdin is not None
         assert served.stdout is not None
-        told = json.loads(served.stdout.readline())
-        assert set(told["clients"]) == {listener.name for listener in LISTENERS}
-        assert told["clients"]["SASL_SSL_SCRAM"]["sasl.username"] == ALLOWED
+        reported = json.loads(served.stdout.readline())
+        assert set(reported["clients"]) == {listener.name for listener in LISTENERS}
+        assert reported["clients"]["SASL_SSL_SCRAM"]["sasl.username"] == ALLOWED
         for line, answer in (("topic orders 2", "ok"), ("grant bob TOPIC orders READ", "ok"), ("dance", "error: ")):
             served.stdin.write(line + "\n")
             served.stdin.flush()
             assert served.stdout.readline().startswith(answer)
         served.send_signal(signal.SIGKILL)
         assert served.wait(60) == -signal.SIGKILL
-    (pid,) = told["pids"].values()
-    folder = Path(told["certificates"]["ca"]).parents[1]
+    (pid,) = reported["pids"].values()
+    folder = Path(reported["certificates"]["ca"]).parents[1]
     deadline = time.monotonic() + 60
     while folder.exists() or is_alive(pid):
         assert time.monotonic() < deadline, "60 s after its owner the broker or its folder is still there"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from broker.partitioned_cluster import PartitionedCluster
-from chaos.cluster_checks import EXACTLY, Judged
+from chaos.cluster_checks import EXACTLY, CheckedApplication
 from chaos.cluster_faults import LEAST_S, Kind, schedule
 from chaos.cluster_run import ClusterChaos, report
 from chaos.supervised import Counted
@@ -34,13 +34,13 @@ def test_every_fault_on_three_brokers(tmp_path: Path) -> None:
         except BaseException:
             sys.stderr.write("\n".join([*chaos.violations, report(chaos)]))
             raise
-        wrong, figures = chaos.judge()
+        wrong, figures = chaos.check_results()
     again = f"again: make chaos-cluster SEED={SEED} FAULTS={FAULTS}"
     assert not wrong, "\n".join([*wrong, report(chaos), figures, again])
     assert len(chaos.done) == FAULTS
 
 
-def test_the_schedule_has_each_kind_and_is_that_of_its_seed() -> None:
+def test_a_schedule_has_every_kind_and_is_fixed_by_its_seed() -> None:
     for seed in range(20):
         faults = schedule(seed, 50)
         assert faults == schedule(seed, 50)
@@ -91,10 +91,10 @@ def found(guarantee: str, counts: dict[str, list[int]], written: list[str] | Non
     for what, value in changed.items():
         setattr(made, what, value)
     application = Counted("w", {"processing.guarantee": guarantee}, Path())
-    return " ".join(Judged(made, application, Counter(written or GIVEN), patience=0.0).wrong)
+    return " ".join(CheckedApplication(made, application, Counter(written or GIVEN), patience=0.0).wrong)
 
 
-def test_the_check_sees_what_it_should() -> None:
+def test_the_check_detects_faults() -> None:
     """A check that can't fail proves nothing."""
     good = {"a": [1, 2], "b": [1]}
     once, least = EXACTLY, "at_least_once"

@@ -81,12 +81,12 @@ def check(rows: list[Row], name: str, numbers: range | set[int]) -> None:
         assert (row.partition, row.key) == (n % 3, b"k%d" % n)
         headers = dict(row.headers)
         assert row.headers[0] == ("trace", b"%d" % n)
-        assert not any(told.startswith("__stoatflow.errors.") for told in headers)
+        assert not any(reported.startswith("__stoatflow.errors.") for reported in headers)
         assert headers["__stoatflow.replay.topic"].decode() == f"{name}-bad"
         assert headers["__stoatflow.replay.partition"] == b"%d" % (n % 2)
 
 
-def test_a_mended_application_gets_its_records(
+def test_a_fixed_application_gets_its_records(
     kafka: KafkaTopics, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for topic in ("in", "out", "bad"):
@@ -113,28 +113,28 @@ def test_a_mended_application_gets_its_records(
     assert dlq(kafka, "replay", f"{name}-bad", "--yes") == 0
     assert kafka.count(f"{name}-in") == 8
     assert dlq(kafka, "list", f"{name}-bad", "--json") == 0
-    said = capsys.readouterr().out.partition("\nthere is nothing to replay\n")[2]
-    assert json.loads(said)["causes"][0]["replayed"] == 2
+    printed = capsys.readouterr().out.partition("\nthere is nothing to replay\n")[2]
+    assert json.loads(printed)["causes"][0]["replayed"] == 2
 
 
-def test_killed_at_each_instant(kafka: KafkaTopics, name: str) -> None:
+def test_a_replay_killed_at_each_step(kafka: KafkaTopics, name: str) -> None:
     prepare(kafka, name)
     command = ["dlq", "replay", f"{name}-bad", "--yes", "--bootstrap", kafka.address]
     # The moment, the commit, and the number of letters committed afterwards.
     for moment, number, letters in [("before", 1, 0), ("after", 1, 500), ("before", 2, 1000), ("after", 2, 2000)]:
         with Process([CHILD, moment, number, *command]) as child:
-            assert child.wait() == -signal.SIGKILL, child.told()
+            assert child.wait() == -signal.SIGKILL, child.reported()
         # The next replay ends the open transaction, and its hidden records become visible.
         if moment == "after":
             assert kafka.count(f"{name}-in") == letters
     with Process([CHILD, "after", 99, *command]) as child:
-        assert child.wait() == 0, child.told()
+        assert child.wait() == 0, child.reported()
     check(kafka.read(f"{name}-in"), name, range(LETTERS))
     assert dlq(kafka, "replay", f"{name}-bad", "--yes") == 0
     assert kafka.count(f"{name}-in") == LETTERS
 
 
-def test_killed_at_any_moment(kafka: KafkaTopics, name: str) -> None:
+def test_a_replay_killed_at_random_times(kafka: KafkaTopics, name: str) -> None:
     """Also within the client, where no test can stop; the moments above cover what must fail."""
     prepare(kafka, name)
     rng = random.Random(11)
@@ -146,11 +146,11 @@ def test_killed_at_any_moment(kafka: KafkaTopics, name: str) -> None:
             child.signal(signal.SIGKILL)
             child.wait()
     with Process(command) as child:
-        assert child.wait() == 0, child.told()
+        assert child.wait() == 0, child.reported()
     check(kafka.read(f"{name}-in"), name, range(LETTERS))
 
 
-def test_two_replays_at_a_time(kafka: KafkaTopics, name: str) -> None:
+def test_two_concurrent_replays(kafka: KafkaTopics, name: str) -> None:
     """The second one takes over, knows what the first one has done, and does the rest."""
     prepare(kafka, name, 1_100)
 
@@ -170,7 +170,7 @@ def test_two_replays_at_a_time(kafka: KafkaTopics, name: str) -> None:
     check(kafka.read(f"{name}-in"), name, range(1_100))
 
 
-def test_some_and_then_the_rest(kafka: KafkaTopics, name: str) -> None:
+def test_a_partial_replay_and_then_the_rest(kafka: KafkaTopics, name: str) -> None:
     prepare(kafka, name, 400)
     assert dlq(kafka, "replay", f"{name}-bad", "--yes", "--cause", "KeyError") == 0
     check(kafka.read(f"{name}-in"), name, set(range(0, 400, 4)))
@@ -205,7 +205,7 @@ def test_marks_are_of_one_topic_and_do_not_expire(
 
 
 @pytest.mark.xdist_group("secured")
-def test_each_permission_is_named_until_all_are_there(
+def test_each_missing_permission_is_named(
     secured: KafkaCluster, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The permissions in docs/guide/dead-letters.md are sufficient, through TLS and SCRAM."""
@@ -225,9 +225,9 @@ def test_each_permission_is_named_until_all_are_there(
     assert f"on the topic '{bad}'" in refused("list")
     secured.grant(DENIED, Resource.TOPIC, bad, Operation.READ)
     assert main(["dlq", "list", bad, "--config", str(config)]) == 0, "enough to look"
-    told = capsys.readouterr()
-    assert "10 dead letters" in told.out
-    assert "which letters were replayed is not known" in told.err
+    reported = capsys.readouterr()
+    assert "10 dead letters" in reported.out
+    assert "which letters were replayed is not known" in reported.err
     secured.grant(DENIED, Resource.TOPIC, marks, Operation.READ, Operation.WRITE)
     assert f"on the topic '{name}-in'" in refused("replay")
     secured.grant(DENIED, Resource.TOPIC, f"{name}-in", Operation.WRITE)

@@ -84,7 +84,7 @@ def test_topics(kafka: KafkaTopics, name: str, app: Application) -> None:
     assert app.found() == []
 
 
-def test_positions_and_what_is_left_over(kafka: KafkaTopics, name: str, app: Application) -> None:
+def test_lost_positions_and_orphaned_topics(kafka: KafkaTopics, name: str, app: Application) -> None:
     kafka.write(f"{name}-orders", ["a", "b"], key="k")
     app.consume()
     assert app.found() == []
@@ -118,7 +118,7 @@ def test_open_transactions_of_others(
 
 
 @pytest.mark.xdist_group("secured")
-def test_who_is_not_let_in(
+def test_a_client_without_permissions(
     secured: KafkaCluster, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     users, orders, counts = (f"{name}-{topic}" for topic in ("users", "orders", "counts"))
@@ -130,10 +130,10 @@ def test_who_is_not_let_in(
         "sasl.password": {"sasl_password": "wrong"},
         "ssl.ca.location": {"ssl_ca_location": secured.certificates.paths()["other_ca"]},
     }
-    for said, changed in wrong.items():
+    for output, changed in wrong.items():
         (only,) = app.found(**changed)
         assert (only["kind"], only["op"]) == ("broker", "")
-        assert said in only["next_step"], only
+        assert output in only["next_step"], only
 
     refused = app.found()
     assert {finding["kind"] for finding in refused} == {"permission"}

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from broker.fault_proxy import FaultProxy
 from broker.kafka_broker import KafkaBroker
-from failure_modes.modes import MODES, Mode, Stand
-from failure_modes.page import HEAD, PAGE, said, section
+from failure_modes.modes import MODES, Environment, Mode
+from failure_modes.page import HEAD, PAGE, rendered, section
 
 pytestmark = pytest.mark.xdist_group("failure_modes")
 
@@ -30,7 +30,7 @@ def written() -> Iterator[dict[str, str]]:
     sections: dict[str, str] = {}
     yield sections
     if os.environ.get("STOATFLOW_TEST_WRITE_PAGES"):
-        PAGE.write_text("\n".join([HEAD, *(sections.get(mode.key) or said(mode) for mode in MODES)]), "utf-8")
+        PAGE.write_text("\n".join([HEAD, *(sections.get(mode.key) or rendered(mode) for mode in MODES)]), "utf-8")
 
 
 @pytest.mark.parametrize(
@@ -39,10 +39,10 @@ def written() -> Iterator[dict[str, str]]:
 def test_a_failure(
     behind_proxy: tuple[FaultProxy, KafkaBroker], written: dict[str, str], name: str, tmp_path: Path, mode: Mode
 ) -> None:
-    found = section(mode, mode.cause(Stand(*behind_proxy, name, tmp_path)))
+    found = section(mode, mode.cause(Environment(*behind_proxy, name, tmp_path)))
     written[mode.key] = found
     if not os.environ.get("STOATFLOW_TEST_WRITE_PAGES"):
-        assert found == said(mode)
+        assert found == rendered(mode)
 
 
 def test_the_page_has_these_failures() -> None:

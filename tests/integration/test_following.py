@@ -20,7 +20,7 @@ def own() -> Iterator[KafkaBroker]:
         yield running
 
 
-def test_a_copy_stays_true_over_a_restart_of_the_broker(own: KafkaBroker, name: str, tmp_path: Path) -> None:
+def test_a_copy_stays_correct_over_a_restart_of_the_broker(own: KafkaBroker, name: str, tmp_path: Path) -> None:
     """Whether the engine waits or restarts: a copy equals the store, and no epoch arrives twice."""
     topics = KafkaTopics(own.bootstrap)
     for topic in (f"{name}-in", f"{name}-out"):

@@ -10,14 +10,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import confluents
+import confluent_clients
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import shopping
 import totals
+from confluent_clients import IN_HEADERS, Deserializer, Registry, Serializer
 from confluent_kafka.serialization import MessageField
-from confluents import IN_HEADERS, Deserializer, Registry, Serializer
 from counting import until, until_consumed
 from processes import Process
 from topics import KafkaTopics
@@ -99,7 +99,9 @@ def test_avro_between_confluents_serializers(kafka: KafkaTopics, registry: Regis
             total=Decimal("-0.01"), level="LOW",
         ),
     ]  # fmt: skip
-    came = confluents.write(kafka, orders, [("k", one) for one in given], registry.writes_avro(shopping.AVRO_ORDER))
+    came = confluent_clients.write(
+        kafka, orders, [("k", one) for one in given], registry.writes_avro(shopping.AVRO_ORDER)
+    )
     order = sf.Serdes.avro(shopping.AVRO_ORDER, framing="confluent", schema_id=ids["orders"])
     plain = sf.Serdes.avro(shopping.AVRO_ORDER, framing="confluent", schema_id=ids["orders"], decode="dict")
     elsewhere = sf.Serdes.avro(shopping.AVRO_ORDER, framing="confluent", schema_id=ids["expression"])
@@ -139,7 +141,7 @@ def test_avro_between_confluents_serializers(kafka: KafkaTopics, registry: Regis
     run(kafka, name, tmp_path, builder, "dict", len(given))
 
     def values(topic: str) -> list[Any]:
-        return [value for _, value in confluents.read(kafka, f"{name}-{topic}", registry.reads_avro())]
+        return [value for _, value in confluent_clients.read(kafka, f"{name}-{topic}", registry.reads_avro())]
 
     assert [row.value for row in kafka.read(f"{name}-same")] == came
     assert values("expression") == [{**one, "id": one["id"] + 1, "note": str(one["total"])} for one in given]
@@ -193,11 +195,11 @@ def test_avro_of_an_older_producer(kafka: KafkaTopics, registry: Registry, name:
         {**given, "id": -(2**31), "contact": 2**31 - 1, "level": "TOP", "dropped": []},
     ]
     newer = {**given, "id": 2**40, "contact": None, "paid": None, "tags": [], "customer": {"name": "bob", "home": None}}
-    confluents.write(kafka, visits, [("k", one) for one in older], registry.writes_avro(shopping.AVRO_OLD_VISIT))
-    confluents.write(kafka, visits, [("k", newer)], registry.writes_avro(shopping.AVRO_VISIT))
+    confluent_clients.write(kafka, visits, [("k", one) for one in older], registry.writes_avro(shopping.AVRO_OLD_VISIT))
+    confluent_clients.write(kafka, visits, [("k", newer)], registry.writes_avro(shopping.AVRO_VISIT))
     # Registered after the application has looked it up: an error handler gets undecodable records unchanged.
     later = {**shopping.AVRO_VISIT, "fields": shopping.AVRO_VISIT["fields"][:3]}
-    strange = confluents.write(
+    strange = confluent_clients.write(
         kafka, visits, [("k", {**newer, "id": number}) for number in (8, 9)], registry.writes_avro(later)
     )
     # The same schema has another id for another topic: each known id is listed.
@@ -217,10 +219,10 @@ def test_avro_of_an_older_producer(kafka: KafkaTopics, registry: Registry, name:
         },
         newer,
     ]  # fmt: skip
-    assert [value for _, value in confluents.read(kafka, f"{name}-out", registry.reads_avro())] == wanted
+    assert [value for _, value in confluent_clients.read(kafka, f"{name}-out", registry.reads_avro())] == wanted
     assert [row.value for row in kafka.read(f"{name}-dead")] == strange
     changed = [{**one, "paid": 1.0} for one in wanted]
-    assert [value for _, value in confluents.read(kafka, f"{name}-changed", registry.reads_avro())] == changed
+    assert [value for _, value in confluent_clients.read(kafka, f"{name}-changed", registry.reads_avro())] == changed
 
 
 def each(given: list[Any], change: Callable[[Any], None]) -> list[Any]:
@@ -281,11 +283,11 @@ def test_protobuf_between_confluents_serializers(
     # The last two: a oneof member that is set to its default, and one that is empty.
     given = [shopping.protobuf_order(of, 1), shopping.protobuf_order(of, 2**40, phone=7), of(phone=0), of()]
     given[3].address.SetInParent()
-    came = confluents.write(kafka, f"{name}-orders", [("k", one) for one in given], registry.writes_protobuf(of))
+    came = confluent_clients.write(kafka, f"{name}-orders", [("k", one) for one in given], registry.writes_protobuf(of))
     assert came[0][:7] == b"\x00" + own.to_bytes(4, "big") + b"\x02\x04", "it isn't the first message of its file"
     # A newer producer: fields that the application doesn't know stay in the record.
     stranger = shopping.protobuf_order(newer, 4, coupon="half", before="MIDDLE")
-    confluents.write(kafka, f"{name}-orders", [("k", stranger)], registry.writes_protobuf(newer))
+    confluent_clients.write(kafka, f"{name}-orders", [("k", stranger)], registry.writes_protobuf(newer))
     given = [newer.FromString(one.SerializeToString()) for one in [*given, stranger]]
 
     framed: dict[str, Any] = {"framing": "confluent", "schema_id": own, "schema_ids": [new]}
@@ -328,7 +330,7 @@ def test_protobuf_between_confluents_serializers(
     run(kafka, name, tmp_path, builder, "renamed", len(given))
 
     def values(topic: str, kind: Any) -> list[Any]:
-        return [value for _, value in confluents.read(kafka, f"{name}-{topic}", registry.reads_protobuf(kind))]
+        return [value for _, value in confluent_clients.read(kafka, f"{name}-{topic}", registry.reads_protobuf(kind))]
 
     def as_batch(one: Any) -> None:
         one.who, one.by, one.pieces = one.who.upper(), "batch", sum(i.count for i in one.items)
@@ -355,8 +357,10 @@ def test_ids_in_headers(kafka: KafkaTopics, registry: Registry, name: str, tmp_p
     create(kafka, name, "avro", "protobuf", *outs)
     of, summary_class = SHOP["Order"], SHOP["Summary"]
     one, other = shopping.avro_order(1), shopping.protobuf_order(of, 1)
-    confluents.write(kafka, f"{name}-avro", [("k", one)], registry.writes_avro(shopping.AVRO_ORDER, **IN_HEADERS))
-    confluents.write(kafka, f"{name}-protobuf", [("k", other)], registry.writes_protobuf(of, **IN_HEADERS))
+    confluent_clients.write(
+        kafka, f"{name}-avro", [("k", one)], registry.writes_avro(shopping.AVRO_ORDER, **IN_HEADERS)
+    )
+    confluent_clients.write(kafka, f"{name}-protobuf", [("k", other)], registry.writes_protobuf(of, **IN_HEADERS))
     avro_id = registry.avro_id(f"{name}-avro-framed", shopping.AVRO_SUMMARY)
     protobuf_id = registry.protobuf_id(f"{name}-protobuf-framed", summary_class)
     order, summary = sf.Serdes.avro(shopping.AVRO_ORDER), sf.Serdes.avro(shopping.AVRO_SUMMARY)
@@ -380,17 +384,20 @@ def test_ids_in_headers(kafka: KafkaTopics, registry: Registry, name: str, tmp_p
 
     in_headers = ["avro", "avro-out", "protobuf", "protobuf-out"]
     assert {topic: headers(topic) for topic in ["avro", "protobuf", *outs]} == {
-        topic: [confluents.HEADER_OF_VALUES] if topic in in_headers else [] for topic in ["avro", "protobuf", *outs]
+        topic: [confluent_clients.HEADER_OF_VALUES] if topic in in_headers else []
+        for topic in ["avro", "protobuf", *outs]
     }
-    assert confluents.read(kafka, f"{name}-avro-out", registry.reads_avro()) == [("k", {**one, "note": "seen"})]
+    assert confluent_clients.read(kafka, f"{name}-avro-out", registry.reads_avro()) == [("k", {**one, "note": "seen"})]
     other.note = "seen"
-    assert confluents.read(kafka, f"{name}-protobuf-out", registry.reads_protobuf(of)) == [("k", other)]
-    ((_, read),) = confluents.read(kafka, f"{name}-avro-framed", registry.reads_avro())
+    assert confluent_clients.read(kafka, f"{name}-protobuf-out", registry.reads_protobuf(of)) == [("k", other)]
+    ((_, read),) = confluent_clients.read(kafka, f"{name}-avro-framed", registry.reads_avro())
     assert {key: read[key] for key in ("who", "level", "pieces")} == {
         "who": one["customer"]["name"], "level": one["level"], "pieces": len(one["items"]),
     }  # fmt: skip
     short = summary_class(who=other.customer.name, level=other.level, pieces=len(other.items))
-    assert confluents.read(kafka, f"{name}-protobuf-framed", registry.reads_protobuf(summary_class)) == [("k", short)]
+    assert confluent_clients.read(kafka, f"{name}-protobuf-framed", registry.reads_protobuf(summary_class)) == [
+        ("k", short)
+    ]
 
 
 class Bought(NamedTuple):
@@ -504,8 +511,8 @@ class Protobuf(Format):
         return order
 
     def total(self, key: Any, value: Any) -> tuple[str, Total]:
-        said = Total(value.orders, value.cents, value.last.sku, dict(value.levels), list(value.latest))
-        return key.name, said
+        output = Total(value.orders, value.cents, value.last.sku, dict(value.levels), list(value.latest))
+        return key.name, output
 
 
 PARTITIONS = 4
@@ -522,7 +529,7 @@ def test_a_store_is_exact_after_kills(
     create(kafka, name, "in", "out", partitions=PARTITIONS)
     form, given, rng = kind(registry, name), bought(1, RECORDS), random.Random(name)
     rows = [(form.key(one.customer), form.order(one)) for one in given]
-    confluents.write(kafka, f"{name}-in", rows, *form.writers)
+    confluent_clients.write(kafka, f"{name}-in", rows, *form.writers)
     state, ids = tmp_path / "state", ",".join(map(str, form.ids))
 
     def start(lanes: int, hold: int = 0) -> Process:
@@ -539,7 +546,7 @@ def test_a_store_is_exact_after_kills(
             running.until(lambda: "HELD" in running.lines, "a call is held")
             running.until(lambda before=before: committed() > before, "it has committed")  # type: ignore[misc]
             running.signal(signal.SIGKILL)
-            assert running.wait() == -signal.SIGKILL, running.told()
+            assert running.wait() == -signal.SIGKILL, running.reported()
         lost += before + hold - committed()
         if number != 1:
             shutil.rmtree(state)
@@ -547,14 +554,14 @@ def test_a_store_is_exact_after_kills(
         running.until(lambda: "RUNNING" in running.lines, "it runs")
         running.until(lambda: committed() == RECORDS, "all is committed")
         running.signal(signal.SIGTERM)
-        assert running.wait() == 0, running.told()
+        assert running.wait() == 0, running.reported()
     assert lost > 0, "no kill met work that was done and not committed"
 
     found: dict[str, list[Total]] = {}
-    for row in confluents.read(kafka, f"{name}-out", *form.readers):
+    for row in confluent_clients.read(kafka, f"{name}-out", *form.readers):
         customer, total = form.total(*row)
         found.setdefault(customer, []).append(total)
     assert found == by_hand(given)
-    changelog = confluents.read(kafka, f"{name}-totals-changelog", *form.readers)
+    changelog = confluent_clients.read(kafka, f"{name}-totals-changelog", *form.readers)
     last = dict(form.total(key, value) for key, value in changelog)
     assert last == {customer: every[-1] for customer, every in found.items()}

@@ -19,7 +19,7 @@ CLIENTS = {"native": "native", "librdkafka": "librdkafka"}
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_members_are_waited_for_and_then_refused(
+def test_a_start_waits_for_other_members_and_then_fails(
     kafka: KafkaTopics, name: str, tmp_path: Path, protocol: str, client: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     kafka.create(f"{name}-in", 2)
@@ -50,12 +50,14 @@ def test_members_are_waited_for_and_then_refused(
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_it_ends_when_somebody_joins(kafka: KafkaTopics, name: str, tmp_path: Path, protocol: str, client: str) -> None:
+def test_the_application_ends_when_another_member_joins(
+    kafka: KafkaTopics, name: str, tmp_path: Path, protocol: str, client: str
+) -> None:
     kafka.create(f"{name}-in", 2)
     kafka.create(f"{name}-out", 2)
     kafka.write(f"{name}-in", lines(1, 50))
     app = make(kafka.address, name, tmp_path, kafka_client=client, metadata_max_age_ms=200)
-    told = f"has got members while this application runs \\('{name}-other' on 127.0.0.1\\)"
+    reported = f"has got members while this application runs \\('{name}-other' on 127.0.0.1\\)"
 
     def beside_a_member() -> None:
         with app:
@@ -63,5 +65,5 @@ def test_it_ends_when_somebody_joins(kafka: KafkaTopics, name: str, tmp_path: Pa
             with Member(kafka.address, name, PROTOCOLS[protocol]):
                 assert app.wait(PATIENCE_S), "it runs on"
 
-    with pytest.raises(sf.FencedError, match=told):
+    with pytest.raises(sf.FencedError, match=reported):
         beside_a_member()

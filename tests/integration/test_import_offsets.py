@@ -37,7 +37,7 @@ def consume(address: str, name: str, group: str, protocol: str, records: int) ->
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-def test_it_goes_on_where_a_group_stopped(
+def test_the_application_continues_at_the_offsets_of_a_group(
     kafka: KafkaTopics,
     name: str,
     tmp_path: Path,

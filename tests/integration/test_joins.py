@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-import likeness
+import driver_comparison
 import pytest
-from likeness import Entry, Phase
+from driver_comparison import Entry, Phase
 from topics import KafkaTopics
 
 import stoatflow as sf
@@ -93,7 +93,7 @@ def built(kind: Sides, name: str) -> sf.Topology:
 @pytest.mark.parametrize(("kind", "lanes"), CASES)
 def test_like_the_test_driver(kafka: KafkaTopics, name: str, tmp_path: Path, kind: Sides, lanes: int) -> None:
     given = phases(nulls=0.2 if kind is table_outer else 0.0)
-    likeness.check(kafka, name, tmp_path / "state", lambda: built(kind, name), given, lanes=lanes)
+    driver_comparison.check(kafka, name, tmp_path / "state", lambda: built(kind, name), given, lanes=lanes)
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
@@ -102,7 +102,7 @@ def test_a_foreign_key_join_ends_like_the_test_driver(
 ) -> None:
     """An answer to a row that has changed is dropped, so intermediate rows depend on batches; the last does not."""
     given = phases(nulls=0.2)
-    likeness.check(
+    driver_comparison.check(
         kafka, name, tmp_path / "state", lambda: built(foreign_key, name), given, lanes=lanes, last_only=True
     )
 
@@ -122,5 +122,5 @@ def test_a_global_table_is_read_first(kafka: KafkaTopics, name: str, tmp_path: P
         ("places", records(7, 1_000, 2_000, nulls=0.2)),
         ("visits", records(8, 1_000, 2_000)),
     ]
-    likeness.check(kafka, name, tmp_path / "state", build, given, lanes=lanes)
+    driver_comparison.check(kafka, name, tmp_path / "state", build, given, lanes=lanes)
     assert not any("places-changelog" in topic for topic in kafka.topics() if topic.startswith(name))

@@ -75,7 +75,7 @@ def run_and_kill(
                 child.until(partial(is_at_work, child, state), "it opens its state")
                 time.sleep(rng.uniform(0.0, 0.3 * window))
             child.signal(signal.SIGKILL)
-            assert child.wait() in {0, -signal.SIGKILL}, child.told()
+            assert child.wait() in {0, -signal.SIGKILL}, child.reported()
         before, written = written, topics.count(f"{name}-out")
         moment = "too early" if written == before else "too late" if written >= 5 * len(given) else "the middle"
         window *= {"too early": 1.5, "too late": 0.5}.get(moment, 1.0)
@@ -84,7 +84,7 @@ def run_and_kill(
     given += append(topics, name, seed * 100 + 99, 500)
     last = ["--lanes", 3, "--flavour", flavour, "--guarantee", guarantee]
     with Process(word_count(address, name, state, *last), settings) as child:
-        assert child.wait() == 0, child.told()
+        assert child.wait() == 0, child.reported()
     return given
 
 
@@ -160,7 +160,7 @@ def rows_of(counts: dict[str, list[int]]) -> list[Row]:
     return [Row(0, n, word.encode(), struct.pack(">q", count)) for n, (word, count) in enumerate(pairs)]
 
 
-def test_the_check_itself_finds_what_it_should() -> None:
+def test_the_check_itself_detects_faults() -> None:
     """A check that can't fail proves nothing: lost, duplicated, out-of-order and foreign updates are detected."""
     given = ["a b", "a"]
     assert by_hand(given) == {"a": 2, "b": 1}

@@ -68,7 +68,7 @@ make(sys.argv[1], sys.argv[2], Path(sys.argv[3]), **json.loads(sys.argv[4])).run
 """
 
 
-class Stand:
+class Environment:
     """A broker with short timeouts, behind a proxy."""
 
     def __init__(self, proxy: FaultProxy, broker: KafkaBroker) -> None:
@@ -82,35 +82,35 @@ class Stand:
 
 
 @contextlib.contextmanager
-def standing(settings: Mapping[str, str]) -> Iterator[Stand]:
+def running_environment(settings: Mapping[str, str]) -> Iterator[Environment]:
     with FaultProxy() as proxy, KafkaBroker(settings=settings, proxied=proxy.port) as broker:
         proxy.connect(broker.behind_proxy)
-        yield Stand(proxy, broker)
+        yield Environment(proxy, broker)
 
 
 @pytest.fixture(scope="module")
-def stand() -> Iterator[Stand]:
-    with standing(BROKER) as made:
+def environment() -> Iterator[Environment]:
+    with running_environment(BROKER) as made:
         yield made
 
 
 @pytest.fixture
-def forgetful() -> Iterator[Stand]:
+def forgetful() -> Iterator[Environment]:
     """Expires ids within seconds, so it is not shared: a slow application of another test would lose its own."""
-    with standing(BROKER | FORGETFUL) as made:
+    with running_environment(BROKER | FORGETFUL) as made:
         yield made
 
 
 @pytest.fixture
-def kafka(stand: Stand, name: str) -> Iterator[KafkaTopics]:
+def kafka(environment: Environment, name: str) -> Iterator[KafkaTopics]:
     for topic in ("in", "out"):
-        stand.kafka.create(f"{name}-{topic}", 2)
-    yield stand.kafka
-    stand.proxy.clear()
+        environment.kafka.create(f"{name}-{topic}", 2)
+    yield environment.kafka
+    environment.proxy.clear()
 
 
-def app(stand: Stand, name: str, state: Path, client: str, **more: object) -> sf.StoatFlow:
-    return make(stand.proxy.address, name, state, **CLIENTS[client], **more)
+def app(environment: Environment, name: str, state: Path, client: str, **more: object) -> sf.StoatFlow:
+    return make(environment.proxy.address, name, state, **CLIENTS[client], **more)
 
 
 def is_done(kafka: KafkaTopics, name: str, feed: Feed) -> bool:
@@ -165,20 +165,20 @@ class Feed:
 def work_until_it_stops(child: Process, feed: Feed) -> None:
     began = time.monotonic()
     while not child.is_stopped:
-        assert child.code is None and time.monotonic() - began < PATIENCE_S, child.told()  # noqa: PT018
+        assert child.code is None and time.monotonic() - began < PATIENCE_S, child.reported()  # noqa: PT018
         feed.more(2)
         time.sleep(0.05)
 
 
 @pytest.mark.parametrize(("client", "version"), BOTH if ALL else [("native", 2), ("librdkafka", 1)])
-def test_a_process_that_stood_still_beyond_the_transaction_timeout(
-    stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str, version: int
+def test_a_process_frozen_beyond_the_transaction_timeout(
+    environment: Environment, kafka: KafkaTopics, name: str, tmp_path: Path, client: str, version: int
 ) -> None:
     """KAFKA-19690, 20785: the broker's error for a transaction that it has ended depends on the version."""
-    stand.version(version)
+    environment.version(version)
     feed, settings = Feed(kafka, name), {**CLIENTS[client], "transaction.timeout.ms": int(TIMEOUT_S * 1000)}
     feed.more(60)
-    arguments = ["-c", APP, stand.proxy.address, name, tmp_path, json.dumps(settings)]
+    arguments = ["-c", APP, environment.proxy.address, name, tmp_path, json.dumps(settings)]
     for place in STALLS:
         with Process(arguments, {"STOATFLOW_FAILPOINTS": f"{place}=stop@2"}) as child:
             work_until_it_stops(child, feed)
@@ -188,20 +188,20 @@ def test_a_process_that_stood_still_beyond_the_transaction_timeout(
             child.until(lambda: child.code is not None or is_done(kafka, name, feed), "it goes on or ends")
             if child.code is None:
                 child.signal(signal.SIGTERM)
-                assert child.wait() == 0, child.told()
+                assert child.wait() == 0, child.reported()
             else:
-                assert SENTENCE.search(child.errors), child.told()
-    with app(stand, name, tmp_path, client) as last:
+                assert SENTENCE.search(child.errors), child.reported()
+    with app(environment, name, tmp_path, client) as last:
         until_consumed(last)
     feed.check()
 
 
 @pytest.mark.parametrize(("client", "version"), BOTH if ALL else [("native", 1), ("native", 2), ("librdkafka", 1)])
 def test_the_end_of_a_transaction_that_arrives_late(
-    stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str, version: int
+    environment: Environment, kafka: KafkaTopics, name: str, tmp_path: Path, client: str, version: int
 ) -> None:
     """Its client has disconnected and retried, and may be in the middle of the next one (Jepsen 2024, KIP-890)."""
-    stand.version(version)
+    environment.version(version)
     feed = Feed(kafka, name)
     ends: Counter[str] = Counter()
     began = time.monotonic()
@@ -212,43 +212,43 @@ def test_the_end_of_a_transaction_that_arrives_late(
     with feed.steady():
         while not is_enough():
             try:
-                with app(stand, name, tmp_path, client) as running:
+                with app(environment, name, tmp_path, client) as running:
                     until_running(running)
                     while not is_enough():
-                        rule = stand.proxy.inject(Api.END_TXN, "late", delay_s=0.03)
+                        rule = environment.proxy.inject(Api.END_TXN, "late", delay_s=0.03)
                         running.wait(0.15)
                         ends["late"] += rule.struck
-                        stand.proxy.clear()
+                        environment.proxy.clear()
             except (sf.FencedError, sf.UnknownOutcomeError, sf.BrokerUnavailableError) as error:  # noqa: PERF203
                 ends[type(error).__name__] += 1
-    with app(stand, name, tmp_path, client) as last:
+    with app(environment, name, tmp_path, client) as last:
         until_consumed(last)
     feed.check()
     assert ends["late"] >= LATE_ENDS, ends
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_what_a_broker_says_of_a_transaction_that_it_does_not_know(
-    stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str
+def test_broker_errors_for_an_unknown_transaction(
+    environment: Environment, kafka: KafkaTopics, name: str, tmp_path: Path, client: str
 ) -> None:
     """Each error code for an ended transaction, in response to each request of a transaction."""
-    stand.version(2)
+    environment.version(2)
     feed = Feed(kafka, name)
     ended = []
     for api, codes in OVER.items():
         for code in codes if ALL else codes[1:3]:
             try:
-                with app(stand, name, tmp_path, client) as running:
+                with app(environment, name, tmp_path, client) as running:
                     until_running(running)
-                    rule = stand.proxy.inject(api, "error", code=code)
+                    rule = environment.proxy.inject(api, "error", code=code)
                     feed.more()
                     until_consumed(running)
             except (sf.FencedError, sf.UnknownOutcomeError, sf.BrokerUnavailableError) as error:
                 # The last one: its offsets wait for the transaction that it has left open.
                 ended.append((api.name, code, type(error).__name__))
             assert rule.struck, (api, code)
-            stand.proxy.clear()
-    with app(stand, name, tmp_path, client) as last:
+            environment.proxy.clear()
+    with app(environment, name, tmp_path, client) as last:
         until_consumed(last)
     feed.check()
     if client == "native":
@@ -257,52 +257,52 @@ def test_what_a_broker_says_of_a_transaction_that_it_does_not_know(
 
 
 def test_a_coordinator_that_does_not_end_a_transaction(
-    stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    environment: Environment, kafka: KafkaTopics, name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """KAFKA-19999: the broker answers CONCURRENT_TRANSACTIONS to each request of the next transaction.
 
     The log says so and what to look at, and the application continues when that is over.
     """
-    stand.version(2)
-    feed, said = Feed(kafka, name), ""
+    environment.version(2)
+    feed, output = Feed(kafka, name), ""
     feed.more()
 
-    def is_told() -> bool:
-        nonlocal said
-        said += capfd.readouterr().err
-        return "can't do it now (ConcurrentTransactions)" in said and "find-hanging" in said
+    def is_reported() -> bool:
+        nonlocal output
+        output += capfd.readouterr().err
+        return "can't do it now (ConcurrentTransactions)" in output and "find-hanging" in output
 
     budget = {"commit.timeout.ms": 4000, "broker.wait.timeout.ms": 4000}
-    with app(stand, name, tmp_path, "native", **budget) as running:
+    with app(environment, name, tmp_path, "native", **budget) as running:
         until_consumed(running)
-        rules = [stand.proxy.inject(api, "error", code=CONCURRENT, probability=1.0) for api in NEXT]
+        rules = [environment.proxy.inject(api, "error", code=CONCURRENT, probability=1.0) for api in NEXT]
         feed.more()
-        until(is_told, "it is told")
+        until(is_reported, "it is told")
         assert sum(rule.struck for rule in rules) > 1
-        stand.proxy.clear()
+        environment.proxy.clear()
         until_consumed(running)
     feed.check()
 
 
 @pytest.mark.parametrize("client", TRIED)
 def test_the_version_of_transactions_changes_under_a_running_application(
-    stand: Stand, kafka: KafkaTopics, name: str, tmp_path: Path, client: str
+    environment: Environment, kafka: KafkaTopics, name: str, tmp_path: Path, client: str
 ) -> None:
     """KAFKA-18227. A client learns of it when it connects: in the middle of each kind of request."""
-    stand.version(1)
+    environment.version(1)
     feed = Feed(kafka, name)
     feed.more()
     used = {}
-    with app(stand, name, tmp_path, client) as running:
+    with app(environment, name, tmp_path, client) as running:
         until_consumed(running)
         for version in (2, 1, 2):
-            stand.version(version)
+            environment.version(version)
             for api in (Api.PRODUCE, Api.TXN_OFFSET_COMMIT, Api.END_TXN):
-                stand.proxy.inject(api, "disconnect after")
+                environment.proxy.inject(api, "disconnect after")
             feed.more()
             until_consumed(running)
             feed.more()
-            stand.proxy.cut()
+            environment.proxy.cut()
             until_consumed(running)
             before = len(feed.writers())
             for _ in range(6):
@@ -319,7 +319,7 @@ def test_the_version_of_transactions_changes_under_a_running_application(
 
 
 @pytest.mark.parametrize("client", TRIED)
-def test_transactional_ids_that_expired(forgetful: Stand, name: str, tmp_path: Path, client: str) -> None:
+def test_transactional_ids_that_expired(forgetful: Environment, name: str, tmp_path: Path, client: str) -> None:
     """While the application idles, and while it is stopped."""
     for topic in ("in", "out"):
         forgetful.kafka.create(f"{name}-{topic}", 2)

@@ -147,7 +147,7 @@ def test_every_metric_that_is_named_exists_with_its_labels(watching: Watching) -
                 assert set(words) <= {row[label] for row in series[name]}, expression
 
 
-def test_the_budget_is_told(watching: Watching) -> None:
+def test_the_budget_alert_fires(watching: Watching) -> None:
     def now(name: str) -> float:
         found: list[dict[str, Any]] = []
 
@@ -185,7 +185,7 @@ def _scraped(text: str) -> set[str]:
     return {re.split(r"[{ ]", line, maxsplit=1)[0] for line in text.splitlines() if not line.startswith("#")}
 
 
-def test_what_goes_wrong_is_told_and_nothing_else(watching: Watching) -> None:
+def test_exactly_the_right_alerts_fire(watching: Watching) -> None:
     firing: dict[str, list[dict[str, Any]]] = {}
 
     # On a machine that is held up for a moment, ranges of two seconds are empty, so the query is repeated.
@@ -208,7 +208,7 @@ def test_what_goes_wrong_is_told_and_nothing_else(watching: Watching) -> None:
     assert all(alert["labels"]["application_id"] == APPLICATION for of_one in firing.values() for alert in of_one)
 
 
-def test_reasons_of_drops_that_rules_name_are_those_that_the_engine_knows() -> None:
+def test_drop_reasons_in_rules_exist_in_the_engine() -> None:
     source = (MONITORING.parents[1] / "crates" / "operators" / "src" / "support" / "dropped.rs").read_text("utf-8")
     known = set(re.findall(r'= "(\w+)";', source))
     words = {
@@ -230,7 +230,7 @@ def test_every_panel_has_data(watching: Watching) -> None:
 
 
 def test_promtool_finds_nothing_in_the_metrics_but_older_names(watching: Watching) -> None:
-    said = subprocess.run(
+    output = subprocess.run(
         [find_prometheus().promtool, "check", "metrics"],
         input=ask(watching.app, "/metrics", accept="text/plain"),
         capture_output=True,
@@ -238,8 +238,8 @@ def test_promtool_finds_nothing_in_the_metrics_but_older_names(watching: Watchin
         timeout=60,
         check=False,
     )
-    lines = [line for line in (said.stdout + said.stderr).splitlines() if line]
-    assert {line.split(" ")[0] for line in lines} == OLDER_NAMES, said
+    lines = [line for line in (output.stdout + output.stderr).splitlines() if line]
+    assert {line.split(" ")[0] for line in lines} == OLDER_NAMES, output
 
 
 def test_the_commands_of_the_page_are_answered(watching: Watching) -> None:
@@ -252,7 +252,7 @@ def test_the_commands_of_the_page_are_answered(watching: Watching) -> None:
 # The last tests: they change what the others see.
 
 
-def test_a_pause_is_told(watching: Watching) -> None:
+def test_a_pause_is_alerted(watching: Watching) -> None:
     ask(watching.app, "/pause", "POST")
     firing = watching.prometheus.firing
     # A paused application drops nothing, and its missing commits are no alert.
@@ -262,7 +262,7 @@ def test_a_pause_is_told(watching: Watching) -> None:
     until(lambda: "StoatFlowPaused" not in firing(), lambda: sorted(firing()))
 
 
-def test_an_end_is_told(watching: Watching) -> None:
+def test_an_end_is_alerted(watching: Watching) -> None:
     watching.app.close("60s")
     firing = watching.prometheus.firing
     until(lambda: set(firing()) - {DISK} == {"StoatFlowDown"}, lambda: sorted(firing()))

@@ -24,22 +24,22 @@ def promtool(*arguments: str, folder: Path = MONITORING) -> subprocess.Completed
 
 
 def test_promtool_accepts_the_rules() -> None:
-    said = promtool("check", "rules", "alerts.yml")
-    assert said.returncode == 0, said
-    assert "SUCCESS" in said.stdout
+    output = promtool("check", "rules", "alerts.yml")
+    assert output.returncode == 0, output
+    assert "SUCCESS" in output.stdout
 
 
 def test_promtool_accepts_the_configuration(tmp_path: Path) -> None:
     for name in ("prometheus.yml", "alerts.yml"):
         shutil.copy(MONITORING / name, tmp_path)
     (tmp_path / "stoatflow.token").write_text("secret", "utf-8")
-    said = promtool("check", "config", "prometheus.yml", folder=tmp_path)
-    assert said.returncode == 0, said
+    output = promtool("check", "config", "prometheus.yml", folder=tmp_path)
+    assert output.returncode == 0, output
 
 
 def test_the_tests_of_the_alerts_pass() -> None:
-    said = promtool("test", "rules", "alerts_test.yml")
-    assert said.returncode == 0, said.stdout + said.stderr
+    output = promtool("test", "rules", "alerts_test.yml")
+    assert output.returncode == 0, output.stdout + output.stderr
 
 
 def test_a_wrong_threshold_is_found(tmp_path: Path) -> None:
@@ -50,9 +50,9 @@ def test_a_wrong_threshold_is_found(tmp_path: Path) -> None:
     changed = text.replace("stoatflow_state_disk_size_bytes < 0.1", "stoatflow_state_disk_size_bytes < 0.01")
     assert changed != text
     (tmp_path / "alerts.yml").write_text(changed, "utf-8")
-    said = promtool("test", "rules", "alerts_test.yml", folder=tmp_path)
-    assert said.returncode != 0
-    assert "StoatFlowStateDiskNearlyFull" in said.stdout + said.stderr
+    output = promtool("test", "rules", "alerts_test.yml", folder=tmp_path)
+    assert output.returncode != 0
+    assert "StoatFlowStateDiskNearlyFull" in output.stdout + output.stderr
 
 
 def test_each_alert_has_a_test_in_which_it_fires_and_one_in_which_it_does_not() -> None:
@@ -68,7 +68,7 @@ def test_each_alert_has_a_test_in_which_it_fires_and_one_in_which_it_does_not() 
         assert any('instance="good:8080"' in series["series"] for series in test["input_series"])
 
 
-def test_each_alert_says_what_it_is_and_where_to_read_on() -> None:
+def test_each_alert_has_a_summary_and_a_link() -> None:
     tests = yaml.safe_load((MONITORING / "alerts_test.yml").read_text("utf-8"))["tests"]
     labels = {
         test["name"]: set(re.findall(r'(\w+)="', test["promql_expr_test"][1]["exp_samples"][0]["labels"]))
@@ -76,13 +76,13 @@ def test_each_alert_says_what_it_is_and_where_to_read_on() -> None:
     }
     for rule in alerts():
         assert rule["labels"]["severity"] in {"critical", "warning", "info"}
-        said = rule["annotations"]
-        assert set(said) == {"summary", "description", "runbook_url"}
+        output = rule["annotations"]
+        assert set(output) == {"summary", "description", "runbook_url"}
         # A label that the alert lacks would leave a gap in its text.
-        used = set(re.findall(r"\$labels\.(\w+)", said["summary"] + said["description"]))
+        used = set(re.findall(r"\$labels\.(\w+)", output["summary"] + output["description"]))
         assert used <= labels[rule["alert"]], rule["alert"]
-        assert said["runbook_url"] == URL + rule["alert"].lower()
-        assert said["description"].endswith(".")
+        assert output["runbook_url"] == URL + rule["alert"].lower()
+        assert output["description"].endswith(".")
 
 
 def sections() -> dict[str, str]:
@@ -91,18 +91,18 @@ def sections() -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def test_the_page_says_of_each_alert_what_to_look_at_and_what_to_do() -> None:
-    told = sections()
-    assert list(told) == [rule["alert"] for rule in alerts()]
+def test_the_page_describes_what_to_check_and_do_for_each_alert() -> None:
+    reported = sections()
+    assert list(reported) == [rule["alert"] for rule in alerts()]
     for rule in alerts():
-        text = told[rule["alert"]].partition("\n## ")[0]
+        text = reported[rule["alert"]].partition("\n## ")[0]
         assert f"`{rule['labels']['severity']}`" in text, rule["alert"]
         assert "```sh\n" in text, f"{rule['alert']}: no command"
         assert re.search(r"\n(See|Look at) ", text), f"{rule['alert']}: where to look"
         assert re.search(r"\nDo: ", text), f"{rule['alert']}: what to do"
 
 
-def test_the_panels_that_the_page_names_are_there() -> None:
+def test_panels_named_on_the_page_exist() -> None:
     text = " ".join(PAGE.read_text("utf-8").split())
     spans = re.findall(r'panels? ("[^"]+"(?: and "[^"]+")*)', text)
     named = {title for span in spans for title in re.findall(r'"([^"]+)"', span)}
@@ -110,13 +110,13 @@ def test_the_panels_that_the_page_names_are_there() -> None:
     assert named <= {panel["title"] for panel in panels()}
 
 
-def test_the_dashboard_is_what_its_script_says() -> None:
+def test_the_dashboard_is_up_to_date_with_its_script() -> None:
     script = ROOT / "scripts" / "dashboard.py"
     ended = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
 
 
-def test_the_dashboard_is_one_that_grafana_can_lay_out() -> None:
+def test_grafana_can_lay_out_the_dashboard() -> None:
     numbers = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(numbers)) == len(numbers)
     taken: set[tuple[int, int]] = set()
@@ -138,7 +138,7 @@ def test_the_dashboard_is_one_that_grafana_can_lay_out() -> None:
         assert len(set(references)) == len(references)
 
 
-def test_without_prometheus_it_is_said_how_to_get_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_prometheus_explains_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("PROMETHEUS_HOME", raising=False)

@@ -107,7 +107,7 @@ def test_word_count_with_one_token(secured: KafkaCluster, name: str, tmp_path: P
     assert functions.calls == 1, "one token for all clients"
 
 
-def test_a_worker_takes_it_too(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
+def test_a_worker_accepts_an_oauth_callback_too(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     for topic in ("in", "asked", "answered", "out"):
         secured.create_topic(f"{name}-{topic}")
     asked, answered = f"{name}-asked", f"{name}-answered"
@@ -160,28 +160,28 @@ def test_tokens_are_renewed_under_load(secured: KafkaCluster, name: str, tmp_pat
                 return fetched >= 4 and running.errors.count("authenticated again") >= 4
 
             while time.monotonic() - began < 3.2 * SHORT_S or not is_renewed():
-                assert time.monotonic() - began < PATIENCE_S, running.told()
+                assert time.monotonic() - began < PATIENCE_S, running.reported()
                 part = [f"{len(given) + number}" for number in range(50)]
                 kafka.write(f"{name}-in", part)
                 given.extend(part)
                 time.sleep(0.05)
             running.until(lambda: kafka.count(f"{name}-out") >= len(given), "all are copied")
             running.signal(signal.SIGTERM)
-            assert running.wait() == 0, running.told()
+            assert running.wait() == 0, running.reported()
             return running.errors
 
-    said = live()
+    output = live()
     for _ in range(LIVES - 1):
-        if "no connection" not in said:
+        if "no connection" not in output:
             break
         # A process that was held up in the last moments of a token is late once; a renewal that is too late
         # is late every time.
-        said = live()
+        output = live()
     assert [row.value for row in kafka.read(f"{name}-out")] == [value.encode() for value in given]
-    assert "no connection" not in said, said
+    assert "no connection" not in output, output
 
 
-def test_a_renewal_that_hangs_holds_nothing_up(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
+def test_a_hanging_token_renewal_blocks_nothing(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     functions, hung, free = Functions(secured), threading.Event(), threading.Event()
 
     def fetch() -> tuple[str, float]:
@@ -251,15 +251,15 @@ WRONG: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrong_ends_in_a_sentence_of_its_own(
+def test_each_misconfiguration_has_its_own_error_message(
     secured: KafkaCluster, name: str, tmp_path: Path, what: str
 ) -> None:
     fetch, words = WRONG[what]
     made = counting(secured, name, tmp_path, fetch, broker_wait_timeout_ms=BUDGET_MS, sasl_login_read_timeout_ms=500)
-    said = str(failure(made))
+    message = str(failure(made))
     for word in words:
-        assert word in said, f"{word!r} is not in: {said}"
-    assert "secret-text" not in said
+        assert word in message, f"{word!r} is not in: {message}"
+    assert "secret-text" not in message
 
 
 def test_a_function_that_fails_for_a_while_is_called_again(secured: KafkaCluster, name: str, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_the_engine_and_its_worker_are_killed(kafka: KafkaTopics, name: str, tmp
             with urllib.request.urlopen(f"{url}metrics", timeout=10) as answer:  # noqa: S310  # its own port
                 metrics = answer.read().decode()
             running.signal(signal.SIGTERM)
-            assert running.wait() == 0, running.told()
+            assert running.wait() == 0, running.reported()
     check(kafka, name, RECORDS)
     assert f'stoatflow_parked_records{{application_id="{name}",node="shout"}} 0\n' in metrics
     assert killed.kills >= 2

@@ -52,7 +52,7 @@ def values(kafka: KafkaTopics, name: str) -> list[str]:
         (sf.OffsetReset.by_duration("0s"), []),
     ],
 )
-def test_a_source_starts_where_its_reset_says(
+def test_a_source_starts_at_its_offset_reset(
     kafka: KafkaTopics, name: str, tmp_path: Path, reset: Reset, expected: list[str]
 ) -> None:
     given(kafka, name)

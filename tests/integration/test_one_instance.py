@@ -77,7 +77,7 @@ def check(kafka: KafkaTopics, name: str, guarantee: str, given: list[str]) -> No
 
 @pytest.mark.parametrize("busy", [True, False], ids=["busy", "idle"])
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-def test_the_newcomer_fences_the_older(
+def test_a_newcomer_fences_the_older_instance(
     kafka: KafkaTopics, name: str, tmp_path: Path, guarantee: str, busy: bool
 ) -> None:
     kafka.create(f"{name}-in", 4)
@@ -109,7 +109,7 @@ def test_the_newcomer_fences_the_older(
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-def test_on_the_same_directory_the_newcomer_waits_for_it(
+def test_a_newcomer_waits_for_the_lock_of_the_state_directory(
     kafka: KafkaTopics, name: str, tmp_path: Path, guarantee: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     kafka.create(f"{name}-in", 2)
@@ -140,7 +140,7 @@ def test_on_the_same_directory_the_newcomer_waits_for_it(
     check(kafka, name, guarantee, given + more)
 
 
-def test_a_stop_while_it_waits_for_the_directory_is_heard(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_a_stop_during_the_wait_for_the_state_directory_works(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     """An application on another broker holds the directory and is never fenced: a stop must not wait for it."""
     kafka.create(f"{name}-in")
     kafka.create(f"{name}-out")
@@ -161,7 +161,7 @@ def test_a_stop_while_it_waits_for_the_directory_is_heard(kafka: KafkaTopics, na
             assert running(holder)
 
 
-def test_at_least_once_on_two_machines_the_newcomer_works_when_the_older_is_silent(
+def test_at_least_once_a_newcomer_waits_until_the_older_is_silent(
     kafka: KafkaTopics, name: str, tmp_path: Path
 ) -> None:
     """Outputs of the old instance are not fenced: the new one starts when they have ended."""

@@ -26,7 +26,9 @@ sf.StoatFlow(builder.build(), config).run()
 """
 
 
-def test_it_is_told_with_its_producer_and_the_command(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_an_open_transaction_is_reported_with_producer_and_command(
+    kafka: KafkaTopics, name: str, tmp_path: Path
+) -> None:
     kafka.create(f"{name}-in", 2)
     kafka.create(f"{name}-out", 2)
     script = tmp_path / "app.py"
@@ -49,16 +51,16 @@ def test_it_is_told_with_its_producer_and_the_command(kafka: KafkaTopics, name: 
         child.until(lambda: kafka.count(f"{name}-out") == 2, "what can be read is read")
         child.until(lambda: "holds this source back" in child.errors, "it is told")
         metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60).read().decode()
-        told = next(line for line in child.errors.splitlines() if "holds this source back" in line)
+        reported = next(line for line in child.errors.splitlines() if "holds this source back" in line)
         where = f"--topic {name}-in --partition 1 --start-offset 0"
-        assert f"kafka-transactions.sh --bootstrap-server {kafka.address} abort {where}" in told
-        assert '"producer_id":' in told, told
+        assert f"kafka-transactions.sh --bootstrap-server {kafka.address} abort {where}" in reported
+        assert '"producer_id":' in reported, reported
         held = re.findall(r'^stoatflow_partition_held_back_records\{.*partition="(\d)"\} (\d+)$', metrics, re.MULTILINE)
         assert dict(held) == {"0": "0", "1": "3"}
         (open_one,) = asked(script, kafka, name)
         assert open_one["kind"] == "open transaction"
         assert f"abort {where}" in str(open_one["next_step"])
-        producer = re.findall(r'"producer_id":"?(\d+)', told)[0]
+        producer = re.findall(r'"producer_id":"?(\d+)', reported)[0]
         assert f"partition 1 is held back: producer {producer} " in str(open_one["message"])
         stranger.abort_transaction(30)
         child.until(lambda: kafka.count(f"{name}-out") == 4, "the rest is read")
@@ -72,6 +74,6 @@ def asked(script: Path, kafka: KafkaTopics, name: str) -> list[dict[str, object]
         APP.split("config =", maxsplit=1)[0].replace("sys.argv[1]", repr(name)) + "topology = builder.build()\n"
     )
     with Process(["-m", "stoatflow", "doctor", loaded, "--bootstrap", kafka.address, "--json"]) as doctor:
-        assert doctor.wait() == 0, doctor.told()
+        assert doctor.wait() == 0, doctor.reported()
         found: list[dict[str, object]] = json.loads("\n".join(doctor.lines))
         return found

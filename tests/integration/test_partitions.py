@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-import likeness
+import driver_comparison
 import pytest
 from confluent_kafka import Producer
 from counting import consume, until
-from likeness import START
+from driver_comparison import START
 from topics import PATIENCE_S, KafkaTopics
 
 import stoatflow as sf
@@ -28,7 +28,7 @@ def write(kafka: KafkaTopics, topic: str, entries: Iterable[tuple[str, str]], at
 
 
 def config(kafka: KafkaTopics, name: str, state: Path, lanes: int = 3) -> dict[str, object]:
-    return likeness.SETTINGS | {
+    return driver_comparison.SETTINGS | {
         "application.id": name,
         "bootstrap.servers": kafka.address,
         "state.dir": state,
@@ -64,9 +64,9 @@ def test_sides_of_joins_have_different_numbers_of_partitions(
     users_by_hand = {key: f"u{key}" for key in keys[:40]}
     found = [(row.key, row.value) for row in kafka.read(f"{name}-stream-table")]
     wanted = [(key.encode(), f"{visit}:{users_by_hand.get(key)}".encode()) for key, visit in visits]
-    assert likeness.by_key(found) == likeness.by_key(wanted)
+    assert driver_comparison.by_key(found) == driver_comparison.by_key(wanted)
     cities_by_hand = {key: f"c{key}" for key in keys[20:]}
-    assert likeness.folded((row.key, row.value) for row in kafka.read(f"{name}-tables")) == {
+    assert driver_comparison.folded((row.key, row.value) for row in kafka.read(f"{name}-tables")) == {
         key.encode(): f"{users_by_hand.get(key)}@{cities_by_hand.get(key)}".encode() for key in keys
     }
 
@@ -94,8 +94,8 @@ def test_a_pattern_reads_every_topic_that_matches(kafka: KafkaTopics, name: str,
 
 def counted(kafka: KafkaTopics, name: str) -> dict[bytes | None, int]:
     """The last count of each key."""
-    last = likeness.folded((row.key, row.value) for row in kafka.read(f"{name}-counts"))
-    return {key: likeness.long(value) for key, value in last.items()}
+    last = driver_comparison.folded((row.key, row.value) for row in kafka.read(f"{name}-counts"))
+    return {key: driver_comparison.long(value) for key, value in last.items()}
 
 
 def test_a_partitioner_chooses_one_partition_several_or_none(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
@@ -130,9 +130,7 @@ def test_a_partitioner_chooses_one_partition_several_or_none(kafka: KafkaTopics,
 
 
 @pytest.mark.parametrize("wrong", [[4], [-1]])
-def test_a_partition_that_is_not_there_is_refused(
-    kafka: KafkaTopics, name: str, tmp_path: Path, wrong: list[int]
-) -> None:
+def test_a_missing_partition_is_refused(kafka: KafkaTopics, name: str, tmp_path: Path, wrong: list[int]) -> None:
     for topic in ("in", "out"):
         kafka.create(f"{name}-{topic}", 4)
     builder = sf.StreamsBuilder()
@@ -180,7 +178,7 @@ def test_partitions_are_added_while_it_runs(
         write(kafka, f"{name}-in", given, at=3_000)
         consume(sf.StoatFlow(builder.build(), settings))
         assert counted(kafka, name) == dict.fromkeys(each, 400)
-    every = [likeness.long(row.value) for row in kafka.read(f"{name}-counts") if row.key == b"k0"]
+    every = [driver_comparison.long(row.value) for row in kafka.read(f"{name}-counts") if row.key == b"k0"]
     assert every == sorted(set(every)), "a count went back or came twice"
 
 
@@ -201,12 +199,12 @@ def test_topics_that_match_a_pattern_join_while_it_runs(kafka: KafkaTopics, name
             write(kafka, f"{name}-{topic}", [("k", "x")] * 10)
         until(lambda: counted(kafka, name) == {b"k": 10}, "the new topic is counted, from its beginning")
         joined = time.time() * 1000
-        until(lambda: likeness.long(kafka.read(f"{name}-ticks")[-1].value) > joined, "it ticks on")
-    ticks = [likeness.long(row.value) for row in kafka.read(f"{name}-ticks")]
+        until(lambda: driver_comparison.long(kafka.read(f"{name}-ticks")[-1].value) > joined, "it ticks on")
+    ticks = [driver_comparison.long(row.value) for row in kafka.read(f"{name}-ticks")]
     assert ticks == list(range(ticks[0], ticks[-1] + 1, 10)), "a tick was missed, although it never stopped"
 
 
-def test_where_reading_began_is_committed_although_nothing_came(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_start_positions_are_committed_without_records(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     """Otherwise "latest" would be another position after each restart, and records in between would be lost."""
     kafka.create(f"{name}-in", 2)
     kafka.create(f"{name}-counts", 1)

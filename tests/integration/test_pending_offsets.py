@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from counting import until, until_consumed, until_running
-from test_long_absence import counting, counts
+from test_long_downtime import counting, counts
 from topics import KafkaTopics
 
 import stoatflow as sf
@@ -77,7 +77,7 @@ def test_a_start_goes_on_from_the_offsets_topic(
     assert counts(kafka, name) == list(range(1, 16))
 
 
-def test_without_a_row_of_its_own_it_says_what_to_do(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_without_an_offset_row_the_error_names_the_next_step(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     for topic in ("in", "out"):
         kafka.create(f"{name}-{topic}")
     kafka.write(f"{name}-in", ["word"])

@@ -7,10 +7,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import likeness
+import driver_comparison
 import pytest
 from counting import PATIENCE_S, until
-from likeness import START, Entry, long, write
+from driver_comparison import START, Entry, long, write
 from topics import KafkaTopics
 
 import stoatflow as sf
@@ -43,7 +43,7 @@ class Keeper(sf.ContextualProcessor[str, str, str, str]):
         key, value, at = record.key, record.value, record.timestamp
         start = at // 10_000 * 10_000
         timed, version = self.timed.get(key), self.versions.get(key, as_of=at - 5_000)
-        said = [
+        output = [
             self.plain.get(key),
             timed and (timed.value, timed.timestamp - START),
             [(moment - START, seen) for moment, seen in self.windows.fetch(key, frm=start - 20_000, to=start)],
@@ -60,7 +60,7 @@ class Keeper(sf.ContextualProcessor[str, str, str, str]):
         self.versions.put(key, value, at)
         if value and value.endswith("7"):
             self.plain.delete(key)
-        self.context.forward(record.replace(value=repr(said)))
+        self.context.forward(record.replace(value=repr(output)))
 
 
 def records(frm: int, to: int) -> list[Entry]:
@@ -68,15 +68,15 @@ def records(frm: int, to: int) -> list[Entry]:
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_stores_of_every_kind_come_back(kafka: KafkaTopics, name: str, tmp_path: Path, lanes: int) -> None:
+def test_stores_of_every_kind_are_restored(kafka: KafkaTopics, name: str, tmp_path: Path, lanes: int) -> None:
     def build() -> sf.Topology:
         builder = sf.StreamsBuilder()
-        told = builder.stream(f"{name}-in", key=str, value=str).process(Keeper)
-        told.to(f"{name}-out", key=str, value=str)
+        reported = builder.stream(f"{name}-in", key=str, value=str).process(Keeper)
+        reported.to(f"{name}-out", key=str, value=str)
         return builder.build()
 
     parts = [("in", records(0, 40)), ("in", records(40, 70)), ("in", records(70, 110))]
-    likeness.check(kafka, name, tmp_path / "state", build, parts, lanes=lanes)
+    driver_comparison.check(kafka, name, tmp_path / "state", build, parts, lanes=lanes)
     policy = {
         store: kafka.config(f"{name}-{store}-changelog")["cleanup.policy"]
         for store in ("plain", "timed", "windows", "sessions", "versions")
@@ -105,16 +105,20 @@ class Beat(sf.ContextualProcessor[str, str, str, int]):
             self.context.forward(Record(key, count, timestamp))
 
 
-def test_schedules_run_while_nothing_comes(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_schedules_run_without_records(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     """Each count is reported once, whatever was restarted; unreported ones wait for the next tick."""
     for topic in ("in", "out"):
         kafka.create(f"{name}-{topic}", 3 if topic == "out" else 1)
     builder = sf.StreamsBuilder()
     builder.add_state_store(Stores.persistent_key_value("seen", key=str, value=int))
-    told = builder.stream(f"{name}-in", key=str, value=str).process(Beat, stores=["seen"])
-    told.to(f"{name}-out", key=str, value=int)
+    reported = builder.stream(f"{name}-in", key=str, value=str).process(Beat, stores=["seen"])
+    reported.to(f"{name}-out", key=str, value=int)
     topology = builder.build()
-    config = likeness.SETTINGS | {"application.id": name, "bootstrap.servers": kafka.address, "state.dir": tmp_path}
+    config = driver_comparison.SETTINGS | {
+        "application.id": name,
+        "bootstrap.servers": kafka.address,
+        "state.dir": tmp_path,
+    }
     given: Counter[str] = Counter()
     for number in range(3):
         entries = records(number * 100, number * 100 + 100)
@@ -147,7 +151,11 @@ def test_a_topic_that_is_missing_stops_the_application(kafka: KafkaTopics, name:
     builder = sf.StreamsBuilder()
     source = builder.stream(f"{name}-in", key=str, value=str)
     source.to(lambda key, _value, _context: f"{name}-{key}", key=str, value=str)
-    config = likeness.SETTINGS | {"application.id": name, "bootstrap.servers": kafka.address, "state.dir": tmp_path}
+    config = driver_comparison.SETTINGS | {
+        "application.id": name,
+        "bootstrap.servers": kafka.address,
+        "state.dir": tmp_path,
+    }
     write(kafka, f"{name}-in", [("good", "1", 0), ("missing", "2", 0)])
     app = sf.StoatFlow(builder.build(), config)
     app.start()

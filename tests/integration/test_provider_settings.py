@@ -155,7 +155,7 @@ def check(secured: KafkaCluster, name: str, given: list[str]) -> None:
     assert table(kafka.read(f"{name}-counts-changelog")) == by_hand(given)
 
 
-def test_the_pages_have_each_way_in() -> None:
+def test_pages_cover_every_authentication() -> None:
     assert {file.way_in for file in FILES} == WAYS_IN.keys()
     assert {file.page for file in FILES} == set(PAGES)
 
@@ -174,7 +174,7 @@ def test_the_file_of_a_page_runs_exactly_once(
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
-def test_a_name_that_is_mistyped_is_refused(
+def test_a_mistyped_setting_is_refused(
     tmp_path: Path, ours: Callable[[File], Path], monkeypatch: pytest.MonkeyPatch, file: File
 ) -> None:
     """This shows that each name in the file is read."""

@@ -66,14 +66,14 @@ def test_a_quota_is_kept_and_nothing_is_lost(
             running.until(lambda: kafka.count(f"{name}-out") >= count, "all is copied", 120)
             waited, took = throttled_s(port), time.monotonic() - began
             running.signal(signal.SIGTERM)
-            assert running.wait() == 0, running.told()
-            said = running.errors
+            assert running.wait() == 0, running.reported()
+            output = running.errors
     finally:
         secured.limit(name, **dict.fromkeys(quotas))
     assert [row.value for row in kafka.read(f"{name}-out")] == [value.encode() for value in given]
     assert waited > 0.5, f"it was slowed down for {waited} s"
     if quotas is BYTES:
         assert took > 1.0, "it was not faster than the quota"
-    assert "a quota of the cluster slows this application down" in said
+    assert "a quota of the cluster slows this application down" in output
     for trouble in ("no connection", "no answer", "stopped by an error"):
-        assert trouble not in said, said
+        assert trouble not in output, output

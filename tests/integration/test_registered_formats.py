@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from broker.schema_registry import Gate, SchemaRegistryServer
+from confluent_clients import patient, read, write
 from confluent_kafka.schema_registry import (
     Schema,
     SchemaReference,
@@ -18,7 +19,6 @@ from confluent_kafka.schema_registry import (
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from confluents import patient, read, write
 from counting import until, until_consumed
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 from topics import KafkaTopics
@@ -138,9 +138,7 @@ def test_protobuf_between_confluents_serializers(
         assert serde.serialize({}) == data
 
 
-def test_the_place_of_a_message_is_honoured(
-    server: SchemaRegistryServer, client: SchemaRegistryClient, name: str
-) -> None:
+def test_message_indexes_are_honoured(server: SchemaRegistryServer, client: SchemaRegistryClient, name: str) -> None:
     package, of = shop(name)
     registry = sf.SchemaRegistry(server.url)
     line = of["Order"].Line
@@ -184,8 +182,8 @@ def test_other_messages_and_formats_are_bad_records(
     (out,) = piped(builder, f"{name}-in", values, f"{name}-out")
     assert given_back(ProtobufDeserializer(of["Order"], schema_registry_client=client), "x", out).amount == 7
     reasons = (".Other' of the schema", f"the schema id {avro} is one of AVRO", "2130706433", "no schema id before")
-    for reason, said in zip(reasons, bad, strict=True):
-        assert reason in said
+    for reason, output in zip(reasons, bad, strict=True):
+        assert reason in output
 
 
 @pytest.mark.parametrize("subjects", ["topic", "record", "topic_record"])
@@ -235,7 +233,7 @@ def test_files_with_imports_and_texts_in_the_registry(
     assert latest.deserialize(data) == {"city": {"zip": 5}}
 
 
-def test_protobuf_is_registered_only_where_it_may_be(
+def test_protobuf_is_registered_only_where_allowed(
     server: SchemaRegistryServer, client: SchemaRegistryClient, name: str
 ) -> None:
     package, of = shop(name)
@@ -320,7 +318,9 @@ def test_json_schema_between_confluents_serializers(
     assert summary.for_topic(out).serialize({"paid": 3}) == data
 
 
-def test_what_does_not_fit_the_schema(server: SchemaRegistryServer, client: SchemaRegistryClient, name: str) -> None:
+def test_values_that_do_not_fit_the_schema_go_to_handlers(
+    server: SchemaRegistryServer, client: SchemaRegistryClient, name: str
+) -> None:
     text = json.dumps(order_schema())
     registry = sf.SchemaRegistry(server.url)
     serde = sf.Serdes.json_schema(text, registry=registry).for_topic(f"{name}-in")
@@ -353,8 +353,8 @@ def test_what_does_not_fit_the_schema(server: SchemaRegistryServer, client: Sche
     (out,) = piped(builder, f"{name}-in", values, f"{name}-out")
     assert given_back(JSONDeserializer(None, schema_registry_client=client), f"{name}-out", out) == {"amount": 1}
     reasons = ("less than the minimum", f"the schema id {avro} is one of AVRO", "2130706434", "no schema id before")
-    for reason, said in zip(reasons, bad, strict=True):
-        assert reason in said
+    for reason, output in zip(reasons, bad, strict=True):
+        assert reason in output
 
 
 @pytest.mark.parametrize("subjects", ["topic", "record", "topic_record"])
@@ -415,7 +415,7 @@ BLOCKS = [block.split("```")[0] for block in PAGE.split("```python no-run\n")[1:
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_the_page_is_true(server: SchemaRegistryServer, number: int) -> None:
+def test_examples_of_the_page_work(server: SchemaRegistryServer, number: int) -> None:
     """All of its code blocks except credentials, which another test covers."""
     blocks = [block for block in BLOCKS if "http://localhost:8081" in block]
     assert (len(blocks), len(BLOCKS)) == (3, 4)

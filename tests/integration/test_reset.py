@@ -66,7 +66,7 @@ def _values(rows: list[Row]) -> Counter[tuple[bytes | None, bytes | None]]:
     return Counter((row.key, row.value) for row in rows)
 
 
-def test_one_that_did_not_end_must_be_made_again(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_an_interrupted_reset_must_be_repeated(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     kafka.create(f"{name}-in", 2)
     kafka.create(f"{name}-out", 2)
     given = lines(3, 100)
@@ -88,7 +88,7 @@ def test_one_that_did_not_end_must_be_made_again(kafka: KafkaTopics, name: str, 
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-def test_who_runs_is_stopped(kafka: KafkaTopics, name: str, tmp_path: Path, guarantee: str) -> None:
+def test_a_reset_stops_a_running_application(kafka: KafkaTopics, name: str, tmp_path: Path, guarantee: str) -> None:
     kafka.create(f"{name}-in", 2)
     kafka.create(f"{name}-out", 2)
     given = lines(2, 200)
@@ -110,7 +110,7 @@ def test_who_runs_is_stopped(kafka: KafkaTopics, name: str, tmp_path: Path, guar
     check_every_update([row for row in kafka.read(f"{name}-out") if row not in once], given)
 
 
-def test_a_reset_is_refused_beside_a_member(
+def test_a_reset_is_refused_while_the_group_has_members(
     kafka: KafkaTopics, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for topic in (f"{name}-in", f"{name}-out"):
@@ -129,7 +129,7 @@ def test_a_reset_is_refused_beside_a_member(
     check_every_update(kafka.read(f"{name}-out"), given)
 
 
-def test_what_a_release_has_left_goes(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_orphans_of_an_old_release_are_removed(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     kafka.create(f"{name}-in", 3)
     kafka.create(f"{name}-out", 3)
     given = lines(3, 300)

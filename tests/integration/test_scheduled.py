@@ -55,7 +55,7 @@ def test_ticks_survive_kills(kafka: KafkaTopics, name: str, tmp_path: Path, guar
             child.signal(signal.SIGKILL)
             child.wait()
     with life(1) as child:
-        assert child.wait() == 0, child.told()
+        assert child.wait() == 0, child.reported()
     ticks = numbers(kafka, f"{name}-out")
     if guarantee == "at_least_once":
         ticks = sorted(set(ticks))
@@ -66,7 +66,7 @@ def test_ticks_survive_kills(kafka: KafkaTopics, name: str, tmp_path: Path, guar
 
 
 @pytest.mark.broker
-def test_who_reads_nothing_cannot_be_told_apart_at_least_once(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_at_least_once_refuses_a_topology_without_sources(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     for topic in ("out", "counts"):
         kafka.create(f"{name}-{topic}")
     with Process(["-c", APPLICATION, kafka.address, name, tmp_path / "state", "at_least_once", 60]) as child:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from broker.certificates import Certificates
 from broker.schema_registry import Gate, SchemaRegistryServer
+from confluent_clients import patient, read, write
 from confluent_kafka.schema_registry import (
     Schema,
     SchemaReference,
@@ -20,7 +21,6 @@ from confluent_kafka.schema_registry import (
 )
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from confluents import patient, read, write
 from counting import PATIENCE_S, until, until_consumed, until_running
 from topics import KafkaTopics
 
@@ -136,7 +136,7 @@ def test_a_schema_with_references(client: SchemaRegistryClient, server: SchemaRe
     assert latest.serialize(value) == data
 
 
-def test_latest_is_what_is_written_when_no_schema_is_given(
+def test_the_latest_schema_is_used_when_none_is_given(
     client: SchemaRegistryClient, server: SchemaRegistryServer, name: str
 ) -> None:
     subject = f"{name}-out-value"
@@ -193,7 +193,7 @@ def test_a_topic_that_a_function_chooses_needs_a_subject(server: SchemaRegistryS
         assert driver.output(f"{name}-x", str, bytes).read_value()[5:] == b"\x08\x02-"
 
 
-def test_nothing_is_registered_that_must_not_be(
+def test_auto_registration_can_be_disabled(
     client: SchemaRegistryClient, server: SchemaRegistryServer, name: str
 ) -> None:
     serde = sf.Serdes.avro(ORDER, registry=sf.SchemaRegistry(server.url, auto_register=False))
@@ -247,11 +247,11 @@ def test_unknown_ids_and_unreadable_schemas_are_bad_records(
         f"the schema id {text_id} is one of PROTOBUF",
         "can't be read as",
     )
-    for reason, said in zip(reasons * 2, bad, strict=True):
-        assert reason in said
+    for reason, output in zip(reasons * 2, bad, strict=True):
+        assert reason in output
 
 
-def test_records_wait_for_a_registry_that_is_away(
+def test_records_wait_for_an_unavailable_registry(
     kafka: KafkaTopics, server: SchemaRegistryServer, client: SchemaRegistryClient, name: str, tmp_path: Path
 ) -> None:
     into, out = f"{name}-in", f"{name}-out"
@@ -270,7 +270,7 @@ def test_records_wait_for_a_registry_that_is_away(
     assert read(kafka, out, AvroDeserializer(client)) == [("k", {"amount": 7, "note": "-"})]
 
 
-def test_a_registry_that_stays_away_ends_the_application_and_loses_nothing(
+def test_a_registry_outage_ends_the_application_and_loses_nothing(
     kafka: KafkaTopics, server: SchemaRegistryServer, client: SchemaRegistryClient, name: str, tmp_path: Path
 ) -> None:
     into, out = f"{name}-in", f"{name}-out"
@@ -306,7 +306,7 @@ def test_a_wrong_address_is_no_bad_record(
         driver.input(f"{name}-in", str, bytes).pipe("k", data)
 
 
-def test_an_answer_that_does_not_come_ends_the_question() -> None:
+def test_a_registry_request_times_out() -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -360,7 +360,7 @@ def test_credentials_over_tls(server: SchemaRegistryServer, client: SchemaRegist
         assert "Basic ***" in str(raised.value)
 
 
-def test_tokens_are_asked_for_each_time_and_never_follow_a_redirect(
+def test_tokens_are_fetched_each_time_and_never_sent_to_a_redirect(
     server: SchemaRegistryServer, client: SchemaRegistryClient
 ) -> None:
     schema_id = client.register_schema("tokens", Schema(json.dumps(ORDER), "AVRO"))
@@ -380,7 +380,7 @@ def test_tokens_are_asked_for_each_time_and_never_follow_a_redirect(
 # -- the hot path
 
 
-def test_known_ids_ask_nobody(server: SchemaRegistryServer, client: SchemaRegistryClient, name: str) -> None:
+def test_known_ids_need_no_request(server: SchemaRegistryServer, client: SchemaRegistryClient, name: str) -> None:
     values = [
         encoded(client, f"{name}-in", schema, {"amount": 1, "note": "n", "level": 3}) for schema in (ORDER, NEWER)
     ]

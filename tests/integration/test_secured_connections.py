@@ -52,20 +52,20 @@ def test_a_session_is_renewed_before_the_broker_ends_it(name: str, tmp_path: Pat
                     until(lambda number=number: kafka.count(f"{name}-out") > number, "the record is copied")  # type: ignore[misc]
                     time.sleep(1)
                 running.signal(signal.SIGTERM)
-                assert running.wait() == 0, running.told()
+                assert running.wait() == 0, running.reported()
                 return running.errors
 
         for life in range(lives):
-            said = live(life)
+            output = live(life)
             # One that was held up for a fifth of a second is too late; who renews too late is so each time.
-            if "no connection" not in said:
+            if "no connection" not in output:
                 break
         assert copied(kafka, name) == [str(number).encode() for number in range((life + 1) * rounds)]
-    assert "authenticated again" in said, said
-    assert "no connection" not in said, said
+    assert "authenticated again" in output, output
+    assert "no connection" not in output, output
 
 
-def test_the_replica_of_the_own_rack_is_read(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
+def test_the_replica_of_the_same_rack_is_read(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     for topic in ("in", "out"):
         secured.create_topic(f"{name}-{topic}")
     secured.wait_until_in_sync(f"{name}-in")
@@ -78,10 +78,10 @@ def test_the_replica_of_the_own_rack_is_read(secured: KafkaCluster, name: str, t
         kafka.write(f"{name}-in", given)
         until(lambda: kafka.count(f"{name}-out") == len(given), "all is copied")
         running.signal(signal.SIGTERM)
-        assert running.wait() == 0, running.told()
-        said = running.errors
+        assert running.wait() == 0, running.reported()
+        output = running.errors
     assert copied(kafka, name) == [value.encode() for value in given]
-    assert f"read from the replica on broker {nearby}" in said, said
+    assert f"read from the replica on broker {nearby}" in output, output
 
 
 def test_a_worker_answers_through_sasl(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def copies(secured: KafkaCluster, name: str, state: Path, client: Mapping[str, o
 
 
 @pytest.mark.parametrize("what", WORKS)
-def test_what_the_page_offers_works(secured: KafkaCluster, name: str, tmp_path: Path, what: str) -> None:
+def test_settings_of_the_page_work(secured: KafkaCluster, name: str, tmp_path: Path, what: str) -> None:
     listener, changed = WORKS[what]
     copies(secured, name, tmp_path, changed(secured.client(listener)))
 
@@ -208,7 +208,7 @@ def _forward(source: socket.socket, sink: socket.socket) -> None:
             sink.sendall(part)
 
 
-def test_tokens_come_over_https_and_are_kept(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
+def test_tokens_are_fetched_over_https_and_cached(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     client = secured.client("SASL_SSL_OAUTHBEARER")
     endpoint = urllib.parse.urlsplit(client["sasl.oauthbearer.token.endpoint.url"])
     assert endpoint.port is not None

@@ -144,7 +144,7 @@ def failure(app: sf.StoatFlow) -> sf.StoatFlowError:
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrong_ends_in_a_sentence_of_its_own(
+def test_each_misconfiguration_has_its_own_error_message(
     secured: KafkaCluster, name: str, tmp_path: Path, what: str
 ) -> None:
     wrong, files = WRONG[what], secured.certificates.paths()
@@ -152,10 +152,10 @@ def test_what_is_wrong_ends_in_a_sentence_of_its_own(
     client |= {k: files[v.removeprefix("@")] if v.startswith("@") else v for k, v in wrong.changed.items()}
     client["bootstrap.servers"] = secured.bootstrap(wrong.at or wrong.listener)
     error = failure(make_secured(client, name, tmp_path, broker_wait_timeout_ms=BUDGET_MS))
-    said = str(error)
+    message = str(error)
     for word in wrong.words:
-        assert word in said, f"{word!r} is not in: {said}"
-    assert "-secret" not in said, said
+        assert word in message, f"{word!r} is not in: {message}"
+    assert "-secret" not in message, message
     assert f"{name}-counts-changelog" not in KafkaTopics(secured.bootstrap()).topics()
 
 
@@ -185,7 +185,7 @@ def test_a_missing_permission_names_what_is_to_be_granted(
 
 
 @pytest.mark.long
-def test_it_runs_on_when_brokers_renew_their_certificates(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
+def test_the_application_survives_renewed_broker_certificates(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     given = given_lines(secured, name)
     with make_secured(secured.client("SASL_SSL_SCRAM"), name, tmp_path) as app:
         secured.renew_certificates()

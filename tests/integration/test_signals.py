@@ -46,8 +46,8 @@ print("after", app.state, flush=True)
 
 
 def committed(child: Process) -> int:
-    told = [line for line in child.lines if line.startswith("{") and line.endswith("}")]
-    return int(json.loads(told[-1])["records_committed"]) if told else 0
+    reported = [line for line in child.lines if line.startswith("{") and line.endswith("}")]
+    return int(json.loads(reported[-1])["records_committed"]) if reported else 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: signal.Signals(n).name)
@@ -59,7 +59,7 @@ def test_the_first_signal_drains_and_commits(kafka: KafkaTopics, name: str, tmp_
     with Process(["-c", RUN, kafka.address, name, tmp_path, "0.001"]) as child:
         child.until(lambda: committed(child) > 0, "it commits")
         child.signal(number)
-        assert child.wait() == 0, child.told()
+        assert child.wait() == 0, child.reported()
         assert child.lines[-1] == "after STOPPED"
         assert "Traceback" not in child.errors
     # The committed result is complete: the output is exactly that of the lines before the committed offset.
@@ -83,11 +83,11 @@ def test_the_second_signal_aborts(kafka: KafkaTopics, name: str, tmp_path: Path,
         # Two signals at the same time would be one.
         child.until(lambda: '"STOPPING"' in "".join(child.lines[-1:]), "it drains")
         time.sleep(0.5)
-        assert child.code is None, child.told()
+        assert child.code is None, child.reported()
         began = time.monotonic()
         child.signal(number)
         ended = child.wait()
-        assert ended in {code, 130}, child.told()
+        assert ended in {code, 130}, child.reported()
         # Draining may take half a minute at most.
         assert time.monotonic() - began < 20.0
     with make(kafka.address, name, tmp_path) as again:

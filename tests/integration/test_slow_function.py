@@ -13,7 +13,7 @@ import stoatflow as sf
 RECORDS, SECONDS_EACH, PATIENCE_MS = 800, 0.02, 10_000
 
 
-def test_what_takes_longer_than_a_transaction_may_is_committed_in_parts(
+def test_work_beyond_the_transaction_timeout_is_committed_in_parts(
     kafka: KafkaTopics, name: str, tmp_path: Path
 ) -> None:
     for topic in ("in", "out"):

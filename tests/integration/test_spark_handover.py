@@ -125,15 +125,15 @@ def shop(cluster: KafkaBroker, kafka: KafkaTopics, name: str, tmp_path: Path) ->
     return Shop(cluster, kafka, name, tmp_path)
 
 
-def test_an_application_goes_to_spark_and_comes_back(shop: Shop) -> None:
+def test_an_application_is_handed_to_spark_and_back(shop: Shop) -> None:
     shop.users()
     shop.orders(0)
     shop.run()
 
     before = shop.committed()
-    said = shop.spark("look")
-    assert "nothing was changed (--dry-run)" in said
-    assert f"per-user  20 rows of {shop.name}-per-user-changelog" in said
+    output = shop.spark("look")
+    assert "nothing was changed (--dry-run)" in output
+    assert f"per-user  20 rows of {shop.name}-per-user-changelog" in output
     assert not (shop.folder / "checkpoint").exists()
     assert shop.committed() == before
 

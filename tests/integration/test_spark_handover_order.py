@@ -20,7 +20,7 @@ from stoatflow.spark.errors import TwinError
 from stoatflow.spark.handover import FromSpark, ToSpark
 from stoatflow.spark.handover.application import Application
 from stoatflow.spark.session import local_session
-from stoatflow.spark.twin import handed
+from stoatflow.spark.twin import handed_over
 from stoatflow.spark.twin.streaming import TwinQuery, run_stream
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def words(spark: SparkSession, kafka: KafkaTopics, name: str, tmp_path: Path) ->
     return Words(spark, kafka, name, tmp_path)
 
 
-def test_one_side_has_the_work(words: Words) -> None:
+def test_only_one_side_owns_the_application(words: Words) -> None:
     words.write()
     with pytest.raises(sf.ConfigError, match="has committed nothing: there is nothing to hand over"):
         words.there("one")
@@ -141,7 +141,7 @@ def test_one_side_has_the_work(words: Words) -> None:
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.long)])
-def test_what_was_interrupted_goes_on(words: Words, monkeypatch: pytest.MonkeyPatch, guarantee: str) -> None:
+def test_an_interrupted_handover_continues(words: Words, monkeypatch: pytest.MonkeyPatch, guarantee: str) -> None:
     words.guarantee = guarantee
     words.write()
     words.engine()
@@ -150,7 +150,7 @@ def test_what_was_interrupted_goes_on(words: Words, monkeypatch: pytest.MonkeyPa
         raise RuntimeError(BROKEN)
 
     with monkeypatch.context() as broken:
-        broken.setattr(handed, "write", fails)
+        broken.setattr(handed_over, "write", fails)
         with pytest.raises(RuntimeError, match=BROKEN):
             words.there("one").make()
     with pytest.raises(TwinError, match="was begun and has not ended: run it again"):
@@ -184,7 +184,7 @@ def test_what_was_interrupted_goes_on(words: Words, monkeypatch: pytest.MonkeyPa
     words.check()
 
 
-def test_a_query_that_began_by_itself_goes_to_an_application_that_is_new(words: Words) -> None:
+def test_a_query_started_in_spark_goes_to_a_new_application(words: Words) -> None:
     words.write()
     words.run("one")
     consumer = Consumer({"bootstrap.servers": words.kafka.address, "group.id": f"{words.name}-old"})
@@ -263,9 +263,7 @@ def settings_of(kafka: KafkaTopics, topic: str) -> set[tuple[str, str | None]]:
     return {(entry.name, entry.value) for entry in found.values() if entry.source == 1}
 
 
-def test_keys_that_stand_elsewhere_are_refused(
-    spark: SparkSession, kafka: KafkaTopics, name: str, tmp_path: Path
-) -> None:
+def test_misplaced_keys_are_refused(spark: SparkSession, kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     """With librdkafka's default partitioner: crc32."""
     builder = sf.StreamsBuilder()
     stream = builder.stream(f"{name}-in", key=str, value=str)

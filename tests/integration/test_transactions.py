@@ -48,7 +48,7 @@ def test_transactions_go_through_two_ids_in_turn(
 
 
 @pytest.mark.parametrize("more", [{}, {"kafka.client": "librdkafka"}], ids=["own client", "librdkafka"])
-def test_a_timeout_beyond_the_brokers_is_said_at_the_start(
+def test_a_transaction_timeout_beyond_the_brokers_limit_fails_the_start(
     kafka: KafkaTopics, name: str, tmp_path: Path, more: dict[str, str]
 ) -> None:
     kafka.create(f"{name}-in")

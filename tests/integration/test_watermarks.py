@@ -72,7 +72,7 @@ def test_windows_close_once_and_whole_over_kills(kafka: KafkaTopics, name: str, 
             if kill == KILLS:
                 child.until(lambda: kafka.committed(name, read) == ends, "all of it is read")  # noqa: B023
                 child.signal(signal.SIGTERM)
-                assert child.wait() == 0, child.told()
+                assert child.wait() == 0, child.reported()
             else:
                 child.until(lambda: kafka.committed(name, read) != before, "it commits")  # noqa: B023
                 time.sleep(chance.random() * 0.3)

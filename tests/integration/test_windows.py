@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-import likeness
+import driver_comparison
 import pytest
-from likeness import Entry
+from driver_comparison import Entry
 from topics import KafkaTopics
 
 import stoatflow as sf
@@ -83,7 +83,7 @@ def test_like_the_test_driver(
         return builder.build()
 
     thirds = [given[:40], given[40:80], given[80:]]
-    likeness.check(kafka, name, tmp_path / "state", build, [("in", part) for part in thirds], lanes=lanes)
+    driver_comparison.check(kafka, name, tmp_path / "state", build, [("in", part) for part in thirds], lanes=lanes)
 
 
 @pytest.mark.parametrize("lanes", [4])
@@ -105,4 +105,4 @@ def test_deduplicate_and_cogroup(kafka: KafkaTopics, name: str, tmp_path: Path, 
 
     given, more = records(8), records(9)
     phases = [("one", given[:60]), ("two", more[:60]), ("two", more[60:]), ("one", given[60:])]
-    likeness.check(kafka, name, tmp_path / "state", build, phases, lanes=lanes, outputs=("once", "both"))
+    driver_comparison.check(kafka, name, tmp_path / "state", build, phases, lanes=lanes, outputs=("once", "both"))

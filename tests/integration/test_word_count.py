@@ -79,7 +79,7 @@ def test_restart_with_nothing_left_emits_nothing(kafka: KafkaTopics, name: str, 
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-def test_a_wiped_state_directory_comes_back_from_the_changelog(
+def test_a_wiped_state_directory_is_restored_from_the_changelog(
     kafka: KafkaTopics, name: str, tmp_path: Path, guarantee: str
 ) -> None:
     given = given_lines(kafka, name, seed=4)
@@ -91,7 +91,7 @@ def test_a_wiped_state_directory_comes_back_from_the_changelog(
     check_all(kafka, name, given + more)
 
 
-def test_state_in_memory_comes_back_from_the_changelog(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_state_in_memory_is_restored_from_the_changelog(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     given = given_lines(kafka, name, seed=5)
     for seed in (50, 51):
         consume(make(kafka.address, name, tmp_path, default_dsl_store="in_memory"))

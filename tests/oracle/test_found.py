@@ -35,7 +35,7 @@ def outputs(
     return [record["value"] for record in wanted["outputs"]["out"]]
 
 
-def test_a_transformer_over_versions_sees_that_of_the_record(oracle: Oracle) -> None:
+def test_a_transformer_sees_the_version_of_the_record(oracle: Oracle) -> None:
     versions = {"store": "versions", **TEXT, "versioned_history_ms": 100}
     steps: list[Json] = [
         {"id": "stream", "op": "stream", "topics": ["in"], **TEXT},

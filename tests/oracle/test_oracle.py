@@ -28,7 +28,7 @@ MOVES = frozenset(all_moves()) - {"count_window"}
 
 
 @pytest.mark.parametrize("case", runner.cases(), ids=lambda case: case.name)
-def test_what_was_recorded_is_what_kafka_streams_does(case: Case, oracle: Oracle) -> None:
+def test_recorded_vectors_match_kafka_streams(case: Case, oracle: Oracle) -> None:
     found = oracle.replay(case.data)
     same(found, case.data, ordered="unordered_per_input" not in case.data.get("flags", ()))
     assert runner.lines([found["versioned_lookups"]]) == runner.lines([case.data.get("versioned_lookups", {})])
@@ -66,7 +66,7 @@ def test_kafka_streams_does_each_operator_as_engine_and_interpreter_do(
     all_three(data.draw(random_cases.cases(MOVES, must=move)), oracle)
 
 
-def test_tables_that_look_into_each_other_by_foreign_keys(oracle: Oracle) -> None:
+def test_tables_joined_with_each_other_by_foreign_keys(oracle: Oracle) -> None:
     """Each join lifts the other's table to its stage: endlessly, if nothing stops it."""
     texts = {"key_serde": "string", "value_serde": "string"}
     steps = [
@@ -96,7 +96,7 @@ def test_tables_that_look_into_each_other_by_foreign_keys(oracle: Oracle) -> Non
         nothing_differs(Case(case.path, case.data | random_cases.outcome(made)), oracle)
 
 
-def test_an_error_of_kafka_streams_is_told_and_the_next_case_runs(oracle: Oracle) -> None:
+def test_an_error_of_kafka_streams_is_reported_and_the_next_case_runs(oracle: Oracle) -> None:
     case = next(case for case in runner.cases() if case.name == "word_count/hand")
     wrong = [step | {"fn": "no_such_function"} if "fn" in step else step for step in case.data["topology"]]
     with pytest.raises(KafkaStreamsError, match="no_such_function"):

@@ -22,11 +22,11 @@ from broker.java_home import find_javac
 import stoatflow as sf
 from conformance.kafka_streams import class_path
 from stoatflow.cli import main
+from stoatflow.prove.engine_side import EngineSide
 from stoatflow.prove.generate import Generator, Shapes
 from stoatflow.prove.inputs import ClockStep, InputRecord
 from stoatflow.prove.jvm import KafkaStreams
-from stoatflow.prove.ours import Ours
-from stoatflow.prove.proving import Both, Proof, config_of_java, prove, settings_of_ours
+from stoatflow.prove.proving import Proof, Sides, engine_settings, java_config, prove
 from stoatflow.prove.report import Report
 from stoatflow.prove.runs import Output
 
@@ -53,7 +53,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def java(classes: str) -> Iterator[KafkaStreams]:
     """One JVM for all tests of this file."""
-    config = config_of_java(sf.Settings(CONFIG, environ={}))
+    config = java_config(sf.Settings(CONFIG, environ={}))
     with KafkaStreams([classes], None, f"{CLASS}::topology", config) as running:
         yield running
 
@@ -114,9 +114,9 @@ def port(
 
 def proven(java: KafkaStreams, topology: sf.Topology, count: int = 90, **options: Any) -> tuple[Proof, str]:
     java.use(f"{CLASS}::topology")
-    python = Ours(topology, "app.py", settings_of_ours(sf.Settings(environ={})))
+    python = EngineSide(topology, "app.py", engine_settings(sf.Settings(environ={})))
     made = Generator(python.plan, Shapes({}, {}), 1).inputs(count)
-    proof = prove(Both(java, python, **options), made, most_runs=200)
+    proof = prove(Sides(java, python, **options), made, most_runs=200)
     return proof, Report(proof, python, "made, seed 1").text()
 
 
@@ -164,9 +164,9 @@ def kinds() -> sf.Topology:
 
 def proven_kinds(java: KafkaStreams, cities: list[str]) -> Proof:
     java.use(f"{CLASS}::kinds")
-    python = Ours(kinds(), "app.py", settings_of_ours(sf.Settings(environ={})))
+    python = EngineSide(kinds(), "app.py", engine_settings(sf.Settings(environ={})))
     shapes = Shapes({}, {"users": ["ann", "bob", "cyd"], "cities": cities})
-    return prove(Both(java, python), Generator(python.plan, shapes, 1).inputs(250), most_runs=99)
+    return prove(Sides(java, python), Generator(python.plan, shapes, 1).inputs(250), most_runs=99)
 
 
 def test_stores_of_each_kind_and_internal_topics(java: KafkaStreams) -> None:
@@ -181,7 +181,7 @@ def test_stores_of_each_kind_and_internal_topics(java: KafkaStreams) -> None:
     assert "stores of what waits" in note
 
 
-def test_what_is_decided_to_be_different_is_told_with_its_page(java: KafkaStreams) -> None:
+def test_a_documented_difference_is_reported_with_its_page(java: KafkaStreams) -> None:
     # An empty value on the right of a foreign-key join, which Kafka Streams takes for null.
     proof = proven_kinds(java, ["Ulm", ""])
     assert proof.difference is not None
@@ -191,19 +191,19 @@ def test_what_is_decided_to_be_different_is_told_with_its_page(java: KafkaStream
     assert known.endswith("with a right value of no bytes (docs/adr/0007, points 14 and 15)")
 
 
-def test_sessions_that_kafka_streams_loses_are_given_out_here(java: KafkaStreams) -> None:
+def test_sessions_that_kafka_streams_loses_are_emitted(java: KafkaStreams) -> None:
     java.use(f"{CLASS}::closing")
     builder = sf.StreamsBuilder()
     payments = builder.stream("payments", key=str, value=int).group_by_key()
     sessions = payments.windowed_by(sf.SessionWindows("1m", grace="1m"))
     counts = sessions.emit_strategy(sf.EmitStrategy.on_window_close()).count(store="sessions")
     counts.to_stream(lambda session, count: session.key).to("closed", key=str, value=int)
-    python = Ours(builder.build(), "app.py", settings_of_ours(sf.Settings(environ={})))
+    python = EngineSide(builder.build(), "app.py", engine_settings(sf.Settings(environ={})))
     ann, bob = (InputRecord("payments", key, (1).to_bytes(8, "big"), 0) for key in (b"ann", b"bob"))
     # A bit more than two minutes close ann's session; after four its segment is dropped.
     soon, late = replace(bob, timestamp=120_001), replace(bob, timestamp=240_000)
-    assert prove(Both(java, python), [ann, soon], most_runs=9).difference is None
-    proof = prove(Both(java, python), [ann, late], most_runs=9)
+    assert prove(Sides(java, python), [ann, soon], most_runs=9).difference is None
+    proof = prove(Sides(java, python), [ann, late], most_runs=9)
     assert proof.difference is not None
     assert proof.difference.java is None
     assert proof.difference.python == Output(b"ann", (1).to_bytes(8, "big"), 0)
@@ -211,7 +211,7 @@ def test_sessions_that_kafka_streams_loses_are_given_out_here(java: KafkaStreams
     assert "sessions that Kafka Streams' store has dropped" in known
 
 
-def test_the_one_stream_time_of_kafka_streams_test_driver_is_told(java: KafkaStreams) -> None:
+def test_the_single_stream_time_of_the_java_test_driver_is_reported(java: KafkaStreams) -> None:
     class Timed(sf.ContextualProcessor[str, int, str, int]):
         def process(self, record: Any) -> None:
             self.context.forward(record.replace(value=self.context.stream_time_ms))
@@ -220,9 +220,9 @@ def test_the_one_stream_time_of_kafka_streams_test_driver_is_told(java: KafkaStr
     builder = sf.StreamsBuilder()
     builder.table("users", key=str, value=str, store="users")
     builder.stream("payments", key=str, value=int).process(Timed).to("times", key=str, value=int)
-    python = Ours(builder.build(), "app.py", settings_of_ours(sf.Settings(environ={})))
+    python = EngineSide(builder.build(), "app.py", engine_settings(sf.Settings(environ={})))
     user, payment = InputRecord("users", b"ann", b"Ann", 50), InputRecord("payments", b"ann", bytes(8), 20)
-    proof = prove(Both(java, python), [user, payment], most_runs=9)
+    proof = prove(Sides(java, python), [user, payment], most_runs=9)
     assert proof.difference is not None
     assert isinstance(proof.difference.java, Output)
     assert isinstance(proof.difference.python, Output)
@@ -231,7 +231,7 @@ def test_the_one_stream_time_of_kafka_streams_test_driver_is_told(java: KafkaStr
     assert any("all sub-topologies as one task" in known for known in proof.known)
     # A sub-topology has one stream time.
     same = [payment, replace(payment, timestamp=10), user]
-    assert prove(Both(java, python), same, most_runs=9).difference is None
+    assert prove(Sides(java, python), same, most_runs=9).difference is None
 
 
 def test_a_wrong_window_is_shown_by_two_payments(java: KafkaStreams) -> None:
@@ -282,7 +282,7 @@ def test_a_store_that_differs_is_found_behind_equal_records(java: KafkaStreams) 
     assert "docs/adr/0007, points 2 and 3" in text
 
 
-def test_another_order_is_no_other_record(java: KafkaStreams) -> None:
+def test_order_between_keys_is_not_compared(java: KafkaStreams) -> None:
     proof, text = proven(java, port(letters=lambda amount: ["b", f"a{shared(amount)}"]))
     assert len(needed(proof)) == 1
     assert proof.difference is not None
@@ -290,7 +290,7 @@ def test_another_order_is_no_other_record(java: KafkaStreams) -> None:
     assert "the records are the same, their order is not" in text
 
 
-def test_json_may_be_written_otherwise_if_you_say_so(java: KafkaStreams) -> None:
+def test_json_can_be_compared_by_meaning(java: KafkaStreams) -> None:
     def compact(amount: int, user: str | None) -> str:
         return json.dumps({"amount": amount, "user": user or ("null" if user is None else "")}, separators=(",", ":"))
 
@@ -314,7 +314,7 @@ def test_a_function_that_fails_on_one_side_only(java: KafkaStreams) -> None:
     assert proof.known == []
 
 
-def test_a_function_that_is_different_each_time_is_told(java: KafkaStreams) -> None:
+def test_a_nondeterministic_function_is_reported(java: KafkaStreams) -> None:
     seen: list[int] = []
 
     def letters(amount: int) -> list[str]:
@@ -327,20 +327,20 @@ def test_a_function_that_is_different_each_time_is_told(java: KafkaStreams) -> N
     assert "did not show it a second time" in text
 
 
-def test_stores_of_other_names_are_told_and_can_be_paired(java: KafkaStreams) -> None:
+def test_stores_with_other_names_are_reported_and_can_be_paired(java: KafkaStreams) -> None:
     java.use(f"{CLASS}::topology")
     builder = sf.StreamsBuilder()
     builder.table("users", key=str, value=str, store="people")
     builder.stream("payments", key=str, value=int)
-    python = Ours(builder.build(), "app.py", settings_of_ours(sf.Settings(environ={})))
+    python = EngineSide(builder.build(), "app.py", engine_settings(sf.Settings(environ={})))
     user = InputRecord("users", b"ann", b"Ann", 7)
-    proof = prove(Both(java, python, renamed={"users": "people"}), [user], most_runs=9)
+    proof = prove(Sides(java, python, renamed={"users": "people"}), [user], most_runs=9)
     assert proof.stores == {"people": 1}
     assert "only Java writes to the topic 'totals'" in proof.notes
     with pytest.raises(sf.ConfigError, match="nothing is proven"):
-        prove(Both(java, python), [user], most_runs=9)
+        prove(Sides(java, python), [user], most_runs=9)
     with pytest.raises(sf.ConfigError, match="neither topology reads the topic 'others'"):
-        prove(Both(java, python), [InputRecord("others", None, None, 1)], most_runs=9)
+        prove(Sides(java, python), [InputRecord("others", None, None, 1)], most_runs=9)
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_stores_of_other_names_are_told_and_can_be_paired(java: KafkaStreams) ->
         ("org.apache.kafka.streams.StreamsConfig::main", "StreamsConfig::main made no KafkaStreams"),
     ],
 )
-def test_what_can_not_be_called_says_what_can(java: KafkaStreams, topology: str, message: str) -> None:
+def test_a_missing_java_method_names_the_callable_ones(java: KafkaStreams, topology: str, message: str) -> None:
     with pytest.raises(sf.ConfigError, match=message):
         java.use(topology)
 
@@ -385,9 +385,9 @@ def test_both_get_the_configuration_and_the_clock(java: KafkaStreams) -> None:
 
     def proven_with(builder: sf.StreamsBuilder) -> Proof:
         mine = {name: value for name, value in CONFIG.items() if name != "acme.out"}
-        settings = settings_of_ours(sf.Settings(mine, environ={}))
-        python = Ours(builder.build(settings), "app.py", settings)
-        return prove(Both(java, python), Generator(python.plan, Shapes({}, {}), 1).inputs(200), most_runs=9)
+        settings = engine_settings(sf.Settings(mine, environ={}))
+        python = EngineSide(builder.build(settings), "app.py", settings)
+        return prove(Sides(java, python), Generator(python.plan, Shapes({}, {}), 1).inputs(200), most_runs=9)
 
     for method in ("configured", "counted"):
         java.use(f"{CLASS}::{method}")
@@ -437,9 +437,9 @@ def test_the_command_writes_json_and_keeps_the_inputs(
     command += [str(part) for option, name in files for part in (option, tmp_path / name)]
     command += ["--topology", f"{CLASS}::main", "--json", "--keep", str(kept), "--generate", "50"]
     assert main(command) == 1
-    said = json.loads(capsys.readouterr().out)
-    assert said["equal"] is False
-    assert said["java"]["version"].startswith("Kafka Streams 4.1.2, Java ")
-    assert said["difference"]["inputs"] == [json.loads(kept.read_text("utf-8"))]
-    assert said["difference"]["java"]["value"] == {"base64": base64.b64encode((100).to_bytes(8, "big")).decode()}
-    assert said["difference"]["python"] is None
+    output = json.loads(capsys.readouterr().out)
+    assert output["equal"] is False
+    assert output["java"]["version"].startswith("Kafka Streams 4.1.2, Java ")
+    assert output["difference"]["inputs"] == [json.loads(kept.read_text("utf-8"))]
+    assert output["difference"]["java"]["value"] == {"base64": base64.b64encode((100).to_bytes(8, "big")).decode()}
+    assert output["difference"]["python"] is None

@@ -39,7 +39,7 @@ def plain(text: str) -> str:
     return re.sub(r"Java \d+[\d.]*", "Java 17", re.sub(r"StoatFlow \d[\w.]*", "StoatFlow 0", text)).rstrip("\n")
 
 
-def test_the_page_is_what_happens(
+def test_the_page_shows_real_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(
@@ -64,8 +64,8 @@ def test_the_page_is_what_happens(
             command, _, expected = block.partition("\n")
             capsys.readouterr()
             code = main(shlex.split(command)[2:])
-            said = capsys.readouterr()
-            found = said.out + said.err
+            printed = capsys.readouterr()
+            found = printed.out + printed.err
             if os.environ.get("STOATFLOW_TEST_RESULTS") == "write":
                 text = text.replace(block, f"{command}\n{found}")
                 PAGE.write_text(text, "utf-8")

@@ -70,24 +70,24 @@ def _said(command: list[str]) -> dict[str, object]:
     """Run a command, and parse the last line of its output."""
     ended = subprocess.run(command, capture_output=True, text=True, timeout=_RUN_S, check=False)
     assert ended.returncode == 0, f"{command}\n{ended.stdout}\n{ended.stderr}"
-    said: dict[str, object] = json.loads(ended.stdout.splitlines()[-1])
-    return said
+    output: dict[str, object] = json.loads(ended.stdout.splitlines()[-1])
+    return output
 
 
 def _bytewax(case: Case) -> tuple[str, Outputs]:
-    said = _said(_command(case, str(case.folder / "inputs.json")))
-    return str(said["version"]), said["outputs"]  # type: ignore[return-value]
+    output = _said(_command(case, str(case.folder / "inputs.json")))
+    return str(output["version"]), output["outputs"]  # type: ignore[return-value]
 
 
 def _faust(case: Case, kafka: KafkaTopics, name: str, data: Path) -> str:
-    said = data / "said"
+    output = data / "said"
     command = _command(case, kafka.address, name, str(data))
-    with said.open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as worker:
+    with output.open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as worker:
         try:
-            _await_end(worker, kafka, name, said)
+            _await_end(worker, kafka, name, output)
         finally:
             _end(worker)
-    return str(json.loads(said.read_text("utf-8").splitlines()[0])["version"])
+    return str(json.loads(output.read_text("utf-8").splitlines()[0])["version"])
 
 
 def _end(worker: subprocess.Popen[bytes]) -> None:
@@ -99,12 +99,12 @@ def _end(worker: subprocess.Popen[bytes]) -> None:
         worker.kill()
 
 
-def _await_end(worker: subprocess.Popen[bytes], kafka: KafkaTopics, name: str, said: Path) -> None:
+def _await_end(worker: subprocess.Popen[bytes], kafka: KafkaTopics, name: str, message: Path) -> None:
     """Wait until the worker has committed all of its input, and writes nothing more."""
     deadline, before, since = time.monotonic() + _RUN_S, None, time.monotonic()
     while before is None or time.monotonic() - since < _QUIET_S:
-        assert worker.poll() is None, f"the worker has ended:\n{said.read_text('utf-8')}"
-        assert time.monotonic() < deadline, f"the worker doesn't come to an end:\n{said.read_text('utf-8')}"
+        assert worker.poll() is None, f"the worker has ended:\n{message.read_text('utf-8')}"
+        assert time.monotonic() < deadline, f"the worker doesn't come to an end:\n{message.read_text('utf-8')}"
         time.sleep(0.2)
         ends = {topic: kafka.ends(topic) for topic in kafka.topics() if not topic.startswith("__")}
         committed = {topic: kafka.committed(name, topic, "read_uncommitted") for topic in ends}

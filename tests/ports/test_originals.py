@@ -17,12 +17,12 @@ from stoatflow.cli import main
 
 
 @pytest.mark.parametrize("case", every("bytewax"), ids=lambda case: case.program)
-def test_bytewax_gives_what_was_recorded(case: Case) -> None:
+def test_bytewax_matches_its_recording(case: Case) -> None:
     same(case, originals.run(case, None))
 
 
 @pytest.mark.parametrize("case", [*every("faust"), *every("quix")], ids=lambda case: f"{case.library}-{case.program}")
-def test_faust_and_quix_give_what_was_recorded(case: Case, kafka: Any) -> None:
+def test_faust_and_quix_match_their_recordings(case: Case, kafka: Any) -> None:
     same(case, originals.run(case, kafka))
 
 
@@ -35,7 +35,7 @@ def same(case: Case, run: tuple[str, Any]) -> None:
     )
 
 
-def test_a_record_that_is_changed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_record_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case("bytewax", "branch")
     run = originals.run(case, None)
     changed = {"version": run[0], "outputs": {"even": [[None, 3]]}}

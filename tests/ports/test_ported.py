@@ -20,7 +20,7 @@ EVERY = pytest.mark.parametrize("case", every(), ids=lambda case: f"{case.librar
 
 @pytest.mark.parametrize("lanes", [1, 4])
 @EVERY
-def test_the_port_gives_what_the_original_gave(case: Case, lanes: int) -> None:
+def test_the_port_matches_the_original(case: Case, lanes: int) -> None:
     ported, theirs = case.ported, case.recorded["outputs"]
     timed = _timed(theirs) and not {"TIMESTAMPS", "HERE"} & {*ported}
     got = ours(case, lanes, timestamps=timed)
@@ -33,21 +33,21 @@ def test_the_port_gives_what_the_original_gave(case: Case, lanes: int) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in every() if "TIMESTAMPS" in case.ported], ids=lambda c: c.program)
-def test_times_differ_where_a_port_says_so(case: Case) -> None:
+def test_timestamps_differ_where_declared(case: Case) -> None:
     theirs = case.recorded["outputs"]
     assert all(time == value["start"] for rows in theirs.values() for _, value, time in rows), "the start of the window"
     assert by_key(ours(case, timestamps=True)) != by_key(theirs)
 
 
 @EVERY
-def test_a_difference_is_said_whole(case: Case) -> None:
+def test_a_difference_is_shown_in_full(case: Case) -> None:
     ported = case.ported
     assert ("DIFFERENCE" in ported) == bool({"HERE", "LAST"} & {*ported})
     assert any(case.recorded["outputs"].values()), "the original gave nothing"
 
 
 @EVERY
-def test_the_version_is_the_one_that_is_installed_again(case: Case) -> None:
+def test_versions_match_the_requirements(case: Case) -> None:
     assert case.recorded["version"] == REQUIREMENTS[case.library].rpartition("==")[2]
 
 
@@ -56,7 +56,7 @@ NUMBERS = {12: "twelve", 13: "thirteen", 14: "fourteen"}
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_the_guide_tells_the_programs_as_they_are(library: str) -> None:
+def test_the_guide_shows_the_real_programs(library: str) -> None:
     page = (GUIDE / f"from-{library}.md").read_text("utf-8")
     programs = {case.program for case in every(library)}
     assert f" has {NUMBERS[len(programs)]} programs from " in page

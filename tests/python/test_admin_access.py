@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stoatflow as sf
-from at_once import until
 from certificates import Authority
+from concurrency import until
 from http_calls import ask
 from stoatflow import ConfigError, EmbeddedBroker, State, StoatFlow
 
@@ -93,7 +93,7 @@ def test_tls_and_certificates_of_clients(broker: EmbeddedBroker, tmp_path: Path)
         ({"admin.max.connections": 1}, ["admin.max.connections"]),
     ],
 )
-def test_settings_that_are_wrong(
+def test_wrong_settings_are_refused(
     broker: EmbeddedBroker, tmp_path: Path, given: dict[str, object], words: list[str]
 ) -> None:
     with pytest.raises(ConfigError) as raised:
@@ -150,7 +150,7 @@ PATHS = st.lists(PARTS, max_size=12).map(lambda parts: "/stores/" + "".join(part
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(path=PATHS, method=METHODS, known=st.booleans())
-def test_whatever_is_asked_is_answered(guarded: StoatFlow, path: str, method: str, known: bool) -> None:
+def test_every_request_gets_a_response(guarded: StoatFlow, path: str, method: str, known: bool) -> None:
     raw = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
     raw += f"Authorization: Bearer {TOKEN}\r\n\r\n" if known else "\r\n"
     answer = sent(guarded.admin_url, raw.encode())
@@ -164,13 +164,13 @@ def test_whatever_is_asked_is_answered(guarded: StoatFlow, path: str, method: st
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(noise=st.binary(min_size=1, max_size=200))
-def test_noise_does_no_harm(guarded: StoatFlow, noise: bytes) -> None:
+def test_malformed_requests_do_no_harm(guarded: StoatFlow, noise: bytes) -> None:
     answer = sent(guarded.admin_url, noise + b"\r\n\r\n", ends=True)
     assert b"secret" not in answer
     assert guarded.state is State.RUNNING
 
 
-def test_it_is_still_there(guarded: StoatFlow) -> None:
+def test_the_port_survives_everything_above(guarded: StoatFlow) -> None:
     assert ask(guarded.admin_url, "/stores/rows/a", token=TOKEN).json()["value"] == "secret"
 
 

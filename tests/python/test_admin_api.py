@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from http_calls import ask
 from stoatflow import EmbeddedBroker, Record, State, StoatFlow
 
@@ -54,7 +54,7 @@ def runs(app: StoatFlow) -> None:
     assert app.error is None
 
 
-def test_every_setting_says_where_it_comes_from(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
+def test_every_setting_shows_its_origin(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
     environ = {"STOATFLOW_COMMIT_INTERVAL_MS": "50", "STOATFLOW_SASL_PASSWORD": "hidden-1"}
     file = tmp_path / "app.toml"
     file.write_text('application.id = "filed"\n"stall.timeout.ms" = "1m"\n')
@@ -94,7 +94,7 @@ def refuse_odd(value: int) -> int:
     return value // 2
 
 
-def test_errors_are_kept_by_cause(broker: EmbeddedBroker, make: Make) -> None:
+def test_errors_are_grouped_by_cause(broker: EmbeddedBroker, make: Make) -> None:
     put(broker, 2, 3, 4, 5, 7)
     with make(numbers(refuse_odd, on_error=sf.log_and_continue())) as app:
         runs(app)
@@ -231,7 +231,7 @@ def test_paused_before_the_start_and_stopped_while_paused(broker: EmbeddedBroker
         assert out(broker) == [1, 2, 3]
 
 
-def test_clocks_go_on_while_it_is_paused(broker: EmbeddedBroker, make: Make) -> None:
+def test_clocks_advance_during_a_pause(broker: EmbeddedBroker, make: Make) -> None:
     class Ticker(sf.Processor[str, int, str, int]):
         def init(self, context: sf.ProcessorContext[str, int]) -> None:
             self.context = context

@@ -144,7 +144,7 @@ def agree(driver: TopologyTestDriver, windows: Any, reference: Callable[[list[An
 
 @pytest.mark.parametrize("windows", WINDOWS.values(), ids=WINDOWS)
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
-def test_what_functions_would_give(measure: tuple[Any, Any], windows: Any) -> None:
+def test_results_equal_those_of_functions(measure: tuple[Any, Any], windows: Any) -> None:
     native, reference = measure
     with TopologyTestDriver(topology(native, windows)) as driver:
         source = driver.input("in", str, JSON)
@@ -190,7 +190,7 @@ def test_once_when_the_window_closes(kind: str) -> None:
         assert agree(driver, windows, several) > 5
 
 
-def test_with_a_record_cache_the_last_of_each_epoch_comes() -> None:
+def test_a_record_cache_emits_the_last_update_of_each_epoch() -> None:
     config = {"statestore.cache.max.bytes": 10_000_000}
     with TopologyTestDriver(topology(SEVERAL, None), config) as driver:
         source = driver.input("in", str, JSON)
@@ -201,7 +201,7 @@ def test_with_a_record_cache_the_last_of_each_epoch_comes() -> None:
             assert agree(driver, None, several) == 2
 
 
-def test_nothing_of_python_is_in_the_plan() -> None:
+def test_the_plan_holds_no_python_functions() -> None:
     builder = sf.StreamsBuilder()
     for windows in WINDOWS.values():
         grouped(builder, windows).aggregate(SEVERAL, store=f"s{len(builder._plan.snapshot())}")
@@ -209,7 +209,7 @@ def test_nothing_of_python_is_in_the_plan() -> None:
     assert (plan["functions"], plan["processors"], plan["serdes"]) == ([], [], [])
 
 
-def test_what_the_store_holds() -> None:
+def test_store_contents() -> None:
     builder = sf.StreamsBuilder()
     group = builder.stream("in", key=str, value=JSON).group_by_key()
     group.aggregate(sf.agg(mean=sf.avg(X), n=sf.count()), store="agg")
@@ -238,7 +238,7 @@ def test_what_the_store_holds() -> None:
         assert written == {"sum": b"7", "long": (7).to_bytes(8, "big"), "count": (3).to_bytes(8, "big")}
 
 
-def test_the_table_gives_results_to_all_who_read_it() -> None:
+def test_every_reader_of_the_table_gets_results() -> None:
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=JSON)
     means = stream.group_by_key().aggregate(sf.avg(X), store="means", name="mean")
@@ -366,7 +366,7 @@ def test_a_record_that_does_not_fit() -> None:
             assert "2" not in totals
 
 
-def test_where_guards_what_is_measured_and_its_rank() -> None:
+def test_where_filters_measures_and_ranks() -> None:
     builder = sf.StreamsBuilder()
     group = builder.stream("in", key=str, value=JSON).group_by_key()
     ratio = sf.value["a"] / sf.value["b"]
@@ -437,7 +437,7 @@ def test_how_they_are_shown() -> None:
         (lambda: sf.count().where(True), TypeError, "where takes"),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_no_aggregation(make: Any, error: type[Exception], words: str) -> None:
+def test_invalid_aggregations_are_refused(make: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         make()
 
@@ -474,7 +474,7 @@ def cogrouped(builder: sf.StreamsBuilder, *aggregators: Any) -> Any:
         (lambda b, g, t: b.stream("x", key=str, value=str).filter(sf.right == 1).to("y"), "reads sf.right"),
     ],
 )
-def test_what_is_refused(build: Any, words: str) -> None:
+def test_invalid_arguments_are_refused(build: Any, words: str) -> None:
     builder = sf.StreamsBuilder()
     group = builder.stream("in", key=str, value=JSON).group_by_key()
     table = builder.table("rows", key=str, value=JSON, store="rows").group_by(lambda k, v: (k, v), key=str, value=JSON)

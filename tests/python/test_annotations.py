@@ -82,7 +82,7 @@ async def of_waiting(value: Any) -> str: ...  # type: ignore[empty-body]
         (Pager, None),
     ],
 )
-def test_what_an_annotation_says(function: Any, form: Any) -> None:
+def test_serdes_come_from_annotations(function: Any, form: Any) -> None:
     assert returned(function) == form
 
 
@@ -170,7 +170,7 @@ def test_an_aggregate_and_a_regrouped_table() -> None:
     assert run(builder, key=int) == [(0, None), (1, 1), (0, 1), (1, 1)]
 
 
-def test_what_is_said_elsewhere_goes_first() -> None:
+def test_explicit_serdes_override_annotations() -> None:
     builder, stream = clicks()
     stream.map_values(spent).to("out", value=str)
     with pytest.raises(Exception, match="str"):
@@ -185,7 +185,7 @@ def test_what_is_said_elsewhere_goes_first() -> None:
         assert driver.output("out", bytes, bytes).read_all()[0].value == b'"a"'
 
 
-def test_an_annotation_that_is_no_type_says_nothing() -> None:
+def test_an_annotation_that_is_no_type_is_ignored() -> None:
     def unknown(click: dict[str, Any]) -> Decimal:
         return click["ms"]  # type: ignore[no-any-return]
 

@@ -31,7 +31,7 @@ def late_by_nobody() -> sf.Topology:
     return builder.build()
 
 
-def test_nothing_is_late_that_one_lane_would_take() -> None:
+def test_records_on_time_with_one_lane_are_on_time_with_many() -> None:
     inputs = [("clicks", f"user-{at % 50}", f"page-{at % 4}", MINUTE + 10 * at) for at in range(3_000)]
     outputs = any_lanes(late_by_nobody(), inputs)
     assert len(outputs["counts"]) == 3_000, "every record is counted, with any number of lanes"
@@ -56,7 +56,7 @@ def test_records_of_a_new_key_come_in_the_order_of_the_input() -> None:
     assert last == wanted.encode()
 
 
-def test_what_depends_on_lanes_is_shown_with_its_key() -> None:
+def test_a_dependence_on_lanes_is_shown_with_its_key() -> None:
     lanes: list[Any] = []
 
     class Where(sf.Processor[str, str, str, str]):
@@ -103,7 +103,7 @@ def in_order(stream: sf.KStream[str, int]) -> None:
 
 @pytest.mark.parametrize("shape", [windows, closed_windows, joined, in_order])
 @pytest.mark.parametrize("slow_above", [True, False])
-def test_a_lane_that_sleeps_at_random_changes_nothing(
+def test_random_sleeps_of_a_lane_change_nothing(
     shape: Callable[[sf.KStream[str, int]], None], slow_above: bool
 ) -> None:
     """In the function that changes the key, or in another branch beside it."""

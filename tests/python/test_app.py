@@ -16,7 +16,7 @@ import pytest
 
 import stoatflow as sf
 from stoatflow import EmbeddedBroker, State, StoatFlow
-from stoatflow._runtime import leaving
+from stoatflow._runtime import process_exit
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_start_and_close(make: Callable[..., StoatFlow], broker: EmbeddedBroker)
         app.start()
 
 
-def test_what_is_committed_is_not_done_again(make: Callable[..., StoatFlow], broker: EmbeddedBroker) -> None:
+def test_committed_records_are_not_processed_again(make: Callable[..., StoatFlow], broker: EmbeddedBroker) -> None:
     for count in (1, 2):
         broker.produce("in", b"k", b"v", timestamp=1)
         with make() as app:
@@ -193,8 +193,8 @@ def test_a_second_signal_aborts(
     broker.produce("in", b"k", b"v", timestamp=1)
     app = make(hang)
     # On a slow machine the function returns too late, and that would end the process of the tests.
-    monkeypatch.setattr(leaving, "end_process", interrupted)
-    monkeypatch.setattr(leaving, "_last_resort", lambda _app: nullcontext())
+    monkeypatch.setattr(process_exit, "end_process", interrupted)
+    monkeypatch.setattr(process_exit, "_last_resort", lambda _app: nullcontext())
     abandon = app.abandon
 
     def abandoned() -> None:
@@ -218,7 +218,7 @@ def test_a_second_signal_aborts(
 
 
 @pytest.mark.parametrize("where", ["in a lane", "where input is read"])
-def test_what_functions_keep_by_thread_stays(where: str, broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_thread_locals_of_functions_survive(where: str, broker: EmbeddedBroker, tmp_path: Path) -> None:
     kept, made = threading.local(), []
 
     def keep() -> None:
@@ -273,7 +273,7 @@ def test_with_raises_the_error_once(make: Callable[..., StoatFlow], broker: Embe
         app.wait("60s")
 
 
-def test_an_error_of_the_body_goes_first(make: Callable[..., StoatFlow], broker: EmbeddedBroker) -> None:
+def test_an_error_of_the_with_body_wins(make: Callable[..., StoatFlow], broker: EmbeddedBroker) -> None:
     def body(app: StoatFlow) -> None:
         with app:
             until(lambda: app.error is not None)
@@ -284,7 +284,7 @@ def test_an_error_of_the_body_goes_first(make: Callable[..., StoatFlow], broker:
         body(make(fail))
 
 
-def test_a_failing_listener_harms_nobody(make: Callable[..., StoatFlow], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_listener_is_ignored(make: Callable[..., StoatFlow], caplog: pytest.LogCaptureFixture) -> None:
     app = make()
     app.add_state_listener(lambda new, old: 1 / 0)
     with app:

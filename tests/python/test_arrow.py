@@ -92,12 +92,12 @@ def test_a_key_does_not_change_in_a_batch() -> None:
     def upside_down(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.take([2, 1, 0]).drop_columns("_row")
 
-    for fn, said in (
+    for fn, output in (
         (renamed, "another '_key' in its row 0 than the row 0 of the batch .* change it with select_key"),
         (later, "another '_timestamp' in its row 0 .* change it with a processor"),
         (upside_down, "another '_key' in its row 0 .* keep '_row' where rows change places"),
     ):
-        with pytest.raises(sf.ProcessingError, match=said):
+        with pytest.raises(sf.ProcessingError, match=output):
             run(fn, ORDERS)
 
 
@@ -119,7 +119,7 @@ def test_a_table_of_several_pieces_and_one_of_none() -> None:
     assert run(nothing, ORDERS) == []
 
 
-def test_what_has_only_the_protocol_will_do() -> None:
+def test_objects_with_only_the_arrow_protocol_are_accepted() -> None:
     class Mine:
         def __init__(self, batch: pa.RecordBatch) -> None:
             self.batch = batch
@@ -228,14 +228,14 @@ def test_an_exception_names_function_node_and_first_record() -> None:
     with TopologyTestDriver(topology(broken, name="score")) as driver:
         with pytest.raises(sf.ProcessingError, match="raised ValueError: no model") as caught:
             driver.input("in", str, dict).pipe("k", ORDERS[0])
-        told = caught.value
-    assert isinstance(told.__cause__, ValueError)
-    assert told.coordinates["node"] == "score"
-    assert told.coordinates["offset"] == 0
-    assert "test_arrow.py" in told.coordinates["function"]
+        reported = caught.value
+    assert isinstance(reported.__cause__, ValueError)
+    assert reported.coordinates["node"] == "score"
+    assert reported.coordinates["offset"] == 0
+    assert "test_arrow.py" in reported.coordinates["function"]
 
 
-def test_a_row_error_is_its_record_s_alone() -> None:
+def test_a_row_error_affects_only_its_record() -> None:
     def check(batch: pa.RecordBatch) -> pa.RecordBatch:
         for row, amount in enumerate(batch["amount"].to_pylist()):
             if amount < 100:
@@ -263,7 +263,7 @@ def test_records_that_do_not_fit_are_left_out_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (lambda batch: None, "must return columns, it returned NoneType"),
         (lambda batch: batch.to_pylist(), "must return columns, it returned list"),
@@ -273,12 +273,12 @@ def test_records_that_do_not_fit_are_left_out_one_by_one() -> None:
         (lambda batch: pa.record_batch({"x": [1.0, float("nan"), 2.0]}), "holds the number NaN"),
     ],
 )  # fmt: skip
-def test_what_a_function_must_not_return(given: Callable[[Any], Any], said: str) -> None:
-    with pytest.raises(sf.ProcessingError, match=said):
+def test_wrong_results_of_functions_are_refused(given: Callable[[Any], Any], message: str) -> None:
+    with pytest.raises(sf.ProcessingError, match=message):
         run(given, ORDERS)
 
 
-def test_what_is_refused_when_the_topology_is_built() -> None:
+def test_invalid_arguments_are_refused_at_build() -> None:
     def refused(match: str, fn: Any = double, **options: Any) -> None:
         with pytest.raises(sf.StoatFlowError, match=match):
             topology(fn, **options)
@@ -303,7 +303,7 @@ def test_what_is_refused_when_the_topology_is_built() -> None:
     builder.build()
 
 
-def test_without_pyarrow_it_says_what_to_install(tmp_path: Path) -> None:
+def test_a_missing_pyarrow_says_what_to_install(tmp_path: Path) -> None:
     program = """
 import sys
 sys.modules["pyarrow"] = None
@@ -360,7 +360,7 @@ def test_a_running_application() -> None:
 
 
 @pytest.mark.parametrize("whole", [lambda batch: batch, lambda batch: pa.Table.from_batches([batch])])
-def test_a_column_that_is_not_what_it_says_fails_its_batch(whole: Callable[[Any], Any]) -> None:
+def test_a_malformed_column_fails_its_batch(whole: Callable[[Any], Any]) -> None:
     """A text view of bytes is created without checking them, so nothing may read them as text."""
 
     def bend(batch: pa.RecordBatch) -> Any:
@@ -384,7 +384,7 @@ def test_a_column_that_is_not_what_it_says_fails_its_batch(whole: Callable[[Any]
         assert driver.output("bad", str, bytes).read_value() == b"\xff"
 
 
-def test_rows_that_are_null_as_a_whole_are_refused_however_they_come() -> None:
+def test_null_rows_are_refused_in_every_form() -> None:
     def rows(batch: pa.RecordBatch) -> Any:
         columns = [batch["amount"], batch["_row"]]
         mask = pa.array([False, True, False])

@@ -91,7 +91,7 @@ def test_bytes_are_binary_columns_both_ways(serde: Any, schema: Any) -> None:
     [pa.binary(), pa.large_binary(), pa.binary(2), pa.binary_view(), pa.dictionary(pa.int8(), pa.binary())],
     ids=str,
 )
-def test_a_function_may_give_bytes_in_each_form_that_arrow_has(serde: Any, kind: pa.DataType) -> None:
+def test_a_function_may_return_every_binary_type_of_arrow(serde: Any, kind: pa.DataType) -> None:
     new = [b"\xf0\x0f", b"ab"]
 
     def other(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -114,7 +114,7 @@ def test_a_function_may_give_bytes_in_each_form_that_arrow_has(serde: Any, kind:
     ],
     ids=["view", "dict", "expression"],
 )
-def test_values_that_were_made_before_have_them_too(serde: Any, change: Any) -> None:
+def test_values_of_earlier_operators_have_bytes_too(serde: Any, change: Any) -> None:
     seen: list[pa.RecordBatch] = []
 
     def stream(source: Any) -> Any:

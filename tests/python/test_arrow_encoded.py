@@ -114,9 +114,7 @@ def test_stores_and_sinks_of_batches_show_them_too(serde: Serde, encoded: Any, d
 
 
 @pytest.mark.parametrize(("serde", "encoded", "decoded", "header"), FORMATS)
-def test_bytes_that_are_no_value_are_refused_where_they_are_written(
-    serde: Serde, encoded: Any, decoded: Any, header: bytes
-) -> None:
+def test_invalid_encoded_bytes_are_refused_on_write(serde: Serde, encoded: Any, decoded: Any, header: bytes) -> None:
     def cut(batch: pa.RecordBatch) -> pa.RecordBatch:
         values = [data and data[:-1] for data in batch["value"].to_pylist()]
         return pa.record_batch({"value": pa.array(values, pa.binary())})
@@ -126,7 +124,7 @@ def test_bytes_that_are_no_value_are_refused_where_they_are_written(
 
 
 @pytest.mark.parametrize(("serde", "encoded", "decoded", "header"), FORMATS)
-def test_a_value_that_was_changed_has_no_bytes_yet(serde: Serde, encoded: Any, decoded: Any, header: bytes) -> None:
+def test_a_changed_value_has_no_encoded_bytes(serde: Serde, encoded: Any, decoded: Any, header: bytes) -> None:
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=serde())
     changed = stream.map_values(lambda v: v | {"cents": 1} if v["user"] == "bob" else v)
@@ -140,7 +138,7 @@ def test_a_value_that_was_changed_has_no_bytes_yet(serde: Serde, encoded: Any, d
     assert any(b"holds bytes, but the value is" in held for _, held in letter.headers)
 
 
-def test_a_function_of_records_may_return_them_too() -> None:
+def test_a_function_of_records_may_return_encoded_bytes() -> None:
     builder = sf.StreamsBuilder()
     avro = sf.Serdes.avro(SCHEMA, framing="confluent", schema_id=7)
     builder.stream("in", key=str, value=dict).map_values(avro_bytes).to("out", value=avro)

@@ -6,17 +6,14 @@ import asyncio
 import json
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from concurrent.futures import CancelledError
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import stoatflow as sf
-from stoatflow._runtime.event_loop import EventLoop
 from stoatflow.testing import TopologyTestDriver
 
 Build = Callable[[sf.KStream[str, str]], "sf.KStream[Any, Any]"]
@@ -50,7 +47,7 @@ def test_a_plain_async_function() -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_keys_keep_their_order_and_overtake_each_other(lanes: int) -> None:
+def test_order_is_kept_per_key_but_not_between_keys(lanes: int) -> None:
     records = [(key, f"{letter}{key}") for letter in "adgjmp" for key in "klmn"]
     given = run(lambda s: s.map_values(slow_upper), *records, lanes=lanes)
     assert sorted(given) == sorted((key, value.upper()) for key, value in records)
@@ -143,7 +140,7 @@ def test_foreach() -> None:
     assert seen == ["v"]
 
 
-def test_where_the_next_record_needs_the_result_it_is_awaited() -> None:
+def test_a_result_needed_by_the_next_record_is_awaited() -> None:
     async def longer(agg: str, value: str) -> str:
         await asyncio.sleep(0.001)
         return agg + value
@@ -164,7 +161,7 @@ def test_where_the_next_record_needs_the_result_it_is_awaited() -> None:
         assert driver.output("out", str, str).read_values_to_list()[-1] == "b+AB"
 
 
-def test_concurrency_is_kept() -> None:
+def test_the_concurrency_limit_holds() -> None:
     running = most = 0
 
     @sf.awaiting(concurrency=3)
@@ -222,7 +219,7 @@ def test_retries_with_pauses() -> None:
     assert second >= 0.039
 
 
-def test_retries_end_and_some_errors_are_not_worth_one() -> None:
+def test_retries_are_limited_and_depend_on_the_error() -> None:
     calls = 0
 
     @sf.awaiting(retry=sf.Backoff(attempts=2, first="1ms", on=ConnectionError))
@@ -238,7 +235,7 @@ def test_retries_end_and_some_errors_are_not_worth_one() -> None:
         assert calls == wanted
 
 
-def test_attributes_of_the_function_are_not_taken_for_limits() -> None:
+def test_attributes_of_a_function_are_not_limits() -> None:
     """Retry libraries leave such attributes on functions."""
 
     async def fetch(value: str) -> str:
@@ -298,7 +295,7 @@ def test_on_error_may_be_async_and_gets_the_value() -> None:
     assert run(lambda s: s.map_values(fails, with_key=True), ("k", "v")) == [("k", "v: KeyError")]
 
 
-def test_what_it_raises_goes_to_the_handler_as_of_a_plain_function() -> None:
+def test_exceptions_go_to_the_handler_as_for_plain_functions() -> None:
     async def picky(value: str) -> str:
         if value == "bad":
             raise ValueError("no")
@@ -326,9 +323,7 @@ def test_a_cancelled_call_is_one_that_failed() -> None:
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
 @pytest.mark.parametrize("awaited", [False, True])
-def test_one_that_ends_the_process_stops_the_application_whatever_a_handler_says(
-    kind: type[BaseException], awaited: bool
-) -> None:
+def test_system_exit_stops_the_application_despite_a_handler(kind: type[BaseException], awaited: bool) -> None:
     async def leaves(value: str) -> str:
         raise kind(3)
 
@@ -364,7 +359,7 @@ def test_one_that_ends_the_process_stops_the_application_whatever_a_handler_says
         (lambda s, f: s.flat_map(f), "text or bytes"),
     ],
 )
-def test_wrong_results_are_told(build: Any, wanted: str) -> None:
+def test_wrong_results_are_errors(build: Any, wanted: str) -> None:
     async def text(key: str, value: str) -> Any:
         return value
 
@@ -372,7 +367,7 @@ def test_wrong_results_are_told(build: Any, wanted: str) -> None:
         run(lambda s: build(s, text), ("k", "v"))
 
 
-def test_what_is_refused_at_build() -> None:
+def test_invalid_arguments_are_refused_at_build() -> None:
     builder = sf.StreamsBuilder()
     with pytest.raises(sf.TopologyError, match="async function"):
         builder.stream("in", key=str, value=str, timestamp=with_key)
@@ -420,96 +415,10 @@ def test_without_async_functions_there_is_no_loop() -> None:
     assert builder.build().event_loop is None
 
 
-def test_a_run_that_is_aborted_cancels_nothing_of_another_one() -> None:
-    loop = EventLoop()
-    begun = threading.Event()
-
-    async def hangs() -> None:
-        begun.set()
-        await asyncio.sleep(600)
-
-    loop.acquire()
-    loop.acquire()
-    call = loop.run(hangs)
-    assert begun.wait(60)
-    loop.cancel()
-    with pytest.raises(TimeoutError):
-        call.result(0.2)
-    loop.release()
-    loop.cancel()
-    with pytest.raises(CancelledError):
-        call.result(60)
-    loop.release()
-
-
-def test_a_call_that_reaches_a_loop_in_its_last_moment_leaves_nothing_behind() -> None:
-    """A call that never begins creates no coroutine, which nobody would await."""
-    loop = EventLoop()
-    ending, made = threading.Event(), []
-
-    async def call() -> None:
-        """The coroutine that must not be created."""
-
-    def make() -> Coroutine[Any, Any, None]:
-        made.append(1)
-        return call()
-
-    def last() -> None:
-        assert ending.wait(60)
-        raise SystemExit
-
-    loop.acquire()
-    # The loop stops after the callbacks that are queued before the call.
-    loop.soon(last)
-    future = loop.run(make)
-    ending.set()
-    with pytest.raises(CancelledError):
-        future.result(60)
-    assert made == []
-    loop.release()
-
-
-def test_a_loop_that_is_late_to_close_takes_nothing_from_its_successor(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened, may_close, closed = 0, threading.Event(), threading.Event()
-    builder = sf.StreamsBuilder()
-
-    @builder.resource
-    async def number() -> AsyncIterator[int]:
-        nonlocal opened
-        opened += 1
-        yield opened
-        if not closed.is_set():
-            await asyncio.to_thread(may_close.wait, 300)
-            closed.set()
-
-    async def numbered(value: str) -> str:
-        return f"{value}{number.value}"
-
-    builder.stream("in", key=str, value=str).map_values(numbered).to("out", key=str, value=str)
-    topology = builder.build()
-    monkeypatch.setattr("stoatflow._runtime.event_loop._CLOSING_S", 0.1)
-    with driver_of(topology):
-        (first,) = [t for t in threading.enumerate() if t.name == "stoatflow-event-loop"]
-    assert first.is_alive()
-    with driver_of(topology) as driver:
-        may_close.set()
-        first.join(60)
-        assert closed.is_set()
-        driver.input("in", str, str).pipe("k", "v")
-        assert driver.output("out", str, str).read_values_to_list() == ["v2"]
-
-
-def test_a_loop_that_does_not_run_says_so() -> None:
-    loop = EventLoop()
-    caller = loop.caller(sf.awaiting(slow_upper), "app.py:1 slow_upper")
-    with pytest.raises(RuntimeError, match="while no application runs"):
-        caller("x")
-
-
 # The engine itself, on the embedded broker ---------------------------------------------------
 
 
-def test_the_plan_says_how_it_is_awaited() -> None:
+def test_the_plan_has_the_limits_of_async_functions() -> None:
     builder = sf.StreamsBuilder()
     how = sf.awaiting(slow_upper, concurrency=7, park_after="3ms")
     builder.stream("in", key=str, value=str).map_values(how, name="slow").to("out", value=str)

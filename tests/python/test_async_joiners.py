@@ -94,7 +94,7 @@ def test_the_bound_is_that_of_all_lanes(lanes: int) -> None:
     assert (len(given), service.most) == (24, 2)
 
 
-def test_a_row_that_fails_is_left_out_and_its_key_goes_on() -> None:
+def test_a_failing_row_is_dropped_and_its_key_continues() -> None:
     service = Service()
     calls = []
 
@@ -146,7 +146,7 @@ def test_rows_of_a_table_that_is_itself_a_join_are_joined_side_by_side(handler: 
     assert (service.most, len(service.begun)) == ((3, 3) if handler else (4, 4))
 
 
-def test_what_it_raises_names_it() -> None:
+def test_an_exception_names_the_joiner() -> None:
     async def picky(key: str, left: str, right: str | None) -> str:
         raise ValueError(left)
 

@@ -92,16 +92,16 @@ def test_calls_under_way_parked_retried_and_timed_out(tmp_path: Path) -> None:
             loops[0].call_soon_threadsafe(gate.set)
             until(lambda: metrics(app, "held")["parked"] == 0, "what was parked is given")
             functions: list[dict[str, Any]] = json.loads(get(f"{app.admin_url}topology"))["functions"]
-            (told,) = [function for function in functions if function["node"] == "held"]
-            assert told["calls"] == 3
-            assert told["seconds"] > 0
-            assert told["async"] == {"under_way": 0, "parked": 0, "failed": 0, "timed_out": 0, "retried": 0}
+            (reported,) = [function for function in functions if function["node"] == "held"]
+            assert reported["calls"] == 3
+            assert reported["seconds"] > 0
+            assert reported["async"] == {"under_way": 0, "parked": 0, "failed": 0, "timed_out": 0, "retried": 0}
             assert functions == app.metrics()["functions"]
             assert "functions" in get(app.admin_url or "")
     assert app.error is None
 
 
-def test_the_key_that_holds_others_up_is_named(tmp_path: Path) -> None:
+def test_the_key_that_blocks_others_is_named(tmp_path: Path) -> None:
     gate = asyncio.Event()
     loops: list[asyncio.AbstractEventLoop] = []
 

@@ -102,7 +102,7 @@ def taking(seconds: float, begun: list[str], concurrency: int) -> Any:
     return sf.awaiting(work, timeout=None, park_after="10ms", concurrency=concurrency)
 
 
-def test_calls_that_outlive_commits_and_runs_are_parked_and_given_once(tmp_path: Path) -> None:
+def test_calls_that_outlive_commits_and_runs_are_parked_and_emitted_once(tmp_path: Path) -> None:
     """Runs are stopped again and again during calls; each record's result appears once, in order of its key."""
     begun: list[str] = []
 
@@ -158,7 +158,7 @@ def doubled_in_place(seen: list[Any], hold: float) -> Any:
 
 
 @pytest.mark.parametrize("kind", [Order, dict])
-def test_a_call_begins_again_with_what_it_got_and_not_with_what_it_made_of_it(kind: type, tmp_path: Path) -> None:
+def test_a_repeated_call_gets_its_original_arguments(kind: type, tmp_path: Path) -> None:
     """A value that the call changes in place is parked in its original form; a dict stays a dict."""
     seen: list[Any] = []
     with EmbeddedBroker(str(tmp_path / "broker")) as broker:
@@ -225,7 +225,7 @@ def test_a_schedule_stops_while_its_calls_have_no_room(tmp_path: Path) -> None:
     assert [at - before for before, at in zip(wanted, wanted[1:])] == [50] * (len(wanted) - 1)  # noqa: RUF007, B905
 
 
-def test_an_idle_engine_gives_what_is_answered_after_its_epoch(tmp_path: Path) -> None:
+def test_an_idle_engine_emits_results_that_arrive_after_their_epoch(tmp_path: Path) -> None:
     async def slow(value: str) -> str:
         await asyncio.sleep(0.4)
         return value
@@ -241,7 +241,7 @@ def test_an_idle_engine_gives_what_is_answered_after_its_epoch(tmp_path: Path) -
         assert time.monotonic() - began < 45
 
 
-def test_a_handler_that_retries_with_a_pause_keeps_no_other_record_waiting(tmp_path: Path) -> None:
+def test_a_retry_with_a_pause_blocks_no_other_record(tmp_path: Path) -> None:
     """Each of them waits two seconds, all at the same time, while the lane continues."""
     failed: set[str] = set()
     good_is_out = threading.Event()
@@ -314,7 +314,7 @@ def test_a_close_does_not_wait_for_calls_that_hang(tmp_path: Path) -> None:
     assert not [t for t in threading.enumerate() if t.name == "stoatflow-event-loop"]
 
 
-def test_neither_a_commit_nor_a_close_waits_for_room_among_slow_calls(tmp_path: Path) -> None:
+def test_neither_commit_nor_close_waits_for_slow_calls(tmp_path: Path) -> None:
     """Calls without room are parked, and then nothing more is read, so the number of parked calls doesn't grow."""
     begun: list[str] = []
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from at_once import changing_all_the_time, until
+from concurrency import frequent_thread_switches, until
 from stoatflow import EmbeddedBroker, Record, State, StoatFlow, Stores, ValueAndTimestamp
 from stoatflow.testing import MockProcessorContext, TopologyTestDriver
 
@@ -45,7 +45,7 @@ NUMBERS = Stores.persistent_key_value("s", key=str, value=int)
 
 @pytest.mark.parametrize("kind", [Stores.persistent_key_value, Stores.in_memory_key_value])
 @pytest.mark.parametrize("crash", [False, True])
-def test_each_gives_what_the_key_has_then(kind: Any, crash: bool) -> None:
+def test_atomic_methods_return_the_current_value(kind: Any, crash: bool) -> None:
     calls: list[Any] = []
 
     def seen(*arguments: Any) -> int:
@@ -80,7 +80,7 @@ def test_a_store_with_times() -> None:
     assert given == [later, ValueAndTimestamp(6, 9), (ValueAndTimestamp(6, 9), ValueAndTimestamp(6, 9)), {}]
 
 
-def test_what_was_computed_is_written_down_as_the_value_that_it_was() -> None:
+def test_a_computed_value_is_written_before_it_changes() -> None:
     """A value that is changed in place after the call is unchanged in the store."""
 
     def adds(store: Any, _: Any) -> Any:
@@ -112,7 +112,7 @@ def refused(step: Step, *, needs: str) -> None:
     assert needs in str(caught.value), caught.value
 
 
-def test_what_a_function_of_compute_may_not_do() -> None:
+def test_forbidden_calls_inside_compute() -> None:
     def puts(store: Any, _: Any) -> None:
         store.compute("a", lambda _k, _v: store.put("a", 1))
 
@@ -302,15 +302,15 @@ def test_64_lanes_on_4_keys(broker: EmbeddedBroker, tmp_path: Path, way: str) ->
     builder.stream("in", key=str, value=int).process(Adds, stores=["accounts"])
     records = ((None, b"k%d" % (at % 500), at.to_bytes(8, "big"), at) for at in range(RECORDS))
     broker.produce_many("in", records)
-    with changing_all_the_time(), application(broker, builder.build(), tmp_path, 64) as app:
+    with frequent_thread_switches(), application(broker, builder.build(), tmp_path, 64) as app:
         until(lambda: app.state is State.ERROR or app.lag() == 0)
         assert not app.wait(0)
     wanted = {f"account-{n}": sum(at for at in range(RECORDS) if at % 4 == n) for n in range(4)}
     assert balances(broker) == wanted
 
 
-def test_who_waits_too_long_is_told_who_holds_the_lock(broker: EmbeddedBroker, tmp_path: Path) -> None:
-    inside, told = threading.Event(), threading.Event()
+def test_a_lock_timeout_names_the_holder(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    inside, reported = threading.Event(), threading.Event()
     errors: list[str] = []
 
     class Holds(sf.ContextualProcessor[str, str, str, str]):
@@ -319,7 +319,7 @@ def test_who_waits_too_long_is_told_who_holds_the_lock(broker: EmbeddedBroker, t
             if record.value == "holds":
                 with self.context.locks((store, "ann")):
                     inside.set()
-                    assert told.wait(30)
+                    assert reported.wait(30)
                 return
             assert inside.wait(30)
             try:
@@ -327,7 +327,7 @@ def test_who_waits_too_long_is_told_who_holds_the_lock(broker: EmbeddedBroker, t
                     pass
             except sf.StoatFlowError as error:
                 errors.append(str(error))
-            told.set()
+            reported.set()
             # Now the lock becomes free.
             store.merge("ann", 1, max)
 
@@ -365,7 +365,7 @@ def test_locks_taken_in_any_order_never_wait_for_each_other(broker: EmbeddedBrok
     builder.add_state_store(ACCOUNTS)
     builder.stream("in", key=str, value=int).process(Moves, stores=["accounts"])
     broker.produce_many("in", ((None, b"k%d" % at, at.to_bytes(8, "big"), at) for at in range(RECORDS)))
-    with changing_all_the_time(), application(broker, builder.build(), tmp_path, 16) as app:
+    with frequent_thread_switches(), application(broker, builder.build(), tmp_path, 16) as app:
         until(lambda: app.state is State.ERROR or app.lag() == 0)
         assert not app.wait(0)
     wanted = dict.fromkeys((f"account-{n}" for n in range(3)), 0)

@@ -105,7 +105,7 @@ def hold_what_the_input_says(folder: Path, records: int) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_kill_there_neither_makes_nor_loses_money(tmp_path: Path, place: str) -> None:
+def test_a_kill_at_a_failpoint_neither_creates_nor_loses_money(tmp_path: Path, place: str) -> None:
     write(tmp_path, 0, RECORDS)
     code, errors = ended(start(tmp_path, 4, f"{place}=kill@2", sleep=0.0002))
     assert code == -signal.SIGKILL, errors
@@ -116,7 +116,7 @@ def test_a_kill_there_neither_makes_nor_loses_money(tmp_path: Path, place: str) 
 
 
 @pytest.mark.slow
-def test_kills_at_any_time_neither_make_nor_lose_money(tmp_path: Path) -> None:
+def test_random_kills_neither_create_nor_lose_money(tmp_path: Path) -> None:
     chance = random.Random(5)  # noqa: S311  # the same lives each time
     count, kills = 1_500 * KILLS, 0
     write(tmp_path, 0, count)

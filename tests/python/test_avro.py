@@ -77,7 +77,7 @@ def test_logical_types_are_the_numbers_and_texts_that_fastavro_writes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ({"id": 7, "nmae": "ann"}, "no field 'nmae', did you mean 'name'"),
         ({"id": 7}, "the field 'name' is missing"),
@@ -90,12 +90,12 @@ def test_logical_types_are_the_numbers_and_texts_that_fastavro_writes() -> None:
         ("ann", "shop.User is wanted"),
     ],
 )
-def test_what_does_not_fit_is_refused(value: object, said: str) -> None:
-    with pytest.raises(sf.SerdeError, match=said):
+def test_values_that_do_not_fit_the_schema_are_refused(value: object, message: str) -> None:
+    with pytest.raises(sf.SerdeError, match=message):
         sf.Serdes.avro(USER).serialize(value)
 
 
-def test_a_value_that_holds_itself_is_refused() -> None:
+def test_a_value_that_contains_itself_is_refused() -> None:
     endless: dict[str, Any] = {"id": 1, "name": "ann"}
     endless["boss"] = endless
     with pytest.raises(sf.SerdeError, match="nested too deeply"):
@@ -146,7 +146,7 @@ def test_a_serde_survives_pickling() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"schema": "{"}, "no Avro schema"),
         ({"schema": {"type": "recrd"}}, "no Avro schema"),
@@ -164,6 +164,6 @@ def test_a_serde_survives_pickling() -> None:
         ),
     ],
 )
-def test_what_is_no_schema_is_refused_where_it_is_written(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(sf.TopologyError, match=rf"test_avro.py:\d+ Serdes.avro.*{said}"):
+def test_an_invalid_schema_is_refused_on_construction(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(sf.TopologyError, match=rf"test_avro.py:\d+ Serdes.avro.*{message}"):
         sf.Serdes.avro(**arguments)

@@ -108,7 +108,7 @@ def test_defaults_of_bytes_and_decimals(kind: Any, default: Any, wanted: Any) ->
         (mapped("int"), mapped(["null", "long"]), {"k": [1, 2], "l": []}, {"k": [1, 2], "l": []}),
     ],
 )  # fmt: skip
-def test_types_that_go_together(writer: Any, reader: Any, value: Any, wanted: Any) -> None:
+def test_types_that_are_promoted(writer: Any, reader: Any, value: Any, wanted: Any) -> None:
     assert resolved(one(writer), one(reader), {"x": value}) == {"x": wanted}
 
 
@@ -118,13 +118,13 @@ def test_fields_have_aliases() -> None:
 
 
 @pytest.mark.parametrize(
-    ("writer", "reader", "value", "said"),
+    ("writer", "reader", "value", "message"),
     [
         (["null", "int"], "long", None, "null can't be read as long"),
         ("bytes", "string", b"\xff", "UTF-8"),
         (word("A", "B"), word("A"), "B", "has no 'B'"),
     ],
 )
-def test_a_value_that_has_no_form_there_is_an_error(writer: Any, reader: Any, value: Any, said: str) -> None:
-    with pytest.raises(sf.SerdeError, match=said):
+def test_a_value_without_an_equivalent_is_an_error(writer: Any, reader: Any, value: Any, message: str) -> None:
+    with pytest.raises(sf.SerdeError, match=message):
         resolved(one(writer), one(reader), {"x": value})

@@ -84,7 +84,7 @@ def test_types_flow_from_the_schema() -> None:
         assert driver.output("same", str, AVRO).read_value() == ANN
 
 
-def test_what_is_not_read_goes_through_as_it_came() -> None:
+def test_unread_fields_pass_through_unchanged() -> None:
     # Two blocks of elements, where our own writer would write one.
     odd = b"\x03\x04\x02\x04\x02\x06\x00"
     schema = {"type": "array", "items": "long"}
@@ -103,7 +103,7 @@ def test_what_is_not_read_goes_through_as_it_came() -> None:
             assert driver.output("again").read_value() == again
 
 
-def test_functions_get_dicts_of_their_own_where_the_serde_says_so() -> None:
+def test_functions_get_plain_dicts_if_the_serde_declares_it() -> None:
     def change(value: dict[str, Any]) -> dict[str, Any]:
         assert type(value) is dict
         value["name"] += "!"
@@ -133,7 +133,7 @@ def test_objects_are_written_by_the_schema_of_the_sink(lanes: int) -> None:
     }  # fmt: skip
 
 
-def test_a_part_goes_into_another_record() -> None:
+def test_a_nested_record_is_copied_into_another_record() -> None:
     made = sf.obj(id=sf.value["id"], name="new", boss=sf.value["boss"], scores=sf.value["scores"])
     assert users(ANN, out=AVRO)(lambda s: s.map_values(made)) == [
         user(7, "new", boss=ANN["boss"], scores=ANN["scores"])
@@ -153,7 +153,7 @@ def test_json_becomes_avro() -> None:
     assert run(lambda s: s.map_values(sf.obj(id=sf.value["id"], name="x"))) == [user(7, "x")]
 
 
-def test_avro_keys_meet() -> None:
+def test_equal_avro_keys_join() -> None:
     key = sf.Serdes.avro(
         {"type": "record", "name": "K", "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "string"}]}
     )
@@ -289,7 +289,7 @@ def test_processors_get_and_keep_avro() -> None:
             assert driver.store("seen").get("k") == BOB
 
 
-def test_a_dict_that_a_processor_has_changed_goes_on_changed() -> None:
+def test_a_dict_changed_by_a_processor_is_forwarded_changed() -> None:
     class Change(sf.Processor[str, Any, str, Any]):
         def init(self, context: Any) -> None:
             self.context = context
@@ -318,7 +318,7 @@ def test_confluent_framing_in_a_topology() -> None:
         assert driver.output("plain").read_value() == AVRO.serialize(ANN)
 
 
-def test_a_broken_record_is_found_where_it_is_read() -> None:
+def test_a_malformed_record_is_found_at_its_source() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=AVRO).filter(sf.value["id"] > 0).to("out")
     with (
@@ -335,7 +335,7 @@ def test_a_broken_record_is_found_where_it_is_read() -> None:
         assert letter.value == b"\xff\xff"
 
 
-def test_what_a_sink_can_not_write_goes_to_its_handler() -> None:
+def test_values_that_a_sink_cannot_serialize_go_to_its_handler() -> None:
     builder = sf.StreamsBuilder()
     source = builder.stream("in", key=str, value=str)
     source.map_values(lambda text: {"id": len(text), "name": text} if text else {"id": "?"}).to("out", value=AVRO)
@@ -350,7 +350,7 @@ def test_what_a_sink_can_not_write_goes_to_its_handler() -> None:
         assert [one["name"] for one in driver.output("out", str, AVRO).read_values_to_list()] == ["ann", "bob"]
 
 
-def test_fields_that_do_not_exist_are_found_before_the_first_record() -> None:
+def test_missing_fields_are_found_at_build() -> None:
     builder = sf.StreamsBuilder()
     source = builder.stream("in", key=str, value=AVRO)
     source.filter(sf.value["nmae"] == "ann").to("a")
@@ -360,7 +360,7 @@ def test_fields_that_do_not_exist_are_found_before_the_first_record() -> None:
     source.filter(sf.value["id"]["x"] == 1).to("e")
     with pytest.raises(sf.TopologyError) as raised:
         builder.build()
-    said = str(raised.value)
+    message = str(raised.value)
     line = r"test_avro_running.py:\d+"
     for wanted in (
         r"sf.value\[\"nmae\"\]: the Avro record 'shop.User' has no field 'nmae', did you mean 'name'\?",
@@ -369,10 +369,10 @@ def test_fields_that_do_not_exist_are_found_before_the_first_record() -> None:
         r".str takes str, but this is int",
         r"a value of type int has no member 'x'",
     ):
-        assert re.search(f"{line}.*{wanted}", said), (wanted, said)
+        assert re.search(f"{line}.*{wanted}", message), (wanted, message)
 
 
-def test_what_never_fits_a_sink_is_found_before_the_first_record() -> None:
+def test_values_that_never_fit_a_sink_are_found_at_build() -> None:
     named = sf.Serdes.avro(NAMED)
     builder = sf.StreamsBuilder()
     source = builder.stream("in", key=str, value=AVRO)
@@ -384,7 +384,7 @@ def test_what_never_fits_a_sink_is_found_before_the_first_record() -> None:
     builder.stream("texts", key=str, value=str).to("f", value=named)
     with pytest.raises(sf.TopologyError) as raised:
         builder.build()
-    said = str(raised.value)
+    message = str(raised.value)
     for wanted in (
         "the Avro record 'Named' has no field 'nam', did you mean 'name'?",
         "the Avro record 'Named' needs the field 'name', which has no default",
@@ -394,11 +394,11 @@ def test_what_never_fits_a_sink_is_found_before_the_first_record() -> None:
         "the Avro enum has no 'MID'",
         "its values are str, but the Avro schema (Named) takes object",
     ):
-        assert wanted in said, (wanted, said)
-    assert said.count("test_avro_running.py") >= 7
+        assert wanted in message, (wanted, message)
+    assert message.count("test_avro_running.py") >= 7
 
 
-def test_what_may_fit_is_let_through() -> None:
+def test_values_that_may_fit_are_allowed() -> None:
     named = sf.Serdes.avro(NAMED)
     builder = sf.StreamsBuilder()
     json = builder.stream("in", key=str, value=sf.Serdes.json())
@@ -449,7 +449,7 @@ def test_async_functions_get_views() -> None:
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_a_store_of_json_takes_what_came_as_avro(cached: bool) -> None:
+def test_a_json_store_takes_avro_values(cached: bool) -> None:
     seen = []
 
     def keep(old: Any, new: Any) -> Any:

@@ -47,7 +47,7 @@ def same(seen: object, plain: object) -> bool:
 
 @given(cases(), st.integers(0, 40))
 @settings(max_examples=300, deadline=None)
-def test_a_view_is_what_a_plain_value_is(case: tuple[Any, Any], asked: int) -> None:
+def test_a_view_equals_its_plain_value(case: tuple[Any, Any], asked: int) -> None:
     schema, value = case
     assume(isinstance(value, dict | list))
     serde = sf.Serdes.avro(json.dumps(schema))
@@ -111,7 +111,7 @@ def test_protocols() -> None:
         view[1]
 
 
-def test_a_missing_field_is_a_key_error_with_the_name_that_was_meant() -> None:
+def test_a_missing_field_is_a_key_error_that_suggests_a_name() -> None:
     for view in (view_of(ANN), JsonObject.parse(json.dumps(NAMED)), view_of(ANN) | {"more": 1}):
         with pytest.raises(KeyError) as raised:
             view["nmae"]
@@ -135,7 +135,7 @@ def test_patterns_of_match() -> None:
             pytest.fail("no pattern fits")
 
 
-def test_it_never_changes_and_what_is_given_out_may() -> None:
+def test_a_view_is_immutable_and_its_copies_are_not() -> None:
     view = view_of(ANN)
     for act in (lambda: view.__setitem__("id", 2), lambda: view.__delitem__("id")):
         with pytest.raises(TypeError, match=r'v \| \{.*decode="dict"'):
@@ -154,7 +154,7 @@ def test_it_never_changes_and_what_is_given_out_may() -> None:
 
 @given(st.data())
 @settings(max_examples=150, deadline=None)
-def test_sides_are_merged_as_dicts_are_and_written_by_the_schema(data: st.DataObject) -> None:
+def test_views_are_merged_like_dicts_and_written_by_the_schema(data: st.DataObject) -> None:
     schema, values = data.draw(schemas())
     assume(isinstance(schema, dict) and schema["type"] in ("record", "map"))
     value, other = (read(schema, written(schema, data.draw(values))) for _ in range(2))
@@ -219,7 +219,7 @@ PARTS = {
 LONGS, EITHER, INNER, MAP = b"\x03\x04\x02\x04\x02\x06\x00", b"\x02\x0a", b"\x02\x0c", b"\x02\x02k\x02\x0e\x00"
 
 
-def test_what_is_not_changed_is_copied_byte_for_byte() -> None:
+def test_unchanged_fields_are_copied_byte_for_byte() -> None:
     serde = sf.Serdes.avro(PARTS)
     rest = LONGS + EITHER + INNER + MAP
     view = serde.view(rest + b"\x02")
@@ -311,7 +311,7 @@ def test_views_that_hold_python_objects_are_collected() -> None:
     assert seen() is None
 
 
-def test_what_is_decoded_is_chosen_where_the_serde_is_made() -> None:
+def test_the_serde_decides_how_values_are_decoded() -> None:
     plain = sf.Serdes.avro(USER, decode="dict")
     assert type(view_of(ANN, plain)) is dict
     assert plain.deserialize(AVRO.serialize(ANN)) == AVRO.deserialize(AVRO.serialize(ANN)) == ANN

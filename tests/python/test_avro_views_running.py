@@ -67,7 +67,7 @@ def test_every_stateless_operator_gets_views() -> None:
     assert {(outer, inner) for _, outer, inner in seen} == {(JsonObject, JsonArray)}
 
 
-def test_what_is_not_changed_is_written_as_it_came() -> None:
+def test_unchanged_values_are_written_unchanged() -> None:
     tags = sf.Serdes.avro(TAGS)
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=tags)
@@ -168,7 +168,7 @@ def test_equal_keys_have_equal_bytes() -> None:
             assert len({record.key for record in counts}) == 1
 
 
-def test_keys_of_either_kind_meet_in_a_join() -> None:
+def test_keys_of_views_and_dicts_join() -> None:
     key = {"type": "record", "name": "K", "fields": [{"name": "a", "type": "int"}]}
     lazy, plain = sf.Serdes.avro(key), sf.Serdes.avro(key, decode="dict")
     builder = sf.StreamsBuilder()
@@ -258,7 +258,7 @@ def test_async_functions() -> None:
     assert seen == [JsonObject]
 
 
-def test_calls_that_are_parked_go_on_with_views(tmp_path: Path) -> None:
+def test_parked_calls_resume_with_views(tmp_path: Path) -> None:
     import asyncio
 
     seen: list[type] = []
@@ -344,7 +344,7 @@ def test_arrow_batches_have_columns_of_fields() -> None:
     assert batch["_key"].to_pylist() == ["a", "b"]
 
 
-def test_arrow_columns_of_decimals_times_and_bytes_go_back_in_the_forms_they_came_in() -> None:
+def test_arrow_columns_of_decimals_times_and_bytes_round_trip() -> None:
     kinds = {
         "price": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
         "at": {"type": "long", "logicalType": "timestamp-millis"},

@@ -11,21 +11,20 @@ import subprocess
 import sys
 import threading
 import time
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import stoatflow as sf
-from at_once import until
+from bundle_tools import ANSWERS, OF_MACHINE, bundle, port_proxy, works_off
 from certificates import Authority
 from committed import HeldUp, Make
+from concurrency import until
 from http_calls import ask
-from stoatflow import EmbeddedBroker, State, StoatFlow
+from stoatflow import EmbeddedBroker, StoatFlow
 from stoatflow.bundle.archive import write
 from stoatflow.bundle.endpoints import PATHS
 from stoatflow.bundle.findings import findings
@@ -35,38 +34,6 @@ from stoatflow.cli.admin_port import usual_address
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "a-token-that-nobody-guesses"  # noqa: S105
-ANSWERS = {
-    "info.json", "state.json", "health-live.json", "health-ready.json", "threads.json", "barriers.json", "offsets.json",
-    "errors.json", "watermarks.json", "config.json", "top.json", "topology.json", "stores.json",
-    "dead-letters.json", "findings.json", "metrics-1.txt", "metrics-2.txt",
-}  # fmt: skip
-OF_MACHINE = {"versions.json", "machine.json", "environment.json", "process.json", "state-directory.json"}
-
-
-class Archive:
-    """The contents of a zip file."""
-
-    def __init__(self, path: Path) -> None:
-        with zipfile.ZipFile(path) as archive:
-            self.folders = {name.partition("/")[0] for name in archive.namelist()}
-            self.texts = {name.rpartition("/")[2]: archive.read(name).decode() for name in archive.namelist()}
-        self.manifest = json.loads(self.texts["MANIFEST.json"])
-        self.summary = self.texts["SUMMARY.md"]
-        self.missing = {each["from"]: each["reason"] for each in self.manifest["missing"]}
-
-    def data(self, name: str) -> Any:
-        return json.loads(self.texts[name])
-
-    def everything(self) -> str:
-        return "\n".join(self.texts.values())
-
-
-def bundle(folder: Path, *arguments: str | None, interval: str = "0") -> Archive:
-    """Create a bundle. A slow machine has all the time that it needs, unless the test sets a limit."""
-    given = [str(each) for each in arguments]
-    given += [] if "--timeout" in given else ["--timeout", "60"]
-    assert main(["bundle", *given, "-o", str(folder / "made.zip"), "--interval", interval]) == 0
-    return Archive(folder / "made.zip")
 
 
 def refuse(value: str) -> str:
@@ -83,15 +50,10 @@ def shouting() -> sf.Topology:
     return builder.build()
 
 
-def works_off(app: StoatFlow) -> None:
-    until(lambda: app.state is State.ERROR or (app.state is State.RUNNING and app.lag() == 0))
-    assert app.error is None
-
-
 # Contents --------------------------------------------------------------------------------------------------
 
 
-def test_all_of_it_and_no_data(
+def test_a_bundle_is_complete_and_holds_no_record_data(
     broker: EmbeddedBroker, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broker.produce_many("in", [(0, b"ann-key", b"good", 5), (0, b"bob-key", b"bad-secret-value", 6)])
@@ -125,12 +87,12 @@ def test_all_of_it_and_no_data(
     assert made.data("state-directory.json")["bytes"] > 0
     assert made.data("state-directory.json")["disk"]["free_bytes"] > 0
     assert made.data("versions.json")["packages"]["pytest"] == pytest.__version__
-    said = capsys.readouterr()
-    assert said.out.splitlines()[0].startswith(f"{tmp_path}/made.zip (")
-    assert said.err == "keys and values of records are in it (--with-data)\n"
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[0].startswith(f"{tmp_path}/made.zip (")
+    assert printed.err == "keys and values of records are in it (--with-data)\n"
 
 
-def test_only_its_owner_reads_it_and_nothing_else_is_left(
+def test_only_the_owner_can_read_the_file_and_no_other_file_is_left(
     broker: EmbeddedBroker, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "folder"
@@ -139,12 +101,12 @@ def test_only_its_owner_reads_it_and_nothing_else_is_left(
         works_off(app)
         url = str(app.admin_url)
         assert main(["bundle", url, "-o", str(folder), "--interval", "0", "--timeout", "60", "--json"]) == 0
-        told = json.loads(capsys.readouterr().out)
+        reported = json.loads(capsys.readouterr().out)
         (path,) = folder.iterdir()
         assert re.fullmatch(r"stoatflow-app-\d{8}T\d{6}Z\.zip", path.name)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert (told["path"], told["bytes"], told["application"]) == (str(path), path.stat().st_size, "app")
-        assert (told["missing"], set(told["files"])) == ([], ANSWERS | OF_MACHINE | {"SUMMARY.md"})
+        assert (reported["path"], reported["bytes"], reported["application"]) == (str(path), path.stat().st_size, "app")
+        assert (reported["missing"], set(reported["files"])) == ([], ANSWERS | OF_MACHINE | {"SUMMARY.md"})
         assert main(["bundle", url, "-o", str(folder / "none" / "made.zip")]) == 2
         assert f"there is no folder {folder / 'none'}" in capsys.readouterr().err
     # It can't be renamed to an existing folder: the written file is removed.
@@ -242,7 +204,7 @@ def running(folder: Path, variables: dict[str, str], *arguments: str) -> Iterato
         process.wait(60)
 
 
-def test_no_secret_leaves(tmp_path: Path) -> None:
+def test_a_bundle_holds_no_secrets(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP, "utf-8")
     with running(tmp_path, VARIABLES, "--set", "ssl.keystore.password=hidden-13") as url:
         log = tmp_path / "log.txt"
@@ -316,68 +278,19 @@ def test_while_it_restores(broker: EmbeddedBroker, make: Make, tmp_path: Path) -
     assert "(docs/guide/monitoring.md#stoatflowrestoretakeslong)" in made.summary
 
 
-class Before(BaseHTTPRequestHandler):
-    """In front of a real port; doesn't answer some paths, and answers others itself."""
-
-    url = ""
-    silent: tuple[str, ...] = ()
-    drips = ""
-    own: dict[str, bytes] = {}  # noqa: RUF012  # set by each test for itself
-    goes_on = threading.Event()
-
-    def do_GET(self) -> None:
-        if self.path in self.silent:
-            self.goes_on.wait(600)
-            return
-        if self.path == self.drips:
-            self.send_response(200)
-            self.end_headers()
-            while not self.goes_on.wait(0.1):
-                self.wfile.write(b" ")
-            return
-        body = self.own[self.path] if self.path in self.own else ask(self.url, self.path).text.encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
-
-
-@contextmanager
-def before(
-    url: str | None, silent: tuple[str, ...] = (), own: dict[str, bytes] | None = None, drips: str = ""
-) -> Iterator[str]:
-    """The address of a proxy in front of an application."""
-    given = {"url": url, "silent": silent, "own": own or {}, "drips": drips, "goes_on": threading.Event()}
-    handler = type("Handler", (Before,), given)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        handler.goes_on.set()  # type: ignore[attr-defined]  # made above
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def test_what_hangs_holds_up_nothing(
+def test_a_hanging_endpoint_blocks_nothing(
     broker: EmbeddedBroker, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     silent = ("/topology", "/metrics", "/debug/threads", "/offsets")
-    with make(shouting()) as app, before(app.admin_url, silent) as url:
+    with make(shouting()) as app, port_proxy(app.admin_url, silent) as url:
         works_off(app)
         began = time.monotonic()
         made = bundle(tmp_path, url, "--timeout", "6")
         took = time.monotonic() - began
-        with before(app.admin_url, ("/info", "/state")) as other:
+        with port_proxy(app.admin_url, ("/info", "/state")) as other:
             nameless = bundle(tmp_path, other, "--timeout", "5")
         paths = (*PATHS.values(), "/metrics", "/openapi.json")
-        with before(app.admin_url, paths) as other:
+        with port_proxy(app.admin_url, paths) as other:
             began = time.monotonic()
             silent_made = bundle(tmp_path, other, "--timeout", "2")
             all_of_it = time.monotonic() - began
@@ -401,19 +314,19 @@ def test_what_hangs_holds_up_nothing(
 
 
 def test_an_answer_that_never_ends_is_given_up(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
-    with make(shouting()) as app, before(app.admin_url, drips="/watermarks") as url:
+    with make(shouting()) as app, port_proxy(app.admin_url, drips="/watermarks") as url:
         works_off(app)
         made = bundle(tmp_path, url, "--timeout", "6")
     assert made.missing == {"/watermarks": "no whole answer within 6 s"}
 
 
-def test_what_only_a_later_version_answers_may_hold_data(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
+def test_unknown_endpoints_are_treated_as_record_data(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
     with make(shouting()) as app:
         works_off(app)
         described = ask(app.admin_url, "/openapi.json").json()
         described["paths"]["/hot/keys"] = {"get": {}}
         own = {"/openapi.json": json.dumps(described).encode(), "/hot/keys": b'{"first": "ann"}'}
-        with before(app.admin_url, own=own) as url:
+        with port_proxy(app.admin_url, own=own) as url:
             made = bundle(tmp_path, url)
             with_data = bundle(tmp_path, url, "--with-data")
     assert "--with-data takes it" in made.missing["/hot/keys"]
@@ -421,9 +334,9 @@ def test_what_only_a_later_version_answers_may_hold_data(broker: EmbeddedBroker,
     assert with_data.data("hot-keys.json") == {"first": "ann"}
 
 
-def test_an_answer_that_is_too_large_is_cut_and_said(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
+def test_a_large_answer_is_truncated_and_noted(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
     large = json.dumps({"rows": ["x" * 1000] * 3000}).encode()
-    with make(shouting()) as app, before(app.admin_url, own={"/stores": large}) as url:
+    with make(shouting()) as app, port_proxy(app.admin_url, own={"/stores": large}) as url:
         works_off(app)
         made = bundle(tmp_path, url)
     (entry,) = (each for each in made.manifest["parts"] if each["file"] == "stores.json")
@@ -434,24 +347,24 @@ def test_an_answer_that_is_too_large_is_cut_and_said(broker: EmbeddedBroker, mak
 # Unreachable applications ----------------------------------------------------------------------------------
 
 
-def test_who_is_not_reached_is_told_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def said(*arguments: str) -> tuple[int, str]:
+def test_an_unreachable_port_names_the_next_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def result_of(*arguments: str) -> tuple[int, str]:
         code = main(["bundle", *arguments, "-o", str(tmp_path)])
         return code, capsys.readouterr().err
 
-    code, error = said("http://127.0.0.1:1")
+    code, error = result_of("http://127.0.0.1:1")
     assert code == 1
     assert error.startswith("stoatflow: http://127.0.0.1:1 doesn't answer: ")
     assert "kubectl port-forward" in error.partition(". Next: ")[2]
-    code, error = said("127.0.0.1:8080")
+    code, error = result_of("127.0.0.1:8080")
     assert (code, "http://HOST:PORT" in error) == (2, True)
-    with before(None, own={"/info": b"<html>", "/debug/threads": b""}) as url:
-        code, error = said(url)
+    with port_proxy(None, own={"/info": b"<html>", "/debug/threads": b""}) as url:
+        code, error = result_of(url)
         assert (code, error.startswith(f"stoatflow: {url} is no admin port of an application. Next: ")) == (1, True)
-    with before(None, own={"/info": b"[]", "/debug/threads": b""}) as url:
-        assert "is no admin port" in said(url)[1]
+    with port_proxy(None, own={"/info": b"[]", "/debug/threads": b""}) as url:
+        assert "is no admin port" in result_of(url)[1]
     assert list(tmp_path.iterdir()) == []
-    code, error = said("http://127.0.0.1:1", "--timeout", "0")
+    code, error = result_of("http://127.0.0.1:1", "--timeout", "0")
     assert (code, "give more than 0" in error) == (2, True)
 
 
@@ -488,7 +401,7 @@ def test_the_address_that_is_asked_unless_one_is_given() -> None:
     assert usual_address(encrypted) == "https://shop:8443"
 
 
-def test_what_the_watchdog_wrote_is_taken(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
+def test_reports_of_the_watchdog_are_included(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
     with make(shouting()) as app:
         works_off(app)
         for number, text in ((1, "the older one"), (2, "lane 0 in f, sasl.password=hidden")):
@@ -547,7 +460,7 @@ def test_an_application_on_another_machine(broker: EmbeddedBroker, make: Make, t
     with make(shouting()) as app:
         works_off(app)
         info = ask(app.admin_url, "/info").json()
-        with before(app.admin_url, own={"/info": json.dumps({**info, "host": "another"}).encode()}) as url:
+        with port_proxy(app.admin_url, own={"/info": json.dumps({**info, "host": "another"}).encode()}) as url:
             made = bundle(tmp_path, url)
     assert set(made.missing) == {"its process", "its state directory"}
     assert "run the command there" in made.missing["its process"]

@@ -48,7 +48,7 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJoaWRkZW4ifQ.c2lnbmVk"
         "hidden==\nhidden\n-----END PRIVATE KEY-----",
     ],
 )
-def test_a_secret_is_known_by_its_name_or_form(text: str) -> None:
+def test_a_secret_is_recognized_by_name_or_form(text: str) -> None:
     shown = Secrets([]).text(f"what was\n{text}\nafter")
     assert "hid" not in shown
     assert "den" not in shown
@@ -56,7 +56,7 @@ def test_a_secret_is_known_by_its_name_or_form(text: str) -> None:
     assert (shown.startswith("what was\n"), shown.endswith("\nafter")) == (True, True)
 
 
-def test_a_token_of_oauth_is_known_by_its_form() -> None:
+def test_an_oauth_token_is_recognized_by_form() -> None:
     assert Secrets([]).text(f"got {JWT} of the server") == "got *** of the server"
 
 
@@ -72,11 +72,11 @@ def test_a_token_of_oauth_is_known_by_its_form() -> None:
         "the keys: 4, monkey=3",
     ],
 )
-def test_what_is_none_stays(text: str) -> None:
+def test_text_without_secrets_is_unchanged(text: str) -> None:
     assert Secrets([("HOME", "/home/ann")]).text(text) == text
 
 
-def test_what_a_variable_holds_is_hidden_wherever_it_stands() -> None:
+def test_values_of_secret_variables_are_hidden_everywhere() -> None:
     environment = [
         ("DB_PASSWORD", "correct horse"),
         ("REGISTRY", "https://ann:p%40ss-word@registry"),
@@ -127,7 +127,7 @@ LETTER = {
 }  # fmt: skip
 
 
-def test_letters_and_findings_keep_where_and_what() -> None:
+def test_dead_letters_and_findings_keep_place_and_kind() -> None:
     (shown,) = without_data("dead-letters", {"letters": [LETTER]})["letters"]
     assert shown["traceback"].splitlines()[1] == '  File "/srv/app.py", line 3, in f'
     assert (shown["exception"], shown["offset"], shown["headers_left_out"]) == ("ValueError", 3, 2)
@@ -135,7 +135,7 @@ def test_letters_and_findings_keep_where_and_what() -> None:
     assert without_data("findings", {"findings": [lag]})["findings"] == [lag]
 
 
-def test_errors_keep_where_they_happened() -> None:
+def test_errors_keep_their_place() -> None:
     (shown,) = without_data("errors", {"errors": [ERROR]})["errors"]
     assert "ann" not in json.dumps(shown)
     assert shown["traceback"].splitlines()[1] == '  File "/srv/app.py", line 3, in f'
@@ -164,7 +164,7 @@ def test_answers_keep_no_data(part: str, answer: dict[str, Any]) -> None:
     assert set(shown) == set(answer)
 
 
-def test_what_is_no_data_stays() -> None:
+def test_text_without_record_data_is_unchanged() -> None:
     answer = {"stores": [{"name": "counts", "key": "string", "value": "int64"}], "functions": []}
     assert without_data("topology", answer) == answer
     ready = {"ready": False, "reason": "broker_away", "detail": "kafka:9092 doesn't answer"}

@@ -128,7 +128,7 @@ def test_processors() -> None:
     assert seen == ["kaTrue()", "kbTrue()"]
 
 
-def test_what_it_raises_arrives() -> None:
+def test_exceptions_are_passed_on() -> None:
     def build(stream: sf.KStream[str, str]) -> None:
         stream.map_values(operator.attrgetter("nowhere"), name="fn").to("out", key=str, value=str)
 

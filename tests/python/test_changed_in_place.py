@@ -97,13 +97,13 @@ def test_keys(key: Any, changed: Any) -> None:
 
 
 @pytest.mark.parametrize(("key", "_changed"), VALUES)
-def test_process_values_keeps_the_key_that_came(key: Any, _changed: Any) -> None:
+def test_process_values_keeps_the_input_key(key: Any, _changed: Any) -> None:
     builder, records = stream()
     records.process_values(ChangesKeyFixed).to("out", key=PLAIN, value=PLAIN)
     assert once(builder.build(), key, {"v": 1}) == Record(key, {"v": 1}, 1)
 
 
-def test_lists_that_expressions_gave() -> None:
+def test_lists_made_by_expressions() -> None:
     builder = sf.StreamsBuilder()
     words = builder.stream("in", key=str, value=str).map_values(sf.value.str.split())
     words.process(Changes).map_values(len).to("out", key=str, value=int)

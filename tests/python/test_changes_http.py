@@ -16,8 +16,8 @@ import referencing
 import referencing.jsonschema
 
 import stoatflow as sf
-from at_once import until
 from committed import Make, read
+from concurrency import until
 from http_calls import ask
 from stoatflow import EmbeddedBroker
 
@@ -108,12 +108,12 @@ def test_rows_then_changes_then_the_end(broker: EmbeddedBroker, make: Make) -> N
         assert [event.name for event in of_b] == ["end"]
 
 
-def test_a_large_store_comes_in_several_events(broker: EmbeddedBroker, make: Make) -> None:
+def test_a_large_store_is_sent_in_several_events(broker: EmbeddedBroker, make: Make) -> None:
     put(broker, *((f"k{n:05}", n, n) for n in range(2_500)))
     with make(table()) as app:
         read(app, broker)
-        with follow(app.admin_url, "/changes/rows") as told:
-            parts = [next(told) for _ in range(3)]
+        with follow(app.admin_url, "/changes/rows") as reported:
+            parts = [next(reported) for _ in range(3)]
             assert [(part.data["complete"], part.id is None) for part in parts] == [
                 (False, True),
                 (False, True),
@@ -144,16 +144,16 @@ def test_windows_and_serdes(broker: EmbeddedBroker, make: Make) -> None:
     broker.produce("documents", b"k", b'{"text":\n "a\\nb",\r\n "n": 1}')
     with make(builder.build()) as app:
         read(app, broker, "in", "texts", "documents")
-        with follow(app.admin_url, "/changes/windows") as told:
-            (row,) = next(told).data["rows"]
+        with follow(app.admin_url, "/changes/windows") as reported:
+            (row,) = next(reported).data["rows"]
             assert (row["key"], row["start"], row["end"], row["value"]) == ("a", 0, 10, 1)
-        with follow(app.admin_url, "/changes/texts") as told:
-            assert pairs(next(told)) == [("k", base64.b64encode(b"cba").decode())]
-        with follow(app.admin_url, "/changes/documents") as told:
-            assert pairs(next(told)) == [("k", {"text": "a\nb", "n": 1})]
+        with follow(app.admin_url, "/changes/texts") as reported:
+            assert pairs(next(reported)) == [("k", base64.b64encode(b"cba").decode())]
+        with follow(app.admin_url, "/changes/documents") as reported:
+            assert pairs(next(reported)) == [("k", {"text": "a\nb", "n": 1})]
 
 
-def test_what_is_refused(broker: EmbeddedBroker, make: Make) -> None:
+def test_invalid_arguments_are_refused(broker: EmbeddedBroker, make: Make) -> None:
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=int)
     stream.group_by_key().reduce(lambda _old, new: new, store=sf.Materialized("old", key=str, value=int, history="1h"))
@@ -161,22 +161,22 @@ def test_what_is_refused(broker: EmbeddedBroker, make: Make) -> None:
     with make(builder.build(), **{"admin.token": "a-long-secret-token"}) as app:
         app.wait_until("RUNNING")
 
-        def told(path: str, **headers: str) -> tuple[int, str]:
+        def reported(path: str, **headers: str) -> tuple[int, str]:
             answer = ask(app.admin_url, path, token="a-long-secret-token", headers=headers)  # noqa: S106
             return answer.status, answer.json()["type"].removeprefix("urn:stoatflow:")
 
         assert ask(app.admin_url, "/changes/counts").status == 401
-        assert told("/changes/count") == (404, "unknown_store")
-        assert told("/changes/old") == (400, "bad_request")
-        assert told("/changes/counts?limit=3") == (400, "bad_request")
-        assert told("/changes/counts?snapshot=maybe") == (400, "bad_request")
-        assert told("/changes/counts?at_least=in:0:99&timeout_ms=20") == (503, "not_committed_in_time")
-        assert told("/changes/counts?snapshot=false", **{"Last-Event-ID": "7"}) == (410, "changes_lost")
+        assert reported("/changes/count") == (404, "unknown_store")
+        assert reported("/changes/old") == (400, "bad_request")
+        assert reported("/changes/counts?limit=3") == (400, "bad_request")
+        assert reported("/changes/counts?snapshot=maybe") == (400, "bad_request")
+        assert reported("/changes/counts?at_least=in:0:99&timeout_ms=20") == (503, "not_committed_in_time")
+        assert reported("/changes/counts?snapshot=false", **{"Last-Event-ID": "7"}) == (410, "changes_lost")
         with follow(app.admin_url, "/changes/counts", token="a-long-secret-token") as events:  # noqa: S106
             assert next(events).data["rows"] == []
 
 
-def test_who_has_gone_makes_room(broker: EmbeddedBroker, make: Make) -> None:
+def test_a_closed_connection_frees_its_slot(broker: EmbeddedBroker, make: Make) -> None:
     with make(table()) as app:
         read(app, broker)
         with ExitStack() as clients:
@@ -188,26 +188,26 @@ def test_who_has_gone_makes_room(broker: EmbeddedBroker, make: Make) -> None:
 
         def is_free() -> bool:
             try:
-                with follow(app.admin_url, "/changes/rows") as told:
-                    return next(told).name == "snapshot"
+                with follow(app.admin_url, "/changes/rows") as reported:
+                    return next(reported).name == "snapshot"
             except AssertionError:
                 return False
 
         until(is_free)
 
 
-def test_a_client_that_reads_nothing_loses_its_changes_and_holds_up_nobody(broker: EmbeddedBroker, make: Make) -> None:
+def test_a_client_that_does_not_read_loses_changes_and_blocks_nobody(broker: EmbeddedBroker, make: Make) -> None:
     builder = sf.StreamsBuilder()
     builder.table("in", key=str, value=str, store=sf.Materialized("rows", key=str, value=str))
     large = b"x" * 500_000
     with make(builder.build()) as app:
         read(app, broker)
-        with follow(app.admin_url, "/changes/rows") as told:
-            heard = [next(told)]
+        with follow(app.admin_url, "/changes/rows") as reported:
+            heard = [next(reported)]
             for n in range(0, 80, 4):
                 broker.produce_many("in", ((0, f"{at:03}".encode(), large, at) for at in range(n, n + 4)))
                 read(app, broker)
-            heard += told
+            heard += reported
         assert len(heard) < 40
         last = heard.pop()
         assert {event.name for event in heard} == {"snapshot", "changes"}
@@ -217,9 +217,9 @@ def test_a_client_that_reads_nothing_loses_its_changes_and_holds_up_nobody(broke
 
 
 @pytest.mark.parametrize("at_least", ["in:0:1", "in:0:2"])
-def test_it_begins_behind_what_was_written(broker: EmbeddedBroker, make: Make, at_least: str) -> None:
+def test_a_stream_begins_after_the_given_position(broker: EmbeddedBroker, make: Make, at_least: str) -> None:
     with make(table()) as app:
         read(app, broker)
         broker.produce_many("in", ((0, b"k", n.to_bytes(8, "big"), n) for n in (1, 2)))
-        with follow(app.admin_url, f"/changes/rows?at_least={at_least}") as told:
-            assert next(told).data["positions"]["in"]["0"] >= int(at_least[-1])
+        with follow(app.admin_url, f"/changes/rows?at_least={at_least}") as reported:
+            assert next(reported).data["positions"]["in"]["0"] >= int(at_least[-1])

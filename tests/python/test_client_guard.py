@@ -73,7 +73,7 @@ class Metadata(ctypes.Structure):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the linker of other systems knows no --wrap")
-def test_rows_that_nobody_fills_in_are_those_of_no_partition() -> None:
+def test_uninitialized_metadata_rows_have_no_partition() -> None:
     native = importlib.import_module("stoatflow._native").__file__
     assert native is not None
     guarded = ctypes.CDLL(native).__getattr__("__wrap_rd_kafkap_leader_discovery_set_topic")

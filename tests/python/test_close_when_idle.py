@@ -42,9 +42,7 @@ SEMANTICS = ["stream-time", "watermark"]
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize("topology", [on_close, suppressed])
-def test_windows_close_when_nothing_comes(
-    topology: Callable[[Windows], sf.Topology], lanes: int, semantics: str
-) -> None:
+def test_windows_close_without_records(topology: Callable[[Windows], sf.Topology], lanes: int, semantics: str) -> None:
     with TopologyTestDriver(topology(TUMBLING), {"time.semantics": semantics}, lanes=lanes) as driver:
         source = driver.input("in", str, int)
         for key, at in (("a", 10_000), ("b", 12_000), ("a", 20_000)):
@@ -72,7 +70,7 @@ def test_windows_close_when_nothing_comes(
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("topology", [on_close, suppressed])
-def test_a_restart_gives_nothing_twice_and_is_no_idleness(
+def test_a_restart_emits_nothing_twice_and_does_not_count_as_idle(
     topology: Callable[[Windows], sf.Topology], lanes: int, semantics: str
 ) -> None:
     with TopologyTestDriver(topology(TUMBLING), {"time.semantics": semantics}, lanes=lanes) as driver:
@@ -133,7 +131,7 @@ def test_without_it_windows_wait_for_records() -> None:
         assert read(driver) == []
 
 
-def test_no_time_is_no_idleness() -> None:
+def test_a_zero_idle_time_is_refused() -> None:
     with pytest.raises(sf.TopologyError, match=r"close_when_idle"):
         sf.TimeWindows("60s", grace="0s", close_when_idle="0s")
 
@@ -160,9 +158,7 @@ def with_late(windows: Windows, late: sf.LatePolicy | None, **source: object) ->
 )
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_what_comes_for_a_window_that_idleness_closed_goes_where_late_records_go(
-    windows: Windows, semantics: str, lanes: int
-) -> None:
+def test_records_for_a_window_closed_by_idleness_are_late(windows: Windows, semantics: str, lanes: int) -> None:
     """The watermark is unchanged, so the source doesn't know that the record is late."""
     topology = with_late(windows, sf.DLQ("late"))
     with TopologyTestDriver(topology, {"time.semantics": semantics}, lanes=lanes) as driver:
@@ -175,9 +171,9 @@ def test_what_comes_for_a_window_that_idleness_closed_goes_where_late_records_go
             source.pipe("a", 4, timestamp=20_000)
         late = driver.output("late", str, int).read_all()
         assert [(r.key, r.value, r.timestamp) for r in late] == [("a", 2, 20_000), ("a", 4, 20_000)]
-        told = {name.rpartition(".")[2]: text.decode() for name, text in late[0].headers}
-        assert (told["kind"], told["topic"], told["offset"]) == ("late", "in", "1")
-        assert "older than the watermark" in told["message"]
+        reported = {name.rpartition(".")[2]: text.decode() for name, text in late[0].headers}
+        assert (reported["kind"], reported["topic"], reported["offset"]) == ("late", "in", "1")
+        assert "older than the watermark" in reported["message"]
         counted = {key for key, _ in driver.output("out", str, int).read_key_values_to_list()}
         assert counted == {"a", "b"}
         # Records older than the watermark are sent there by the source itself, once.

@@ -95,7 +95,7 @@ def test_a_cogroup_counts_the_records_of_all_its_streams() -> None:
         assert [(r.key.window.start, r.value) for r in found] == [(0, 5), (0, 3), (2, -1)]
 
 
-def test_what_means_nothing_for_records_is_refused() -> None:
+def test_options_without_meaning_for_count_windows_are_refused() -> None:
     def built(suppressed: bool, **store: Any) -> None:
         builder = sf.StreamsBuilder()
         grouped = builder.stream("in", key=str, value=int).group_by_key()

@@ -13,7 +13,7 @@ import pytest
 import referencing
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from http_calls import ask
 
 TOKEN = "sixteen-or-more-characters"  # noqa: S105
@@ -58,21 +58,26 @@ def letters(app: sf.StoatFlow, **query: object) -> dict[str, Any]:
     return body
 
 
-def test_a_letter_has_its_record_and_what_went_wrong(broker: sf.EmbeddedBroker, make: Make) -> None:
+def test_a_dead_letter_has_its_record_and_error(broker: sf.EmbeddedBroker, make: Make) -> None:
     broker.produce("in", "k", b"good", 1_000, partition=1)
     broker.produce("in", EVIL, b'{"n": 12345678901234567890, "html": "<b>"}', 2_000, partition=1)
     with make(refusing()) as app:
         app.wait_until(caught_up=True)
-        told = letters(app)
-        (letter,) = told["letters"]
-    assert (told["application_id"], told["topics"], told["count"], told["next"]) == ("app", ["bad"], 1, None)
+        reported = letters(app)
+        (letter,) = reported["letters"]
+    assert (reported["application_id"], reported["topics"], reported["count"], reported["next"]) == (
+        "app",
+        ["bad"],
+        1,
+        None,
+    )
     assert (letter["topic"], letter["partition"], letter["offset"], letter["to"]) == ("in", 1, 1, "bad")
     assert (letter["exception"], letter["kind"], letter["node"]) == ("ValueError", "processing", "refuse")
     assert letter["message"].startswith("it begins with b'")
     assert "in refuse" in letter["traceback"]
     assert "test_dead_letters_http.py" in letter["function"]
     assert (letter["timestamp_ms"], letter["attempts"], letter["gone"]) == (2_000, 1, False)
-    assert told["since_ms"] <= letter["at_ms"] <= told["at_ms"]
+    assert reported["since_ms"] <= letter["at_ms"] <= reported["at_ms"]
     assert letter["key"] == {"format": "text", "content": EVIL, "bytes": len(EVIL), "cut": False}
     assert (letter["value"]["format"], letter["value"]["content"][:26]) == ("json", '{"n": 12345678901234567890')
     (written,) = broker.read("bad")
@@ -116,7 +121,7 @@ def test_headers_are_those_of_the_record(broker: sf.EmbeddedBroker, make: Make) 
     assert letter["headers_left_out"] == 0
 
 
-def test_records_that_cannot_be_read_are_letters_too(broker: sf.EmbeddedBroker, make: Make) -> None:
+def test_undecodable_records_are_dead_letters_too(broker: sf.EmbeddedBroker, make: Make) -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=dict, on_error=sf.DLQ("bad"), name="orders").to("out", value=dict)
     broker.produce("in", "k", b'{"cents": 12', 7)
@@ -127,7 +132,7 @@ def test_records_that_cannot_be_read_are_letters_too(broker: sf.EmbeddedBroker, 
     assert (letter["traceback"], letter["value"]["format"]) == (None, "text")
 
 
-def test_pages_are_walked(broker: sf.EmbeddedBroker, make: Make) -> None:
+def test_dead_letters_are_read_in_pages(broker: sf.EmbeddedBroker, make: Make) -> None:
     broker.produce_many("in", [(0, b"k", f"bad {n}".encode(), n) for n in range(130)])
     with make(refusing()) as app:
         app.wait_until(caught_up=True)
@@ -145,7 +150,7 @@ def test_pages_are_walked(broker: sf.EmbeddedBroker, make: Make) -> None:
         assert "?limit=" in refused.json()["next_step"]
 
 
-def test_a_letter_of_an_epoch_that_failed_is_shown_once(broker: sf.EmbeddedBroker, make: Make) -> None:
+def test_a_dead_letter_of_an_aborted_epoch_is_shown_once(broker: sf.EmbeddedBroker, make: Make) -> None:
     fails = [3]
 
     def sometimes(value: bytes) -> bytes:
@@ -166,12 +171,12 @@ def test_a_letter_of_an_epoch_that_failed_is_shown_once(broker: sf.EmbeddedBroke
         broker.produce_many("in", [(0, b"k", b"bad", 1), (0, b"k", b"good", 2)])
         app.wait_until(caught_up=True)
         assert app.metrics()["restarts"] == 3
-        told = letters(app)
-    assert (told["count"], len(told["letters"])) == (1, 1)
+        reported = letters(app)
+    assert (reported["count"], len(reported["letters"])) == (1, 1)
     assert len(list(broker.read("bad"))) == 1
 
 
-def test_only_who_has_the_token_sees_data(broker: sf.EmbeddedBroker, make: Make) -> None:
+def test_data_requires_the_token(broker: sf.EmbeddedBroker, make: Make) -> None:
     broker.produce("in", "ann", b"secret")
     with make(refusing(), **{"admin.token": TOKEN}) as app:
         app.wait_until(caught_up=True)
@@ -182,7 +187,7 @@ def test_only_who_has_the_token_sees_data(broker: sf.EmbeddedBroker, make: Make)
         assert ask(app.admin_url, "/dead-letters", token=TOKEN).json()["letters"][0]["value"]["content"] == "secret"
 
 
-def test_the_doctor_says_what_is_wrong_and_when_nothing_is(broker: sf.EmbeddedBroker, make: Make) -> None:
+def test_the_doctor_reports_findings_or_none(broker: sf.EmbeddedBroker, make: Make) -> None:
     # These findings depend on the test machine.
     elsewhere = {"disk_nearly_full", "files_nearly_out", "slow_commit"}
 
@@ -207,7 +212,7 @@ def test_the_doctor_says_what_is_wrong_and_when_nothing_is(broker: sf.EmbeddedBr
     assert "stoatflow dlq list" in second["next_step"]
 
 
-def test_both_answers_are_as_they_are_described(broker: sf.EmbeddedBroker, make: Make) -> None:
+def test_both_answers_match_the_openapi_description(broker: sf.EmbeddedBroker, make: Make) -> None:
     broker.produce_many("in", [(0, b"k", b"bad", 1), (0, None, b"\x00", 2)])
     with make(refusing()) as app:
         app.wait_until(caught_up=True)

@@ -90,13 +90,13 @@ def test_an_aggregate_is_of_one_kind_in_every_call(
     else:
         table = grouped.aggregate(lambda: make(0), aggregator, store="s", value=serde)
 
-    def told(value: Any) -> int | None:
+    def reported(value: Any) -> int | None:
         if value is None:
             return None
         given.append(type(value))
         return count(value)
 
-    table.to_stream().select_key(lambda key, value: "k").map_values(told).to("out", key=str, value=int)
+    table.to_stream().select_key(lambda key, value: "k").map_values(reported).to("out", key=str, value=int)
     with TopologyTestDriver(builder.build()) as driver:
         source = driver.input("in", str, dict)
         with driver.epoch():
@@ -114,7 +114,7 @@ def test_an_aggregate_is_of_one_kind_in_every_call(
     assert set(given[operation == "reduce" :]) == {kind}
 
 
-def test_what_an_initializer_gives_may_differ_inside_alone() -> None:
+def test_an_initializer_may_return_a_nested_difference() -> None:
     seen: list[Any] = []
 
     def aggregator(key: str, value: Any, agg: Any) -> Any:
@@ -129,7 +129,7 @@ def test_what_an_initializer_gives_may_differ_inside_alone() -> None:
     assert seen == [list, list, list]
 
 
-def test_one_that_an_expression_begins_is_decoded_too() -> None:
+def test_an_aggregate_initialized_by_an_expression_is_decoded_too() -> None:
     seen: list[Any] = []
 
     def aggregator(key: str, value: Any, agg: Any) -> Any:
@@ -150,7 +150,7 @@ class Boxed(JsonSerde):
 
 
 @pytest.mark.parametrize(("serde", "kind", "make"), CASES)
-def test_so_is_the_aggregate_of_a_table_and_of_several_streams(serde: Any, kind: type, make: Make) -> None:
+def test_aggregates_of_tables_and_cogroups_are_decoded_too(serde: Any, kind: type, make: Make) -> None:
     seen: list[type] = []
 
     def plus(key: str, value: Any, agg: Any) -> Any:

@@ -70,7 +70,7 @@ def test_the_image_runs_without_root_and_hears_sigterm() -> None:
     assert f"STOATFLOW_STATE_DIR={volume}" in lines["ENV"][0]
 
 
-def test_the_image_is_that_of_new_projects() -> None:
+def test_the_image_matches_new_projects() -> None:
     template = (TEMPLATE / "Dockerfile.txt").read_text("utf-8")
     assert template.replace("STOATFLOW_VERSION", sf.__version__) == DOCKERFILE.read_text("utf-8")
 
@@ -116,7 +116,7 @@ def unit() -> configparser.RawConfigParser:
     return parser
 
 
-def test_systemd_does_not_start_what_was_fenced() -> None:
+def test_systemd_does_not_restart_a_fenced_application() -> None:
     service = unit()["Service"]
     assert str(sf.FencedError.exit_code) in service["RestartPreventExitStatus"].split()
     assert str(sf.ConfigError.exit_code) in service["RestartPreventExitStatus"].split()
@@ -126,17 +126,17 @@ def test_systemd_does_not_start_what_was_fenced() -> None:
     assert service["StateDirectory"] == "word-counts"
 
 
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     tool = shutil.which("systemd-analyze")
     if tool is None:  # the test above has read the unit; where there is systemd, it checks the unit too
         return
     copy = tmp_path / UNIT.name
     copy.write_text(UNIT.read_text("utf-8").replace("/opt/word-counts/venv/bin/stoatflow", "/bin/true"), "utf-8")
-    said = subprocess.run([tool, "verify", str(copy)], capture_output=True, text=True, timeout=60, check=False)
-    assert [line for line in said.stderr.splitlines() if UNIT.name in line] == []
+    output = subprocess.run([tool, "verify", str(copy)], capture_output=True, text=True, timeout=60, check=False)
+    assert [line for line in output.stderr.splitlines() if UNIT.name in line] == []
 
 
-def test_state_goes_where_systemd_says(tmp_path: Path) -> None:
+def test_state_is_kept_in_systemds_state_directory(tmp_path: Path) -> None:
     program = (
         "import stoatflow as sf\nbroker = sf.EmbeddedBroker()\nbroker.create_topic('in')\n"
         "builder = sf.StreamsBuilder()\nbuilder.stream('in', key=str, value=str).to_table(store='kept')\n"

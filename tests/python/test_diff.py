@@ -136,17 +136,17 @@ CASES = [
 )
 def test_the_index_of_a_ttl_is_no_state_of_its_own(old: str | None, new: str | None, then: str) -> None:
     compared = compare(count(ttl=old), count(ttl=new))
-    (told,) = [each for each in compared.stores if each.name == "c-expiry"]
-    assert then in told.then
+    (reported,) = [each for each in compared.stores if each.name == "c-expiry"]
+    assert then in reported.then
     assert not any(each.is_lost for each in compared.stores)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_is_said_is_what_happens(place: Place, case: Case) -> None:
+def test_the_reported_status_is_what_happens(place: Place, case: Case) -> None:
     compared = compare(case.old, case.new)
-    (told,) = [each for each in compared.stores if each.name == "c"]
-    assert told.status.value == case.status
-    assert bool(told.changes) == (case.status != "kept")
+    (reported,) = [each for each in compared.stores if each.name == "c"]
+    assert reported.status.value == case.status
+    assert bool(reported.changes) == (case.status != "kept")
     if isinstance(case.holds, dict):
         assert place.upgraded(case.old, case.new)["c"] == case.holds
         return
@@ -155,7 +155,7 @@ def test_what_is_said_is_what_happens(place: Place, case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.status == "rebuilt"], ids=lambda case: case.name)
-def test_what_is_rebuilt_has_all_of_it(place: Place, case: Case) -> None:
+def test_a_rebuilt_store_is_complete(place: Place, case: Case) -> None:
     if case.name == "serde of a global table":
         renamed = global_table("c-2", bytes)
         assert statuses(case.old, renamed) == {"c-2": "changed"}
@@ -212,10 +212,10 @@ def test_a_changelog_that_was_off_has_not_all(place: Place) -> None:
     place.life(off)
     assert place.life(on)["c"] == {"a": 4}
     assert place.restored(on)["c"] == {"a": 3}, "what was counted while it was off is not in it"
-    (told,) = compare(off, on).stores
-    assert "on Kafka the start is refused" in told.then
-    assert "can't be restored elsewhere" in told.then
-    assert told.is_lost
+    (reported,) = compare(off, on).stores
+    assert "on Kafka the start is refused" in reported.then
+    assert "can't be restored elsewhere" in reported.then
+    assert reported.is_lost
 
 
 def test_a_renamed_store_begins_empty_and_the_old_one_waits(place: Place) -> None:
@@ -227,7 +227,7 @@ def test_a_renamed_store_begins_empty_and_the_old_one_waits(place: Place) -> Non
     assert place.life(count()) == {"c": {"a": 2, "b": 1}}
 
 
-def test_a_dropped_store_is_there_again(place: Place) -> None:
+def test_a_dropped_store_can_return(place: Place) -> None:
     def without(builder: sf.StreamsBuilder) -> object:
         return stream(builder, "in2").to("out")
 
@@ -237,18 +237,18 @@ def test_a_dropped_store_is_there_again(place: Place) -> None:
     assert place.life(count())["c"] == GOES_ON
 
 
-def test_a_new_store_sees_what_comes_from_now_on(place: Place) -> None:
+def test_a_new_store_sees_only_new_records(place: Place) -> None:
     def more(builder: sf.StreamsBuilder) -> None:
         records = stream(builder)
         records.group_by_key().count(store="c")
         records.map_values(lambda value: value * 2).group_by_key(value=int).reduce(lambda a, b: a + b, store="sums")
         stream(builder, "in2").group_by_key().count(store="other")
 
-    told = {each.name: each for each in compare(count(), more).stores}
-    assert {name: each.status.value for name, each in told.items()} == {"c": "kept", "sums": "new", "other": "new"}
-    assert "sees what comes from now on" in told["sums"].then
-    assert "its topics are new too" in told["other"].then
-    assert not any(each.is_lost for each in told.values())
+    reported = {each.name: each for each in compare(count(), more).stores}
+    assert {name: each.status.value for name, each in reported.items()} == {"c": "kept", "sums": "new", "other": "new"}
+    assert "sees what comes from now on" in reported["sums"].then
+    assert "its topics are new too" in reported["other"].then
+    assert not any(each.is_lost for each in reported.values())
     assert place.upgraded(count(), more) == {"c": GOES_ON, "sums": {"a": 10}, "other": {"z": 1}}
 
 
@@ -305,9 +305,9 @@ def test_an_operator_before_changes_a_generated_name(place: Place) -> None:
     def filtered(builder: sf.StreamsBuilder) -> object:
         return stream(builder).filter(lambda key, value: True).group_by_key().count()
 
-    (told,) = compare(counts_of("in"), filtered).stores
-    assert (told.name, told.status.value) == (NAME(2), "renamed")
-    assert told.advice == f'to go on, name it as its state is named: "{NAME(1)}"'
+    (reported,) = compare(counts_of("in"), filtered).stores
+    assert (reported.name, reported.status.value) == (NAME(2), "renamed")
+    assert reported.advice == f'to go on, name it as its state is named: "{NAME(1)}"'
     assert place.upgraded(counts_of("in"), filtered) == {NAME(2): {"a": 1}}
 
 
@@ -321,15 +321,15 @@ def test_the_old_name_brings_the_state_back(place: Place) -> None:
 
 def test_a_generated_name_may_belong_to_another_operator(place: Place) -> None:
     old, new = counts_of("in", "in2"), counts_of("in3", "in", "in2")
-    told = {each.name: each for each in compare(old, new).stores}
-    assert {name: each.status.value for name, each in told.items()} == {
+    reported = {each.name: each for each in compare(old, new).stores}
+    assert {name: each.status.value for name, each in reported.items()} == {
         NAME(1): "misread",
         NAME(4): "misread",
         NAME(7): "renamed",
     }
-    assert "maker: count at" in told[NAME(1)].changes[0]
-    assert f"its own state is under '{NAME(1)}'" in told[NAME(4)].then
-    assert all(each.is_lost for each in told.values())
+    assert "maker: count at" in reported[NAME(1)].changes[0]
+    assert f"its own state is under '{NAME(1)}'" in reported[NAME(4)].then
+    assert all(each.is_lost for each in reported.values())
     # The count of `in3`, which is empty, has the rows of `in`; that of `in` those of `in2`.
     held = place.upgraded(old, new)
     assert held == {NAME(1): {"a": 2, "b": 1}, NAME(4): {"a": 1, "z": 1}, NAME(7): {}}
@@ -345,14 +345,14 @@ def test_another_operator_with_another_format_is_refused(place: Place) -> None:
         place.upgraded(counts_of("in"), other)
 
 
-def test_a_store_that_is_gone_may_have_an_heir() -> None:
-    told = {each.pair.new is None: each for each in compare(counts_of("in"), counts_of("in2")).stores}
-    assert told[False].status.value == "misread"
-    assert told[True].status.value == "dropped"
-    assert "belongs to count at" in told[True].then
+def test_a_removed_store_may_have_a_successor() -> None:
+    reported = {each.pair.new is None: each for each in compare(counts_of("in"), counts_of("in2")).stores}
+    assert reported[False].status.value == "misread"
+    assert reported[True].status.value == "dropped"
+    assert "belongs to count at" in reported[True].then
 
 
-def test_equal_operators_are_told_apart_by_what_is_before_them() -> None:
+def test_equal_operators_are_distinguished_by_their_inputs() -> None:
     def both(builder: sf.StreamsBuilder) -> None:
         records = stream(builder)
         records.group_by_key().count()
@@ -364,12 +364,12 @@ def test_equal_operators_are_told_apart_by_what_is_before_them() -> None:
         records.filter(sf.value > 1).group_by_key().count()
         records.map_values(sf.value + 1).group_by_key().count()
 
-    told = {each.name: each for each in compare(both, one_between).stores}
-    assert [each.status.value for each in told.values()] == ["kept", "misread", "renamed"]
-    assert "name: " + NAME(4) in list(told.values())[2].changes[0]
+    reported = {each.name: each for each in compare(both, one_between).stores}
+    assert [each.status.value for each in reported.values()] == ["kept", "misread", "renamed"]
+    assert "name: " + NAME(4) in list(reported.values())[2].changes[0]
 
 
-def test_they_are_told_apart_by_the_functions_that_are_called_there() -> None:
+def test_equal_operators_are_distinguished_by_their_functions() -> None:
     def large(_: str, value: int) -> bool:
         return value > 100
 
@@ -384,11 +384,11 @@ def test_they_are_told_apart_by_the_functions_that_are_called_there() -> None:
 
         return build
 
-    told = compare(one_after_the_other(large, small), one_after_the_other(small, large)).stores
-    assert [each.status.value for each in told] == ["misread", "misread"]
+    reported = compare(one_after_the_other(large, small), one_after_the_other(small, large)).stores
+    assert [each.status.value for each in reported] == ["misread", "misread"]
 
 
-def test_operators_that_change_places_take_the_names_of_each_other(place: Place) -> None:
+def test_swapped_operators_exchange_generated_names(place: Place) -> None:
     def of_one_topic(*limits: int) -> Build:
         def build(builder: sf.StreamsBuilder) -> None:
             records = stream(builder)
@@ -404,7 +404,7 @@ def test_operators_that_change_places_take_the_names_of_each_other(place: Place)
     assert held == {NAME(2): {"a": 2, "b": 1}, NAME(5): {"a": 1, "b": 1}}
 
 
-def test_what_waits_with_other_serdes_is_misread(place: Place) -> None:
+def test_buffered_records_with_other_serdes_are_misread(place: Place) -> None:
     new = held_back(str, str)
     assert statuses(held_back(int), new)["c-store"] == "misread"
     place.life(held_back(int))
@@ -431,7 +431,7 @@ def test_fields_of_protobuf(place: Place) -> None:
     assert {key: row["z"] for key, row in place.life(named)["c"].items()} == {"a": 5, "b": 3}
 
 
-def test_inputs_that_come_and_go(place: Place) -> None:
+def test_added_and_removed_inputs(place: Place) -> None:
     def of(*topics: str) -> Build:
         return lambda builder: builder.stream(list(topics), key=str, value=int).group_by_key().count(store="c")
 
@@ -447,10 +447,10 @@ def test_inputs_that_come_and_go(place: Place) -> None:
     assert place.life(of("in", "in2")) == {"c": {"a": 2, "b": 1, "z": 2}}
 
 
-def test_outputs_and_changelogs_that_come_and_go() -> None:
-    told = compare(counts_of("in"), lambda b: (windows("1m")(b), stream(b, "in2").to("out"))).to_json()
-    assert told["outputs"] == {"added": ["out"], "removed": []}
-    assert told["changelogs"] == {
+def test_added_and_removed_outputs_and_changelogs() -> None:
+    reported = compare(counts_of("in"), lambda b: (windows("1m")(b), stream(b, "in2").to("out"))).to_json()
+    assert reported["outputs"] == {"added": ["out"], "removed": []}
+    assert reported["changelogs"] == {
         "added": ["<application.id>-c-changelog", "<application.id>-clocks-changelog"],
         "removed": [f"<application.id>-{NAME(1)}-changelog"],
     }

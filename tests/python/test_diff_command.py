@@ -36,18 +36,18 @@ def files(tmp_path: Path) -> Callable[..., int]:
     return diff
 
 
-def test_the_command_says_it(files: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_comparison(files: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert files("old/app.py", "old/app.py:other") == 0
     assert capsys.readouterr().out == "stores\n  = counts  kept\n\nnothing of the state is lost\n"
     assert files("old/app.py", "new/app.py") == 1
-    said = capsys.readouterr().out
-    assert "  ! totals  renamed\n      name: counts -> totals\n" in said
-    assert "  - <application.id>-counts-changelog\n" in said
-    assert said.endswith("\nLOST: totals\n")
+    printed = capsys.readouterr().out
+    assert "  ! totals  renamed\n      name: counts -> totals\n" in printed
+    assert "  - <application.id>-counts-changelog\n" in printed
+    assert printed.endswith("\nLOST: totals\n")
     assert files("new/app.py", "old/app.py", "--json") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["lost"] is True
-    assert told["stores"] == [
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["lost"] is True
+    assert reported["stores"] == [
         {
             "name": "counts",
             "old_name": "totals",
@@ -77,23 +77,23 @@ def test_the_command_knows_settings(
     assert files("old/app.py", "old/app.py", "--config", one) == 0
     assert capsys.readouterr().out.startswith("stores\n")
     assert files("old/app.py", "old/app.py", "--config", one, "--new-config", two) == 1
-    said = capsys.readouterr().out
-    assert said.startswith("! application.id: one -> two\n")
-    assert "  - one-counts-changelog\n" in said
-    assert said.endswith("LOST: all state, with the application.id\n")
+    printed = capsys.readouterr().out
+    assert printed.startswith("! application.id: one -> two\n")
+    assert "  - one-counts-changelog\n" in printed
+    assert printed.endswith("LOST: all state, with the application.id\n")
     assert files("old/app.py", "old/app.py", "--config", str(tmp_path / "none.toml")) == 2
     assert "Next: " in capsys.readouterr().err
 
 
-def test_the_start_that_is_refused_is_told(
+def test_a_refused_start_is_reported(
     files: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = OLD.replace("count(store", "aggregate(sf.sum(sf.value), store")
     (tmp_path / "new" / "app.py").write_text(text, "utf-8")
     assert files("old/app.py", "new/app.py") == 1
-    said = capsys.readouterr().out
-    assert "      value serde: int64 -> json\n      made by: count at app.py:6 -> aggregate at app.py:6\n" in said
-    assert "the next start is refused, because of counts\n" in said
+    printed = capsys.readouterr().out
+    assert "      value serde: int64 -> json\n      made by: count at app.py:6 -> aggregate at app.py:6\n" in printed
+    assert "the next start is refused, because of counts\n" in printed
     (tmp_path / "new" / "app.py").write_text(OLD.replace('store="counts"', ""), "utf-8")
     files("old/app.py", "new/app.py")
     assert "unless ensure.explicit.naming=false; give each store a name\n  KSTREAM-AGG" in capsys.readouterr().out
@@ -111,9 +111,9 @@ def test_a_file_that_is_wrong(
     if text is not None:
         (tmp_path / "wrong.py").write_text(text, "utf-8")
     assert files("old/app.py", "wrong.py") == 2, "1 is an answer"
-    said = capsys.readouterr()
-    assert not said.out
-    assert "wrong" in said.err
+    printed = capsys.readouterr()
+    assert not printed.out
+    assert "wrong" in printed.err
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ topology = builder.build()
 """
 
 
-def test_functions_are_known_by_their_names_wherever_they_stand(
+def test_functions_are_recognized_by_name_anywhere_in_the_file(
     files: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "old" / "app.py").write_text(FUNCTIONS, "utf-8")

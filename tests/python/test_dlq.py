@@ -15,8 +15,8 @@ import stoatflow as sf
 from stoatflow import EmbeddedBroker
 from stoatflow._runtime import bridge
 from stoatflow.cli import main
-from stoatflow.dlq.letter import Header
-from stoatflow.dlq.named import dead_letter_topics
+from stoatflow.dlq.dead_letter import Header
+from stoatflow.dlq.dead_letter_topics import dead_letter_topics
 from stoatflow.dlq.replay import Replay
 from stoatflow.dlq.selection import Selection
 from stoatflow.dlq.topic import DeadLetterTopic
@@ -99,38 +99,38 @@ def listed(shop: Shop, capsys: pytest.CaptureFixture[str], *arguments: str) -> d
     return {str(cause["exception"]): cause for cause in json.loads(capsys.readouterr().out)["causes"]}
 
 
-def test_from_the_first_look_to_the_end(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_replay_from_listing_to_end(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.work(as_bought)
     assert shop.totals() == [("ann", 500)]
     assert shop.dlq("list", "bad") == 0
-    said = capsys.readouterr().out
-    assert said.startswith(f"3 dead letters in 'bad' at {shop.address}, 2 causes\n")
-    assert [line.split()[1:] for line in said.splitlines()[3:]] == [
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"3 dead letters in 'bad' at {shop.address}, 2 causes\n")
+    assert [line.split()[1:] for line in printed.splitlines()[3:]] == [
         ["2", "0", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z", "orders", "total", "KeyError"],
         ["1", "0", "2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z", "orders", "KSTREAM-SOURCE-0000000000", "SerdeError"],
     ]
 
     assert shop.dlq("show", "bad", "--node", "total") == 0
-    said = capsys.readouterr().out
-    assert "source       orders, 1:3\n" in said, "the newest one"
-    assert "key\n  kim\n" in said
-    assert 'value\n  {\n    "cents": 90\n  }\n' in said
-    assert "KeyError: 'count'" in said.partition("traceback\n")[2]
+    printed = capsys.readouterr().out
+    assert "source       orders, 1:3\n" in printed, "the newest one"
+    assert "key\n  kim\n" in printed
+    assert 'value\n  {\n    "cents": 90\n  }\n' in printed
+    assert "KeyError: 'count'" in printed.partition("traceback\n")[2]
 
     assert shop.dlq("replay", "bad", "--cause", "KeyError", "--yes") == 0
-    said = capsys.readouterr().out
-    assert "to be sent back: 2\n" in said
-    assert said.endswith("\nreplayed: 2\n")
+    printed = capsys.readouterr().out
+    assert "to be sent back: 2\n" in printed
+    assert printed.endswith("\nreplayed: 2\n")
     shop.work(mended)
     assert shop.totals() == [("ann", 500), ("bob", 400), ("kim", 90)]
-    told = [dict(row[4]).get("__stoatflow.replay.topic") for row in shop.read("totals")]
-    assert told == [None, b"bad", b"bad"], "outputs have the headers of their input"
+    reported = [dict(row[4]).get("__stoatflow.replay.topic") for row in shop.read("totals")]
+    assert reported == [None, b"bad", b"bad"], "outputs have the headers of their input"
 
     # The second replay sees the marks, and so does the list.
     assert shop.dlq("replay", "bad", "--yes", "--node", "total") == 0
-    said = capsys.readouterr().out
-    assert "left out, replayed before (--again takes them too): 2\n" in said
-    assert said.endswith("\nthere is nothing to replay\n")
+    printed = capsys.readouterr().out
+    assert "left out, replayed before (--again takes them too): 2\n" in printed
+    assert printed.endswith("\nthere is nothing to replay\n")
     causes = listed(shop, capsys)
     assert (causes["KeyError"]["replayed"], causes["SerdeError"]["replayed"]) == (2, 0)
     shop.work(mended)
@@ -158,7 +158,7 @@ def test_a_replayed_record_is_the_input_record(shop: Shop) -> None:
     )
 
 
-def test_what_fails_again_is_a_new_letter(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_record_that_fails_again_is_a_new_dead_letter(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.work(as_bought)
     assert shop.dlq("replay", "bad", "--cause", "KeyError", "--yes") == 0
     shop.work(as_bought)
@@ -172,7 +172,7 @@ def test_what_fails_again_is_a_new_letter(shop: Shop, capsys: pytest.CaptureFixt
     assert shop.totals() == [("ann", 500), ("bob", 400), ("kim", 90)]
 
 
-def test_again_sends_once_more(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_again_option_replays_once_more(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.work(as_bought)
     for _ in range(2):
         assert shop.dlq("replay", "bad", "--again", "--yes") == 0
@@ -181,7 +181,7 @@ def test_again_sends_once_more(shop: Shop, capsys: pytest.CaptureFixture[str]) -
     assert "to be sent back: 0\n" in capsys.readouterr().out
 
 
-def test_a_look_changes_nothing(
+def test_listing_changes_nothing(
     shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.work(as_bought)
@@ -204,7 +204,7 @@ def test_a_look_changes_nothing(
     assert len(shop.read("orders", 1)) == len(ORDERS) + 3
 
 
-def test_letters_that_have_nothing_to_send(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dead_letters_that_cannot_be_replayed(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     """A record that was deleted can't be fetched, and a timer has no record."""
     source = [(name.replace("__streams", "__stoatflow"), value) for name, value in STREAMS]
     shop.write(
@@ -214,10 +214,10 @@ def test_letters_that_have_nothing_to_send(shop: Shop, capsys: pytest.CaptureFix
         ("bad", b"no letter", [("h", b"1")]),
     )
     assert shop.dlq("replay", "bad", "--yes") == 0
-    said = capsys.readouterr().out
-    assert "to be sent back: 1\n" in said
-    assert "left out, without their record: it had left its topic before the letter was written: 1\n" in said
-    assert "left out, from no record: of a timer or a punctuation, or their topic is not named: 1\n" in said
+    printed = capsys.readouterr().out
+    assert "to be sent back: 1\n" in printed
+    assert "left out, without their record: it had left its topic before the letter was written: 1\n" in printed
+    assert "left out, from no record: of a timer or a punctuation, or their topic is not named: 1\n" in printed
     assert [row[3] for row in shop.read("orders", 1)][len(ORDERS) :] == [b"sent"]
     assert shop.dlq("list", "bad") == 0
     assert "1 record in it without headers of a dead letter: not counted" in capsys.readouterr().out
@@ -225,7 +225,7 @@ def test_letters_that_have_nothing_to_send(shop: Shop, capsys: pytest.CaptureFix
     assert "no key, no value" in capsys.readouterr().out
 
 
-def test_the_choice_of_letters(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_selecting_dead_letters(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.work(as_bought)
     cause = listed(shop, capsys)["SerdeError"]["cause"]
     assert list(listed(shop, capsys, "--cause", cause)) == ["SerdeError"]
@@ -238,38 +238,40 @@ def test_the_choice_of_letters(shop: Shop, capsys: pytest.CaptureFixture[str]) -
     assert "no dead letter in 'bad' matches --cause KeyErorr. Next: see what there is" in capsys.readouterr().err
 
 
-def test_errors_say_what_to_do(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def said(*arguments: str) -> str:
+def test_errors_name_the_next_step(shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def result_of(*arguments: str) -> str:
         capsys.readouterr()
         assert main(["dlq", *arguments]) != 0
         return capsys.readouterr().err
 
     at = ("--bootstrap", shop.address)
-    assert "the topic 'worse' does not exist at embedded:" in said("list", "worse", *at)
-    assert "'orders' is no topic of dead letters: none of its 4 records has headers such as" in said(
+    assert "the topic 'worse' does not exist at embedded:" in result_of("list", "worse", *at)
+    assert "'orders' is no topic of dead letters: none of its 4 records has headers such as" in result_of(
         "list", "orders", *at
     )
     nowhere = tmp_path / "nowhere"
-    assert "there is no embedded broker at" in said("list", "bad", "--bootstrap", f"embedded:{nowhere}")
+    assert "there is no embedded broker at" in result_of("list", "bad", "--bootstrap", f"embedded:{nowhere}")
     assert not nowhere.exists(), "a look makes no folder"
-    assert "bootstrap.servers" in said("list", "bad")
+    assert "bootstrap.servers" in result_of("list", "bad")
 
     # Its source topic is gone, or has fewer partitions: nothing is sent, not even other letters.
     sent = [(name, b"2" if name.endswith("partition") else value) for name, value in STREAMS]
     gone = [(name, b"left" if name.endswith("topic") else value) for name, value in STREAMS]
     shop.write(("bad", b"fine", STREAMS), ("bad", b"partition", sent))
-    assert "came from partition 2 of 'orders', which has only 2 partition(s) now" in said("replay", "bad", "--yes", *at)
+    assert "came from partition 2 of 'orders', which has only 2 partition(s) now" in result_of(
+        "replay", "bad", "--yes", *at
+    )
     shop.write(("bad", b"topic", gone))
-    refused = said("replay", "bad", "--yes", *at)
+    refused = result_of("replay", "bad", "--yes", *at)
     assert "the topic 'left', where dead letters came from, does not exist" in refused
     assert "Next: create it with 2 or more partitions" in refused
-    assert said("replay", "bad", "--dry-run", *at) == refused, "the dry run says so, too"
+    assert result_of("replay", "bad", "--dry-run", *at) == refused, "the dry run says so, too"
     assert len(shop.read("orders", 1)) == len(ORDERS)
     assert shop.dlq("replay", "bad", "--offset", "0:0", "--yes") == 0
     assert len(shop.read("orders", 1)) == len(ORDERS) + 1
 
 
-def test_what_another_replay_does_at_the_last_moment_is_seen(shop: Shop) -> None:
+def test_a_concurrent_replay_is_detected(shop: Shop) -> None:
     """Marks are read when no other replay can write them any more."""
     shop.work(as_bought)
     first = Replay(shop.client, DeadLetterTopic(shop.client, "bad"), Selection())
@@ -289,7 +291,7 @@ def test_what_another_replay_does_at_the_last_moment_is_seen(shop: Shop) -> None
     assert len(shop.read("orders", 1)) == len(ORDERS) + 3
 
 
-def test_marks_that_are_none_stop_a_replay(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_marks_stop_a_replay(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     shop.work(as_bought)
     shop.broker.create_topic("bad-replayed")
     shop.write(("bad-replayed", b"{}", []))
@@ -297,9 +299,9 @@ def test_marks_that_are_none_stop_a_replay(shop: Shop, capsys: pytest.CaptureFix
     assert "offset 0 of partition 0 of 'bad-replayed' is no mark" in capsys.readouterr().err
     assert listed(shop, capsys)["SerdeError"]["replayed"] is None, "a look goes on without them"
     assert shop.dlq("list", "bad") == 0
-    said = capsys.readouterr()
-    assert "which letters were replayed is not known: offset 0" in said.err
-    assert [line.split()[2] for line in said.out.splitlines() if "SerdeError" in line] == ["?"]
+    printed = capsys.readouterr()
+    assert "which letters were replayed is not known: offset 0" in printed.err
+    assert [line.split()[2] for line in printed.out.splitlines() if "SerdeError" in line] == ["?"]
     assert shop.dlq("show", "bad") == 0
     assert "replayed     not known\n" in capsys.readouterr().out
     assert len(shop.read("orders", 1)) == len(ORDERS)
@@ -310,9 +312,9 @@ def test_marks_behind_the_end_stop_a_replay(shop: Shop, capsys: pytest.CaptureFi
     shop.broker.create_topic("bad-replayed")
     shop.write(("bad-replayed", b'{"format":1,"topic_id":null,"ranges":{"0":[[0,3]]}}', []))
     assert shop.dlq("replay", "bad", "--yes") != 0
-    said = capsys.readouterr().err
-    assert "says that the letter 0:3 was replayed, and 'bad' ends before it" in said
-    assert "send the letters that are missing there with --again and --offset" in said
+    printed = capsys.readouterr().err
+    assert "says that the letter 0:3 was replayed, and 'bad' ends before it" in printed
+    assert "send the letters that are missing there with --again and --offset" in printed
     assert shop.dlq("replay", "bad", "--again", "--offset", "0:1", "--yes") == 0, "as it says"
 
 

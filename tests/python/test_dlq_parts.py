@@ -12,7 +12,7 @@ import pytest
 from stoatflow import ConfigError
 from stoatflow.cli.dlq import place, since
 from stoatflow.dlq import text
-from stoatflow.dlq.letter import Header, Letter, Place, read
+from stoatflow.dlq.dead_letter import DeadLetter, Header, Place, read
 from stoatflow.dlq.marks import Mark, Replayed, ranges_of
 from stoatflow.dlq.selection import Seen, Selection
 from stoatflow.errors import IncompatibleStateError
@@ -38,32 +38,34 @@ STREAMS: list[Header] = [
 ]
 
 
-def letter(headers: list[Header], at: tuple[int, int] = (0, 5), time: int = 1000, value: bytes | None = b"v") -> Letter:
+def letter(
+    headers: list[Header], at: tuple[int, int] = (0, 5), time: int = 1000, value: bytes | None = b"v"
+) -> DeadLetter:
     found = read(*at, time, b"k", value, headers)
     assert found is not None
     return found
 
 
-def test_a_letter_of_ours() -> None:
+def test_a_dead_letter_of_stoatflow() -> None:
     found = letter([("trace", b"1"), ("trace", None), *OURS])
     assert found.headers == (("trace", b"1"), ("trace", None))
     assert found.source == Place("orders", 2, 17)
     assert tuple(found.cause) == ("shop", "parse", "processing", "ValueError", "orders")
-    assert found.told["message"] == "no number: x"
+    assert found.error["message"] == "no number: x"
     assert not found.is_gone
     assert letter([*OURS, ("__stoatflow.errors.gone", b"true")]).is_gone
 
 
-def test_a_letter_of_kafka_streams() -> None:
+def test_a_dead_letter_of_kafka_streams() -> None:
     found = letter(STREAMS)
     assert found.headers == ()
     assert found.source == Place("orders", 2, 17)
     assert tuple(found.cause) == (None, None, None, "java.lang.IllegalStateException", "orders")
-    assert found.told["message"] == "a: b"
-    assert "Shop.java:7" in found.told["traceback"]
+    assert found.error["message"] == "a: b"
+    assert "Shop.java:7" in found.error["traceback"]
 
 
-def test_a_letter_with_both_kinds_of_headers() -> None:
+def test_a_dead_letter_with_both_kinds_of_headers() -> None:
     """With `errors.dead.letter.queue.headers=kafka-streams` the same facts are in two kinds of headers."""
     both = letter([("trace", b"1"), OURS[0], *STREAMS, *OURS[1:]])
     assert both == letter([("trace", b"1"), *OURS])
@@ -79,17 +81,17 @@ def test_a_letter_with_both_kinds_of_headers() -> None:
         {"__streams.errors.partition": b""},
     ],
 )
-def test_a_letter_without_a_source(changed: dict[str, bytes | None]) -> None:
+def test_a_dead_letter_without_a_source(changed: dict[str, bytes | None]) -> None:
     assert letter([(name, changed.get(name, value)) for name, value in STREAMS]).source is None
 
 
-def test_a_record_without_such_headers_is_no_letter() -> None:
+def test_a_record_without_such_headers_is_no_dead_letter() -> None:
     assert read(0, 0, 0, b"k", b"v", []) is None
     assert read(0, 0, 0, b"k", b"v", [("stoatflow.errors.topic", b"x"), ("__stoatflow.replay.topic", b"y")]) is None
 
 
 @pytest.mark.parametrize(("inner", "outer"), [(OURS, OURS), (STREAMS, OURS), (OURS, STREAMS)])
-def test_a_letter_that_was_read_and_failed_again(inner: list[Header], outer: list[Header]) -> None:
+def test_a_dead_letter_that_was_replayed_and_failed_again(inner: list[Header], outer: list[Header]) -> None:
     """The letter's own form is unchanged, including the headers of the first failure."""
     last = [(name, b"letters" if name.endswith(".topic") else value) for name, value in outer]
     found = letter([("trace", b"1"), *inner, *last])
@@ -97,7 +99,7 @@ def test_a_letter_that_was_read_and_failed_again(inner: list[Header], outer: lis
     assert found.source == Place("letters", 2, 17)
 
 
-def test_a_late_letter_has_its_kind_for_a_cause() -> None:
+def test_a_late_record_has_its_own_cause() -> None:
     late = [(name, b"late" if name.endswith("kind") else value) for name, value in OURS if "exception" not in name]
     assert letter(late).cause.exception == "late"
 
@@ -108,7 +110,7 @@ def test_how_often_a_record_was_replayed() -> None:
     assert letter([("__stoatflow.replay.attempt", b"?"), *OURS]).replays == 0
 
 
-def test_the_name_of_a_cause_stays() -> None:
+def test_the_id_of_a_cause_is_stable() -> None:
     # The id is in users' shell histories and tickets, so it must not change.
     assert letter(OURS).cause.id == letter([("other", b""), *OURS], (1, 9), 7).cause.id == "79364f54"
     assert letter(STREAMS).cause.id != letter(OURS).cause.id
@@ -133,7 +135,7 @@ def test_a_selection(chosen: Selection, takes: bool) -> None:
     assert chosen.takes(letter(OURS)) is takes
 
 
-def test_words_that_mean_nothing_are_named() -> None:
+def test_unknown_selection_words_are_named() -> None:
     chosen = Selection(("ValueError", "x"), ("parse", "n"), ("orders", "s"), None, frozenset({(0, 5), (0, 6)}))
     seen = Seen()
     seen.note(letter(OURS), chosen)
@@ -141,7 +143,7 @@ def test_words_that_mean_nothing_are_named() -> None:
         seen.check(chosen, "bad")
 
 
-def test_marks_are_the_letters_that_they_were_made_of() -> None:
+def test_marks_encode_the_replayed_dead_letters() -> None:
     rng = random.Random(7)  # noqa: S311  # no secret
     for _ in range(200):
         batches = [
@@ -155,7 +157,7 @@ def test_marks_are_the_letters_that_they_were_made_of() -> None:
         assert {place for place in places if place in replayed} == set().union(*batches)
 
 
-def test_marks_of_a_topic_that_had_the_name_before_count_for_nothing() -> None:
+def test_marks_of_a_deleted_topic_of_the_same_name_are_ignored() -> None:
     marked = Mark("old", {0: [(0, 9)]})
     assert (0, 5) not in Replayed([marked], "new")
     assert (0, 5) in Replayed([marked], "old")
@@ -173,7 +175,7 @@ def test_a_mark_behind_the_end_is_found() -> None:
 @pytest.mark.parametrize(
     "value", [None, b"", b"{", b"[]", b"7", b'{"format":2,"topic_id":null,"ranges":{}}', b'{"format":1}']
 )
-def test_what_is_no_mark_is_refused(value: bytes | None) -> None:
+def test_an_invalid_mark_is_refused(value: bytes | None) -> None:
     with pytest.raises(IncompatibleStateError, match="here is no mark"):
         Mark.decode(value, "here")
 
@@ -203,15 +205,15 @@ def test_bytes_are_shown_as_bytes_and_move_no_cursor() -> None:
 
 
 def test_json_has_every_byte() -> None:
-    told = text.shown_json(letter([("h", None), *OURS], value=b"\xff\x00"), replayed=True)
-    assert told["value"] == {"base64": "/wA="}
-    assert told["key"] == {"text": "k"}
-    assert told["headers"] == [{"name": "h", "value": None}]
-    assert told["source"] == {"topic": "orders", "partition": 2, "offset": 17}
-    assert told["replayed"] is True
+    reported = text.shown_json(letter([("h", None), *OURS], value=b"\xff\x00"), replayed=True)
+    assert reported["value"] == {"base64": "/wA="}
+    assert reported["key"] == {"text": "k"}
+    assert reported["headers"] == [{"name": "h", "value": None}]
+    assert reported["source"] == {"topic": "orders", "partition": 2, "offset": 17}
+    assert reported["replayed"] is True
 
 
-def test_times_that_no_calendar_has() -> None:
+def test_timestamps_beyond_the_calendar() -> None:
     assert text.time_of(1_769_860_800_999) == "2026-01-31T12:00:00Z"
     assert text.time_of(2**62) == str(2**62)
 

@@ -131,7 +131,7 @@ def test_the_code_runs(page: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_a_block_that_is_not_run_says_why(page: Path) -> None:
+def test_a_skipped_code_block_has_a_reason(page: Path) -> None:
     lines = page.read_text("utf-8").splitlines()
     for block in blocks(page):
         language = block.marker.split(" ")[0]
@@ -143,7 +143,7 @@ def test_a_block_that_is_not_run_says_why(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_resolve(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     for target in LINK.findall(text):
         if re.match(r"[a-z]+:", target):
@@ -157,21 +157,21 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_pictures_are_there(page: Path) -> None:
+def test_pictures_exist(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     for words, target in re.findall(r"!\[([^\]]*)\]\(([^)\s]+)\)", text):
         assert words, f"{name(page)}: {target} needs words for those who can't see it"
         assert re.match(r"[a-z]+:", target) or (page.parent / target).is_file(), f"{name(page)}: no picture {target}"
 
 
-def test_pictures_are_what_the_engine_gives() -> None:
+def test_pictures_show_real_results() -> None:
     ended = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "pictures.py"), "--check"], capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stderr
 
 
-def test_generated_pages_are_fresh() -> None:
+def test_generated_pages_are_up_to_date() -> None:
     assert runpy.run_path(str(ROOT / "scripts" / "reference.py"))["stale"]() == [], "run: make docs"
 
 
@@ -206,7 +206,7 @@ def _admin_source() -> str:
     return source.partition("const ENDPOINTS")[2].partition("];")[0].replace('(\n        "', '("')
 
 
-def test_the_parity_page_is_what_the_package_and_the_vectors_say() -> None:
+def test_the_parity_page_is_up_to_date() -> None:
     ended = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "parity.py"), "--check"], capture_output=True, text=True, check=False
     )

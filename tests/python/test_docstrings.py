@@ -106,7 +106,7 @@ def has_example(name: str) -> bool:
     return bool(example_of(name).examples)
 
 
-def test_the_walk_finds_them() -> None:
+def test_public_names_are_found() -> None:
     assert len(DOCUMENTED) > 400
     assert DOCUMENTED.keys() >= {"KStream.join", "KTable.join", "KGroupedStream.count", "Expression.str", "sum"}
     assert DOCUMENTED.keys() >= {"ReadOnlyKeyValueStore.get", "StoatFlow.run", "StoatFlow.store", "Topology.add_sink"}
@@ -118,7 +118,7 @@ def test_every_public_name_has_an_example() -> None:
     assert missing == [], "write one as a doctest, see this file"
 
 
-def test_what_needs_none_has_none() -> None:
+def test_names_without_need_of_an_example_have_none() -> None:
     assert [name for name in WITHOUT if name not in DOCUMENTED or has_example(name)] == []
 
 
@@ -134,12 +134,12 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in DOCUMENTED if has_example(name)])
-def test_the_example_gives_what_it_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_print_their_documented_output(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     test = example_of(name)
     lines = sum(len(example.source.splitlines()) for example in test.examples)
     assert lines <= LONGEST, f"{lines} lines are too many to be read in help()"
     assert any(example.want for example in test.examples), "it shows nothing, so it can't be wrong"
-    said: list[str] = []
-    result = doctest.DocTestRunner(verbose=False).run(test, out=said.append)
-    assert result.failed == 0, "".join(said)
+    output: list[str] = []
+    result = doctest.DocTestRunner(verbose=False).run(test, out=output.append)
+    assert result.failed == 0, "".join(output)

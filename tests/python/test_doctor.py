@@ -80,7 +80,7 @@ def test_as_data(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
-def test_strict_ends_with_1_if_there_is_something_to_say(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_strict_exits_with_1_on_findings(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", app.name, "--strict"]) == 1
     app.write_text(APP.replace('name="large")', 'name="large")  # doctor: ok'))
     assert main(["doctor", app.name, "--strict"]) == 0
@@ -115,7 +115,7 @@ def test_a_package_is_a_module_too(app: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("target", ["nowhere", "app_for_the_doctor:wrong", "nowhere.py"])
-def test_what_is_not_there(app: Path, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_files_and_names(app: Path, target: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", target]) == 2
     assert "Next:" in capsys.readouterr().err
 
@@ -148,18 +148,18 @@ def mistakes(build: Callable[[Any], object], value: Any = dict) -> list[str]:
     return [finding.kind for finding in found(build, value) if finding.kind != "expression"]
 
 
-def test_several_functions_of_one_line_are_told_apart() -> None:
+def test_several_functions_on_one_line_are_distinguished() -> None:
     both = proposals(lambda s: s.filter(lambda k, v: v["a"] > 1).filter(lambda k, v: v["b"] > 1).to("out", value=JSON))
     assert both == ["sf.value['a'] > 1", "sf.value['b'] > 1"]
 
 
-def test_where_python_tells_no_columns_the_instructions_tell_them_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_columns_functions_are_distinguished_by_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
     # Python 3.10 knows lines only.
     monkeypatch.setattr(source, "_is_at", lambda node, code: False)
-    test_several_functions_of_one_line_are_told_apart()
+    test_several_functions_on_one_line_are_distinguished()
 
 
-def test_a_set_may_come_in_another_order_from_a_file_of_compiled_code() -> None:
+def test_a_set_may_have_another_order_in_compiled_code() -> None:
     def either(value: Any) -> bool:
         return value["a"] in {9, 1}
 
@@ -172,7 +172,7 @@ def test_a_set_may_come_in_another_order_from_a_file_of_compiled_code() -> None:
     assert len(proposals(lambda s: s.map_values(loaded).to("out", value=JSON))) == 1
 
 
-def test_names_from_around_a_function() -> None:
+def test_closures_and_defaults_are_resolved() -> None:
     name, limit = "a", 5
     given: Any = object()
     assert proposals(lambda s: s.filter(lambda k, v: v[name] > limit).to("o", value=JSON)) == ["sf.value[name] > limit"]
@@ -183,7 +183,7 @@ def test_names_from_around_a_function() -> None:
     assert proposals(lambda s: s.filter(lambda k, v: v[not_there] > 1).to("o", value=JSON)) == []  # type: ignore[name-defined]  # noqa: F821
 
 
-def test_a_builtin_is_one_only_if_nobody_took_its_name() -> None:
+def test_a_shadowed_builtin_is_not_the_builtin() -> None:
     def len(value: Any) -> int:  # noqa: A001
         return 1
 
@@ -213,12 +213,12 @@ def test_a_windowed_key_is_not_read() -> None:
     assert proposals(build) == ["sf.value > 3"]
 
 
-def test_what_a_function_made_is_said() -> None:
+def test_a_value_made_by_a_function_is_reported() -> None:
     (finding,) = found(lambda s: s.map_values(lambda v: v.items()).filter(lambda k, v: v[0] == 1).to("o", value=JSON))
     assert "the value is made by a Python function: the expression sees its JSON" in finding.differences
 
 
-def test_what_the_engine_would_refuse_is_not_proposed() -> None:
+def test_expressions_that_the_engine_refuses_are_not_proposed() -> None:
     def behind_a_number(fn: Callable[[Any], Any]) -> list[str]:
         return proposals(lambda s: s.map_values(sf.value.len()).map_values(fn).to("o", value=JSON), str)
 
@@ -226,7 +226,7 @@ def test_what_the_engine_would_refuse_is_not_proposed() -> None:
     assert behind_a_number(lambda n: n + "!") == []
 
 
-def test_where_no_expression_may_stand_and_what_is_no_plain_function() -> None:
+def test_no_proposal_where_no_expression_is_allowed() -> None:
     async def fetch(value: Any) -> Any:
         return value["a"]
 
@@ -268,7 +268,7 @@ SEEN: set[str] = set()
 TOTAL = 0
 
 
-def test_state_that_no_store_knows() -> None:
+def test_state_outside_of_stores_is_found() -> None:
     latest: dict[str, Any] = {}
     names = {"a": "Ann"}
 
@@ -320,7 +320,7 @@ def test_views_that_are_changed() -> None:
     assert [finding.kind for finding in with_list] == ["changed view"]
 
 
-def test_names_of_loops() -> None:
+def test_late_binding_of_loop_variables_is_found() -> None:
     def late(stream: Any) -> None:
         for wanted in ("a", "b"):
             stream.filter(lambda k, v: v["a"].title() == wanted).to("o", value=JSON)

@@ -66,7 +66,7 @@ def kinds(findings: list[dict[str, Any]]) -> list[str]:
     return [finding["kind"] for finding in findings]
 
 
-def test_nothing_to_say_and_nothing_changed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_findings_and_no_changes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "app.py", "--config", "app.json", "--live", "--strict"]) == 0
     assert capsys.readouterr().out == (
         f"Looked at and fine: {FINE}, positions, orphans, permissions to read, sinks and dead letters.\n"
@@ -81,11 +81,11 @@ def test_nothing_to_say_and_nothing_changed(folder: Path, capsys: pytest.Capture
 def test_settings_that_the_engine_refuses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     configure(lanes_count=0)
     assert main(["doctor", "app.py", "--config", "app.json", "--live", "--strict"]) == 1
-    said = capsys.readouterr().out
-    assert "the settings: one setting is wrong:\n  lanes.count = 0: must be between 1 and 4096" in said
-    assert "Looked at and fine: nothing." in said
-    assert "Not looked at: anything else, as it goes by the settings." in said
-    assert "1 finding." in said
+    printed = capsys.readouterr().out
+    assert "the settings: one setting is wrong:\n  lanes.count = 0: must be between 1 and 4096" in printed
+    assert "Looked at and fine: nothing." in printed
+    assert "Not looked at: anything else, as it goes by the settings." in printed
+    assert "1 finding." in printed
 
 
 def test_settings_without_effect(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,12 +101,12 @@ def test_no_broker_and_one_replica_of_several(
     monkeypatch.setattr(live, "_WAIT_MS", 1)
     configure(bootstrap_servers="127.0.0.1:9,127.0.0.1:11", replication_factor=1)
     assert main(["doctor", "app.py", "--config", "app.json", "--live"]) == 0
-    said = capsys.readouterr().out
-    assert "the settings: bootstrap.servers names 2 brokers, but with replication.factor = 1 " in said
-    assert "the broker: no broker answered at 127.0.0.1:9,127.0.0.1:11" in said
-    assert "    Next: start the broker or correct bootstrap.servers" in said
-    assert "Not looked at: topics and positions, as the broker can't be asked" in said
-    assert "broker," not in said.partition("Looked at and fine: ")[2].splitlines()[0]
+    printed = capsys.readouterr().out
+    assert "the settings: bootstrap.servers names 2 brokers, but with replication.factor = 1 " in printed
+    assert "the broker: no broker answered at 127.0.0.1:9,127.0.0.1:11" in printed
+    assert "    Next: start the broker or correct bootstrap.servers" in printed
+    assert "Not looked at: topics and positions, as the broker can't be asked" in printed
+    assert "broker," not in printed.partition("Looked at and fine: ")[2].splitlines()[0]
 
 
 def found_with_400_files(app: str = "app.py") -> list[dict[str, Any]]:
@@ -115,8 +115,8 @@ def found_with_400_files(app: str = "app.py") -> list[dict[str, Any]]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limited = f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (400, {hard}))"
     limited += "; os.execv(sys.argv[1], sys.argv[1:])"
-    told = subprocess.run([sys.executable, "-c", limited, *command], capture_output=True, text=True, check=True)
-    findings: list[dict[str, Any]] = json.loads(told.stdout)
+    reported = subprocess.run([sys.executable, "-c", limited, *command], capture_output=True, text=True, check=True)
+    findings: list[dict[str, Any]] = json.loads(reported.stdout)
     return findings
 
 
@@ -138,17 +138,17 @@ def test_a_state_directory_that_cannot_be_made(folder: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"), [("tmpfs", "is in memory (tmpfs)"), ("nfs4", "is on another machine (nfs4)")]
+    ("kind", "message"), [("tmpfs", "is in memory (tmpfs)"), ("nfs4", "is on another machine (nfs4)")]
 )
-def test_a_file_system_that_is_none_for_state(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str, said: str
+def test_a_file_system_unsuitable_for_state(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str, message: str
 ) -> None:
     mounts = Path("mounts")
     monkeypatch.setattr(machine, "_MOUNTS", mounts)
     mounts.write_text(mount("/", "ext4") + mount(str(folder.resolve()), kind))
     (only,) = found(capsys)
     assert only["kind"] == "state directory"
-    assert said in only["message"]
+    assert message in only["message"]
     mounts.write_text(mount("/", kind) + mount(str(folder.resolve()), "ext4"))
     assert found(capsys) == []
 
@@ -212,7 +212,7 @@ def test_another_instance_has_the_state(folder: Path, capsys: pytest.CaptureFixt
     assert found(capsys) == []
 
 
-def test_topics_that_are_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_topics_are_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("app.py").write_text(APP.replace('"words"', '"wrods"').replace('"counts", value', '"tallies", value'))
     configure(processing_exception_handler="log_and_continue", errors_dead_letter_queue_topic_name="letters")
     source, sink, letters = found(capsys)

@@ -93,7 +93,7 @@ def test_timestamps() -> None:
             driver.advance(-1)
 
 
-def test_headers_and_nulls_walk_through() -> None:
+def test_headers_and_nulls_pass_through() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).to("out")
     with TopologyTestDriver(builder.build()) as driver:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 
 RECORDS = 20_000
 
@@ -55,7 +55,7 @@ def run(tmp_path: Path, builder: sf.StreamsBuilder, records: list[tuple[bytes | 
             return found
 
 
-def told(warnings: list[logging.LogRecord]) -> Counter[str]:
+def reported(warnings: list[logging.LogRecord]) -> Counter[str]:
     """The number of records mentioned in the lines, by reason."""
     found: Counter[str] = Counter()
     for line in list(warnings):
@@ -64,7 +64,7 @@ def told(warnings: list[logging.LogRecord]) -> Counter[str]:
     return found
 
 
-def test_a_flood_of_failures_is_a_few_lines(tmp_path: Path, warnings: list[logging.LogRecord]) -> None:
+def test_many_failures_are_summarized_in_a_few_lines(tmp_path: Path, warnings: list[logging.LogRecord]) -> None:
     def parse(value: str) -> str:
         raise ValueError(f"can't read {value!r}")
 
@@ -73,7 +73,7 @@ def test_a_flood_of_failures_is_a_few_lines(tmp_path: Path, warnings: list[loggi
     stream.map_values(parse, name="parse", on_error=sf.log_and_continue()).to("out", value=str)
     found = run(tmp_path, builder, [(b"k", b"v%d" % n, n) for n in range(RECORDS)])
     assert found == {"processing_error": RECORDS}
-    until(lambda: told(warnings) == found)
+    until(lambda: reported(warnings) == found)
     assert len(warnings) < 10, [line.getMessage() for line in warnings]
     first = warnings[0].__dict__["fields"]
     assert "a record was left out" in warnings[0].getMessage()
@@ -81,7 +81,7 @@ def test_a_flood_of_failures_is_a_few_lines(tmp_path: Path, warnings: list[loggi
     assert "can't read" in first["error"]
 
 
-def test_what_operators_leave_out_is_told(tmp_path: Path, warnings: list[logging.LogRecord]) -> None:
+def test_records_dropped_by_operators_are_logged(tmp_path: Path, warnings: list[logging.LogRecord]) -> None:
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=str)
     stream.group_by_key().windowed_by(sf.TimeWindows("1s", grace="0s")).count(store="counts")
@@ -94,6 +94,6 @@ def test_what_operators_leave_out_is_told(tmp_path: Path, warnings: list[logging
     assert found["duplicate"] > 1_000
     expected = Counter({reason: count for reason, count in found.items() if reason != "duplicate"})
     # Dropping duplicates is the purpose of deduplicate.
-    until(lambda: told(warnings) == expected)
+    until(lambda: reported(warnings) == expected)
     assert len(warnings) < 10
     assert any("stoatflow explain late" in line.getMessage() for line in warnings)

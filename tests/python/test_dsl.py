@@ -90,7 +90,7 @@ def test_every_operator_with_functions() -> None:
     assert names[2].endswith(" str.upper")
 
 
-def test_nodes_know_their_line() -> None:
+def test_nodes_have_their_source_line() -> None:
     builder = sf.StreamsBuilder()
     stream = builder.stream("a", key=str, value=str)
     stream.filter(keep)
@@ -189,7 +189,7 @@ def test_queryable_store_name() -> None:
         ),
     ],
 )
-def test_what_is_refused(wrong: Any, message: str, next_step: str) -> None:
+def test_invalid_arguments_are_refused(wrong: Any, message: str, next_step: str) -> None:
     with pytest.raises(sf.TopologyError) as caught:
         wrong(sf.StreamsBuilder())
     assert message in str(caught.value)

@@ -211,7 +211,7 @@ def test_sources_and_sinks_with_functions() -> None:
     assert (found[6]["within_ms"], found[6]["materialized"]) == (3_600_000, {"store": "seen"})
 
 
-def test_windowed_keys_know_their_times() -> None:
+def test_windowed_keys_have_start_and_end() -> None:
     window = sf.Window(0, 1500)
     key = sf.Windowed("a", window)
     assert (key.key, key.window.end, window.end_time) == (
@@ -285,7 +285,7 @@ def refused(build: Any, *words: str) -> None:
         (lambda s, t: t.filter(sf.value == "a", store=sf.Materialized(type="lru")), "type='lru'"),
     ],
 )
-def test_what_is_refused(build: Any, word: str) -> None:
+def test_invalid_arguments_are_refused(build: Any, word: str) -> None:
     refused(build, word)
 
 

@@ -26,7 +26,7 @@ def test_durations(duration: Any, ms: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", [5, 5.0, "5", "5 minutes", "-1s", timedelta(seconds=-1), None])
-def test_no_durations(wrong: Any) -> None:
+def test_invalid_durations_are_refused(wrong: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         duration_ms(wrong)
 

@@ -48,7 +48,7 @@ def test_a_key_keeps_its_partition(broker: EmbeddedBroker) -> None:
     assert sorted(broker.end_offsets("t").values()) == [0, 0, 0, 3]
 
 
-def test_it_stays_on_disk(tmp_path: Path) -> None:
+def test_records_stay_on_disk(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path / "b") as one:
         one.create_topic("t")
         one.produce("t", b"k", b"v", timestamp=1)
@@ -123,7 +123,7 @@ def counts(broker: EmbeddedBroker | None, **settings: object) -> dict[str, int]:
         return dict(app.store("counts").all())
 
 
-def test_a_second_run_on_new_temporary_topics_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_run_on_new_temporary_topics_starts_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STOATFLOW_STATE_DIR", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     for _ in range(2):
@@ -162,7 +162,7 @@ def test_the_state_of_an_application_on_no_folder_is_temporary_too(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_state_directory_that_is_set_is_kept_to(tmp_path: Path) -> None:
+def test_a_configured_state_directory_is_used(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path / "topics") as broker:
         broker.create_topic("words")
         assert counts(broker, state_dir=tmp_path / "elsewhere") == {}

@@ -36,7 +36,7 @@ def test_barrier_gives_one_result_per_key_and_commit(lanes: int) -> None:
     assert out == [("a", "3=3"), ("a", "6=6"), ("b", "1=1"), ("b", "2=2")]
 
 
-def test_eager_shows_what_is_in_between() -> None:
+def test_eager_emits_intermediate_results() -> None:
     out, counts = piped({"statestore.cache.max.bytes": 0}, 1)
     assert len(counts) == 8
     assert ("a", "2=1") in out

@@ -48,7 +48,7 @@ class Forwards(sf.ContextualProcessor[str, str, str, str]):
     ],
     ids=["flat_map_values", "flat_map", "async", "processor", "expression"],
 )
-def test_it_is_a_dead_letter(build: Build, value: str) -> None:
+def test_a_record_with_endless_results_is_a_dead_letter(build: Build, value: str) -> None:
     builder = sf.StreamsBuilder()
     build(builder.stream("in", key=str, value=str)).to("out", key=str, value=str)
     with TopologyTestDriver(builder.build(), CONFIG) as running:
@@ -61,7 +61,7 @@ def test_it_is_a_dead_letter(build: Build, value: str) -> None:
         assert any(f"more than {MOST} results for one record".encode() in text for _, text in dead.headers)
 
 
-def test_as_many_as_allowed_are_taken() -> None:
+def test_the_allowed_number_of_results_is_accepted() -> None:
     builder = sf.StreamsBuilder()
     words = builder.stream("in", key=str, value=str).flat_map_values(sf.value.str.split(","))
     words.group_by_key(value=str).count(store="counts")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError
 from typing import Any
 from unittest.mock import Mock
 
@@ -75,7 +77,7 @@ def joined(fn: Any) -> Any:
 
 @pytest.mark.parametrize("fn", [audited, cancels_all])
 @pytest.mark.parametrize("build", [of_a_stream, of_a_table, of_a_joiner])
-def test_a_loop_that_has_died_is_no_records_fault(
+def test_a_dead_event_loop_is_not_handled_as_a_record_error(
     build: Callable[[sf.StreamsBuilder, Any], sf.KStream[str, str]], fn: Any
 ) -> None:
     """Otherwise each record from then on would be left out, in an application that runs."""
@@ -97,7 +99,7 @@ def test_a_loop_that_has_died_is_no_records_fault(
         assert driver.output("out", str, str).read_values_to_list() == ["cTrue"]
 
 
-def test_a_call_that_begins_after_the_loop_has_died_is_no_records_fault() -> None:
+def test_a_call_after_the_loop_died_is_not_handled_as_a_record_error() -> None:
     """The task ends the loop when nothing is under way."""
 
     async def later(value: str) -> str:
@@ -119,7 +121,7 @@ def test_a_call_that_begins_after_the_loop_has_died_is_no_records_fault() -> Non
             topic.pipe("k", "c")
 
 
-def test_a_call_that_comes_while_the_loop_ends_is_never_made() -> None:
+def test_a_call_while_the_loop_ends_is_never_made() -> None:
     """Its task would be left pending when the loop closes, and say so in the log."""
     made: list[int] = []
 
@@ -192,3 +194,89 @@ def test_a_mock_is_a_plain_function() -> None:
         assert driver.output("out", str, str).read_values_to_list() == ["A"]
     fn.assert_called_once_with("a")
     assert fn.method_calls == []
+
+
+def test_a_run_that_is_aborted_cancels_nothing_of_another_one() -> None:
+    loop = EventLoop()
+    begun = threading.Event()
+
+    async def hangs() -> None:
+        begun.set()
+        await asyncio.sleep(600)
+
+    loop.acquire()
+    loop.acquire()
+    call = loop.run(hangs)
+    assert begun.wait(60)
+    loop.cancel()
+    with pytest.raises(TimeoutError):
+        call.result(0.2)
+    loop.release()
+    loop.cancel()
+    with pytest.raises(CancelledError):
+        call.result(60)
+    loop.release()
+
+
+def test_a_call_that_reaches_a_loop_in_its_last_moment_leaves_nothing_behind() -> None:
+    """A call that never begins creates no coroutine, which nobody would await."""
+    loop = EventLoop()
+    ending, made = threading.Event(), []
+
+    async def call() -> None:
+        """The coroutine that must not be created."""
+
+    def make() -> Coroutine[Any, Any, None]:
+        made.append(1)
+        return call()
+
+    def last() -> None:
+        assert ending.wait(60)
+        raise SystemExit
+
+    loop.acquire()
+    # The loop stops after the callbacks that are queued before the call.
+    loop.call_soon(last)
+    future = loop.run(make)
+    ending.set()
+    with pytest.raises(CancelledError):
+        future.result(60)
+    assert made == []
+    loop.release()
+
+
+def test_a_slowly_closing_loop_does_not_disturb_its_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, may_close, closed = 0, threading.Event(), threading.Event()
+    builder = sf.StreamsBuilder()
+
+    @builder.resource
+    async def number() -> AsyncIterator[int]:
+        nonlocal opened
+        opened += 1
+        yield opened
+        if not closed.is_set():
+            await asyncio.to_thread(may_close.wait, 300)
+            closed.set()
+
+    async def numbered(value: str) -> str:
+        return f"{value}{number.value}"
+
+    builder.stream("in", key=str, value=str).map_values(numbered).to("out", key=str, value=str)
+    topology = builder.build()
+    monkeypatch.setattr("stoatflow._runtime.event_loop._CLOSING_S", 0.1)
+    with driver_of(topology):
+        (first,) = [t for t in threading.enumerate() if t.name == "stoatflow-event-loop"]
+    assert first.is_alive()
+    with driver_of(topology) as driver:
+        may_close.set()
+        first.join(60)
+        assert closed.is_set()
+        driver.input("in", str, str).pipe("k", "v")
+        assert driver.output("out", str, str).read_values_to_list() == ["v2"]
+
+
+def test_a_stopped_loop_raises() -> None:
+    loop = EventLoop()
+    caller = loop.caller(sf.awaiting(audited), "app.py:1 audited")
+    with pytest.raises(RuntimeError, match="while no application runs"):
+        caller("x")

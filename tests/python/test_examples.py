@@ -219,11 +219,11 @@ def test_every_example_is_tested() -> None:
 
 
 @pytest.mark.parametrize("example", sorted(EXPECTED))
-def test_it_prints(example: str, tmp_path: Path) -> None:
+def test_examples_print_the_expected_output(example: str, tmp_path: Path) -> None:
     assert run([str(EXAMPLES / example)], tmp_path).splitlines() == EXPECTED[example]
 
 
 @pytest.mark.parametrize("example", sorted(EXPECTED))
-def test_it_can_be_described(example: str, tmp_path: Path) -> None:
+def test_examples_can_be_described(example: str, tmp_path: Path) -> None:
     text = run(["-m", "stoatflow", "describe", str(EXAMPLES / example)], tmp_path)
     assert text.startswith("Topologies:")

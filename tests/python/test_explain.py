@@ -16,29 +16,29 @@ from http_calls import ask
 from stoatflow._runtime.bridge import error_kinds, settings_schema, streams_config_markdown
 from stoatflow.cli import main
 from stoatflow.errors import ERRORS_BY_KIND
+from stoatflow.explain.catalog import entries, find, nearest
 from stoatflow.explain.causes import CAUSES
-from stoatflow.explain.known import entries, find, nearest
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_an_error_is_found_by_class_and_kind(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "FencedError"]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("FencedError (error)\n  Another instance of the application took over.\n")
-    assert "  exit code: 4\n" in said
-    assert "    - a second process was started with the same `application.id`" in said
-    assert "  Next: nothing if another instance with the same application.id runs now" in said
-    assert said.endswith("  page: docs/reference/errors.md#fencederror\n")
+    printed = capsys.readouterr().out
+    assert printed.startswith("FencedError (error)\n  Another instance of the application took over.\n")
+    assert "  exit code: 4\n" in printed
+    assert "    - a second process was started with the same `application.id`" in printed
+    assert "  Next: nothing if another instance with the same application.id runs now" in printed
+    assert printed.endswith("  page: docs/reference/errors.md#fencederror\n")
     assert main(["explain", "fenced"]) == 0
-    assert capsys.readouterr().out == said
+    assert capsys.readouterr().out == printed
 
 
 def test_a_setting_has_its_default_and_meaning(capsys: pytest.CaptureFixture[str]) -> None:
     (text,) = [text for name, _, _, text in settings_schema() if name == "commit.interval.ms"]
     assert main(["explain", "commit.interval.ms", "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)
-    assert told == {
+    (reported,) = json.loads(capsys.readouterr().out)
+    assert reported == {
         "sort": "setting",
         "name": "commit.interval.ms",
         "other_names": ["STOATFLOW_COMMIT_INTERVAL_MS"],
@@ -66,7 +66,7 @@ def test_a_setting_has_its_default_and_meaning(capsys: pytest.CaptureFixture[str
         ("num.stream.threads", "Kafka Streams", "num.stream.threads"),
     ],
 )
-def test_names_are_found_however_they_are_written(name: str, sort: str, found: str) -> None:
+def test_names_are_found_in_any_spelling(name: str, sort: str, found: str) -> None:
     (entry,) = find(name, entries())
     assert (entry.sort, entry.name) == (sort, found)
     assert entry.meaning
@@ -74,9 +74,11 @@ def test_names_are_found_however_they_are_written(name: str, sort: str, found: s
 
 def test_an_unknown_name_gets_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "comit.interval"]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("stoatflow: nothing is called 'comit.interval'. Next: the nearest: commit.interval.ms")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(
+        "stoatflow: nothing is called 'comit.interval'. Next: the nearest: commit.interval.ms"
+    )
     assert main(["explain", "zzqq"]) == 2
     assert capsys.readouterr().err.endswith("Next: `stoatflow explain` lists all that is known\n")
     assert nearest("Fenced", entries())[0] == "FencedError"
@@ -89,10 +91,10 @@ def test_without_a_name_it_lists_every_row_of_the_tables(capsys: pytest.CaptureF
     assert {class_name for _, _, class_name in error_kinds()} <= listed
     assert set(re.findall(r"^\| `([^`]+)`", streams_config_markdown(), flags=re.MULTILINE)) <= listed
     assert main(["explain", "--json"]) == 0
-    assert {told["name"] for told in json.loads(capsys.readouterr().out)} == listed
+    assert {reported["name"] for reported in json.loads(capsys.readouterr().out)} == listed
 
 
-def test_it_needs_no_network_and_imports_little() -> None:
+def test_explain_needs_no_network_and_imports_little() -> None:
     # There are no sockets, so every connection fails.
     program = (
         "import socket, sys\n"
@@ -117,34 +119,34 @@ def test_each_kind_of_error_has_its_causes() -> None:
         assert not anchor or anchor in {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
-def test_causes_name_settings_metrics_and_commands_that_there_are() -> None:
+def test_causes_name_existing_settings_metrics_and_commands() -> None:
     known = {name for entry in entries() for name in entry.names}
-    said = " ".join(each for causes in CAUSES.values() for each in (*causes.usual, *causes.see))
-    names = set(re.findall(r"`((?:[a-z]+\.)+[a-z]+|stoatflow_\w+)(?:=\w+)?`", said))
+    output = " ".join(each for causes in CAUSES.values() for each in (*causes.usual, *causes.see))
+    names = set(re.findall(r"`((?:[a-z]+\.)+[a-z]+|stoatflow_\w+)(?:=\w+)?`", output))
     assert len(names) > 10
     assert names - known == {"isolation.level"}  # Kafka's own, of its client
-    for command in set(re.findall(r"`stoatflow (\w+)", said)):
+    for command in set(re.findall(r"`stoatflow (\w+)", output)):
         with pytest.raises(SystemExit) as ended:
             main([command, "--help"])
         assert ended.value.code == 0
 
 
-def test_an_error_on_the_command_line_ends_with_where_more_stands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_on_the_command_line_ends_with_a_pointer_to_explain(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe", "no_such_file.py"]) == 2
     assert capsys.readouterr().err.endswith("\nmore: stoatflow explain config\n")
     assert main(["diff", "no_such_file.py", "no_such_file.py"]) == 2
     assert capsys.readouterr().err.endswith("\nmore: stoatflow explain config\n")
 
 
-def test_every_command_says_errors_alike() -> None:
+def test_every_command_prints_errors_in_the_same_format() -> None:
     commands = ROOT / "python" / "stoatflow" / "cli"
     for source in commands.glob("*.py"):
         text = source.read_text("utf-8")
         caught = re.findall(r"except StoatFlowError as error:\n((?: +#.*\n)*)( +.*)\n", text)
-        assert all("say_error(error)" in first for _, first in caught), source.name
+        assert all("print_error(error)" in first for _, first in caught), source.name
 
 
-def test_what_is_counted_is_what_the_table_says() -> None:
+def test_drop_reasons_in_code_match_the_table() -> None:
     """Every metric family of a running application is in the table, with the engine's own text and type."""
     measured = runpy.run_path(str(ROOT / "scripts" / "measured.py"))
     table = {name: (kind, text) for name, kind, text in measured["metrics"]()}
@@ -161,16 +163,16 @@ def test_what_is_counted_is_what_the_table_says() -> None:
             dropped = re.findall(r'stoatflow_dropped_records_total\{.*reason="(\w+)"', text)
     kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, flags=re.MULTILINE))
     families = {}
-    for name, said in re.findall(r"^# HELP (\w+) (.*)$", text, flags=re.MULTILINE):
+    for name, output in re.findall(r"^# HELP (\w+) (.*)$", text, flags=re.MULTILINE):
         ending = {"counter": "_total", "info": "_info"}.get(kinds[name], "")
-        families[f"{name}{ending}".replace("_total_total", "_total")] = (kinds[name], said.removesuffix("."))
+        families[f"{name}{ending}".replace("_total_total", "_total")] = (kinds[name], output.removesuffix("."))
     assert len(families) > 50
-    assert {name: told for name, told in families.items() if table.get(name) != told} == {}
+    assert {name: reported for name, reported in families.items() if table.get(name) != reported} == {}
     assert dropped == ["null_key"]
     assert {entry.name for entry in entries() if entry.sort == "drop"} >= {*dropped, "late", "processing_error"}
 
 
-def test_no_metric_of_the_source_is_missed() -> None:
+def test_every_metric_in_the_source_is_listed() -> None:
     measured = runpy.run_path(str(ROOT / "scripts" / "measured.py"))
     admin = ROOT / "crates" / "engine" / "src" / "admin"
     sources = [admin / "metrics.rs", *(admin / "metrics").glob("*.rs")]

@@ -133,7 +133,7 @@ def test_json_and_text(expression: sf.Expression, data: dict[str, Any], shown: s
 
 
 @pytest.mark.parametrize("wrong", [lambda: v > 1 and v < 2, lambda: not v, lambda: 0 < v < 2, lambda: v in [1, 2]])
-def test_truth_is_refused_with_advice(wrong: Any) -> None:
+def test_using_an_expression_as_a_bool_is_refused_with_advice(wrong: Any) -> None:
     with pytest.raises(TypeError, match=r"\(a\) & \(b\)"):
         wrong()
 
@@ -177,12 +177,12 @@ def test_truth_is_refused_with_advice(wrong: Any) -> None:
         (lambda: any_sf.when(True), TypeError, "takes an expression"),
     ],
 )
-def test_what_is_refused(wrong: Any, error: type[Exception], message: str) -> None:
+def test_invalid_arguments_are_refused(wrong: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         wrong()
 
 
-def test_several_conditions_are_asked_in_order() -> None:
+def test_several_conditions_are_evaluated_in_order() -> None:
     size = sf.when(v > 9).then("many").when(v > 1).then("some").otherwise("few")
     assert [size.evaluate(n) for n in (10, 2, 1, None)] == ["many", "some", "few", "few"]
 
@@ -193,7 +193,7 @@ def test_the_text_of_an_expression_can_be_evaluated_again() -> None:
     assert again.to_json() == tree.to_json()
 
 
-def test_each_part_knows_its_line() -> None:
+def test_each_part_has_its_source_line() -> None:
     import inspect
 
     frame = inspect.currentframe()
@@ -220,15 +220,15 @@ def test_the_reference_has_every_function() -> None:
     from pathlib import Path
 
     page = (Path(__file__).parents[2] / "docs/reference/expressions.md").read_text("utf-8")
-    told = set(re.findall(r"(?:\.|sf\.)(\w+)\(", page))
+    reported = set(re.findall(r"(?:\.|sf\.)(\w+)\(", page))
     classes: list[Any] = [sf.Expression, type(v.str), type(v.list), type(v.dt)]
     offered = {name for each in classes for name in vars(each) if not name.startswith("_")}
     # `x ** y` is listed, and so are the brackets; the others are for the plan.
     offered -= {"pow", "str", "list", "dt", "to_json", "to_plan", "reads", "is_literal", "is_pair"}
-    assert offered - told == set()
+    assert offered - reported == set()
 
 
-def test_a_deep_expression_works_and_one_that_is_too_deep_says_so_where_it_is_written() -> None:
+def test_expressions_have_a_maximum_depth() -> None:
     record = {f"f{n}": n for n in range(99)}
     total: sf.Expression = sf.lit(0)
     choice = sf.when(v["f98"] == 0).then("is 0")

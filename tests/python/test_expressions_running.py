@@ -72,7 +72,7 @@ def test_partitions_are_chosen_by_expressions() -> None:
             source.pipe_input("c", {"id": 2})
 
 
-def test_a_serde_is_known_from_what_an_expression_gives() -> None:
+def test_a_serde_is_inferred_from_an_expression() -> None:
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=dict)
     stream.select_key(sf.format("{}-{}", sf.key, sf.value["id"])).map_values(sf.value["items"].list.len()).to("out")
@@ -100,7 +100,7 @@ def test_bounds_of_doubles_give_doubles() -> None:
         builder.build()
 
 
-def test_members_that_nobody_reads_walk_on_as_they_came() -> None:
+def test_unread_members_pass_through_unchanged() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=dict).map_values(sf.value | {"n": sf.value["n"] + 1}).to("out", value=dict)
     with TopologyTestDriver(builder.build()) as driver:
@@ -149,7 +149,7 @@ def test_two_objects_are_put_together_by_merge() -> None:
         (lambda s: s.map((sf.value, sf.key)).filter(sf.value > 1), "str and int have no order"),
     ],
 )
-def test_what_can_never_work_is_refused_when_it_is_built(build: Any, message: str) -> None:
+def test_expressions_that_can_never_work_are_refused_at_build(build: Any, message: str) -> None:
     builder = sf.StreamsBuilder()
     build(builder.stream("in", key=str, value=int)).to("out", key=bytes, value=bytes)
     with pytest.raises(sf.TopologyError) as caught:
@@ -168,7 +168,7 @@ def test_what_can_never_work_is_refused_when_it_is_built(build: Any, message: st
         (sf.when(sf.value.is_null()).then(sf.key).otherwise(sf.timestamp.str.lower()), ".str takes str"),
     ],
 )
-def test_what_no_topology_takes_is_not_tried_either(expression: sf.Expression, message: str) -> None:
+def test_evaluate_refuses_what_a_topology_refuses(expression: sf.Expression, message: str) -> None:
     with pytest.raises(sf.TopologyError) as caught:
         expression.evaluate(None)
     assert message in str(caught.value)
@@ -187,7 +187,7 @@ def test_an_error_names_the_line_and_the_part() -> None:
     assert f"test_expressions_running.py:{line + 1} sf.value.with_fields(" in str(caught.value)
 
 
-def test_what_is_not_strict_gives_null() -> None:
+def test_lenient_functions_return_null() -> None:
     number = sf.obj(n=sf.value["n"].cast(int, strict=False), at=sf.value["at"].str.to_timestamp(strict=False))
     made = outputs(
         lambda stream: stream.map_values(number).to("out"),
@@ -202,7 +202,7 @@ def test_what_is_not_strict_gives_null() -> None:
 @pytest.mark.parametrize(
     ("operator", "advice"), [("peek", "has no effect"), ("foreach", "has no effect"), ("flat_map", "flat_map_values")]
 )
-def test_where_an_expression_has_no_meaning_it_is_refused(operator: str, advice: str) -> None:
+def test_expressions_are_refused_where_they_have_no_meaning(operator: str, advice: str) -> None:
     stream: Any = sf.StreamsBuilder().stream("in", key=str, value=dict)
     with pytest.raises(sf.TopologyError, match=advice):
         getattr(stream, operator)(sf.value["a"])

@@ -44,7 +44,7 @@ def place(raised: pytest.ExceptionInfo[sf.errors.StoatFlowError]) -> tuple[Any, 
 
 
 @pytest.mark.parametrize("extractor", [None, Extractors.FAIL_ON_INVALID])
-def test_a_negative_time_is_an_error_that_says_where(extractor: Any) -> None:
+def test_a_negative_timestamp_is_an_error_with_its_place(extractor: Any) -> None:
     with driver_of(extractor) as driver:
         pipe(driver, ("k", "good", 5))
         assert out(driver) == {"good": 5}
@@ -75,7 +75,7 @@ def test_a_record_that_is_dropped_moves_no_watermark() -> None:
     assert seen == ["one", "two"]
 
 
-def test_or_gets_the_highest_of_its_partition() -> None:
+def test_use_partition_time_falls_back_to_the_highest_timestamp() -> None:
     with driver_of(Extractors.USE_PARTITION_TIME) as driver:
         pipe(driver, ("k", "one", 50), ("k", "earlier", 20), ("k", "none", -7), ("k", "own", 30))
         assert out(driver) == {"one": 50, "earlier": 20, "none": 50, "own": 30}
@@ -87,14 +87,14 @@ def test_or_gets_the_highest_of_its_partition() -> None:
         assert out(driver) == {"after": 50}
 
 
-def test_which_is_an_error_where_there_is_none_yet() -> None:
+def test_use_partition_time_without_a_partition_time_is_an_error() -> None:
     with driver_of(Extractors.USE_PARTITION_TIME) as driver:
         with pytest.raises(sf.errors.StoatFlowError, match="negative timestamp -7") as raised:
             pipe(driver, ("k", "first", -7))
         assert place(raised) == ("in", 0, 0)
 
 
-def test_the_clock_tells_the_time_whatever_the_record_says() -> None:
+def test_wallclock_ignores_the_record_timestamp() -> None:
     with driver_of(Extractors.WALLCLOCK, start=1000) as driver:
         pipe(driver, ("k", "one", 5), ("k", "none", -7))
         driver.advance(500)
@@ -102,7 +102,7 @@ def test_the_clock_tells_the_time_whatever_the_record_says() -> None:
         assert out(driver) == {"one": 1000, "none": 1000, "two": 1500}
 
 
-def test_a_function_sees_the_record_and_the_highest_time_that_it_gave() -> None:
+def test_an_extractor_gets_the_record_and_the_partition_time() -> None:
     seen: list[Any] = []
 
     def extract(record: sf.ConsumedRecord, highest: int) -> int:
@@ -129,7 +129,7 @@ def test_a_function_sees_the_record_and_the_highest_time_that_it_gave() -> None:
     ]
 
 
-def test_a_function_may_drop_records() -> None:
+def test_an_extractor_may_drop_records() -> None:
     def extract(record: sf.ConsumedRecord, highest: int) -> int:
         return -1 if str(record.value).startswith("bad") else record.timestamp
 
@@ -139,7 +139,7 @@ def test_a_function_may_drop_records() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         (lambda record, highest: 1 // (len(record.value) - 3), "ZeroDivisionError|division"),
         (lambda record, highest: "late" if len(record.value) == 3 else 1, "str"),
@@ -148,15 +148,15 @@ def test_a_function_may_drop_records() -> None:
     ],
     ids=["raises", "text", "nothing", "too long"],
 )
-def test_what_a_function_fails_with_says_where(wrong: Callable[[Any, int], Any], said: str) -> None:
+def test_an_error_of_an_extractor_names_its_place(wrong: Callable[[Any, int], Any], message: str) -> None:
     with driver_of(wrong) as driver:
-        with pytest.raises(sf.errors.StoatFlowError, match=said) as raised:
+        with pytest.raises(sf.errors.StoatFlowError, match=message) as raised:
             pipe(driver, ("k", "good", 5), ("k", "bad", 6), ("k", "good", 7))
         assert place(raised) == ("in", 0, 1)
         assert "test_extractors.py" in str(raised.value.coordinates["function"])
 
 
-def test_what_cannot_be_decoded_goes_to_its_handler_at_a_time_that_it_may_have() -> None:
+def test_undecodable_records_reach_their_handler_with_a_valid_timestamp() -> None:
     def extract(record: sf.ConsumedRecord, highest: int) -> int:
         return int(record.value)
 
@@ -174,13 +174,13 @@ def test_what_cannot_be_decoded_goes_to_its_handler_at_a_time_that_it_may_have()
     assert [(record.value, record.timestamp) for record in bad] == [(b"short", 0)]
 
 
-def said(letter: Any) -> dict[str, str]:
+def error_headers(letter: Any) -> dict[str, str]:
     """The headers of a dead letter."""
     return {name.removeprefix("__stoatflow.errors."): text.decode() for name, text in letter.headers}
 
 
 @pytest.mark.parametrize("near", [True, False])
-def test_what_a_function_fails_for_goes_to_the_handler_of_its_source(near: bool) -> None:
+def test_records_on_which_an_extractor_fails_go_to_the_handler_of_the_source(near: bool) -> None:
     """Only that record: the ones around it have the same timestamps as without it."""
     seen: list[tuple[str, int]] = []
 
@@ -205,7 +205,7 @@ def test_what_a_function_fails_for_goes_to_the_handler_of_its_source(near: bool)
     ]  # fmt: skip
     # The timestamp of a letter is that of its record in the topic.
     assert [(letter.value, letter.timestamp) for letter in bad] == [(b"soon", 2), (b"nothing", 0), (b"later", 6)]
-    first, second = said(bad[0]), said(bad[1])
+    first, second = error_headers(bad[0]), error_headers(bad[1])
     assert (first["kind"], first["node"], first["exception"]) == ("deserialization", "source", "ValueError")
     assert "test_extractors.py" in first["function"]
     assert "invalid literal" in first["traceback"]
@@ -218,7 +218,7 @@ def test_what_a_function_fails_for_goes_to_the_handler_of_its_source(near: bool)
     ("extractor", "values"),
     [(None, ["a", "b"]), (Extractors.FAIL_ON_INVALID, ["a", "b"]), (Extractors.USE_PARTITION_TIME, ["a", "none", "b"])],
 )
-def test_a_time_that_is_none_goes_to_the_handler_too(extractor: Any, values: list[str]) -> None:
+def test_an_invalid_timestamp_goes_to_the_handler(extractor: Any, values: list[str]) -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str, timestamp=extractor, on_error=sf.DLQ("bad")).to("out")
     with TopologyTestDriver(builder.build()) as driver:
@@ -230,7 +230,7 @@ def test_a_time_that_is_none_goes_to_the_handler_too(extractor: Any, values: lis
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_a_record_without_a_time_moves_none(lanes: int) -> None:
+def test_a_record_without_a_timestamp_does_not_advance_stream_time(lanes: int) -> None:
     """Its original one is no event time: it would close other records' windows, whether extractor or serde failed."""
     builder = sf.StreamsBuilder()
     (
@@ -272,7 +272,7 @@ def test_a_late_record_without_a_time_is_not_late() -> None:
         assert driver.output("late", str, str).read_values_to_list() == ["2"]
 
 
-def test_a_watermark_function_does_not_see_it() -> None:
+def test_a_watermark_function_skips_records_without_a_timestamp() -> None:
     seen: list[str] = []
 
     def watermark(record: Any, current: int | None) -> int:
@@ -331,7 +331,7 @@ def test_a_table_and_a_global_table_have_handlers_for_it_too() -> None:
     ],
     ids=["text", "milliseconds", "seconds", "or its own", "the value", "of a text"],
 )
-def test_an_expression_tells_the_time(serde: Any, expression: sf.Expression, values: list[Any]) -> None:
+def test_an_expression_extracts_the_timestamp(serde: Any, expression: sf.Expression, values: list[Any]) -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=serde, timestamp=expression).to("out")
     with TopologyTestDriver(builder.build()) as driver:
@@ -361,7 +361,7 @@ def test_an_expression_reads_the_key_too_and_sources_of_all_kinds_take_it() -> N
 
 
 @pytest.mark.parametrize("near", [True, False])
-def test_what_an_expression_fails_for_goes_to_the_handler_of_its_source(near: bool) -> None:
+def test_records_on_which_an_expression_fails_go_to_the_handler_of_the_source(near: bool) -> None:
     builder = sf.StreamsBuilder()
     how: Any = {"on_error": sf.DLQ("bad")} if near else {}
     at = sf.value["at"].str.to_timestamp()
@@ -379,15 +379,15 @@ def test_what_an_expression_fails_for_goes_to_the_handler_of_its_source(near: bo
         assert [record.timestamp for record in driver.output("out").read_all()] == [5000, 4000]
         letters = driver.output("bad").read_all()
     assert [letter.value for letter in letters] == bad
-    assert {said(letter)["kind"] for letter in letters} == {"deserialization"}
-    messages = [said(letter)["message"] for letter in letters]
+    assert {error_headers(letter)["kind"] for letter in letters} == {"deserialization"}
+    messages = [error_headers(letter)["message"] for letter in letters]
     assert "soon" in messages[0]
     assert "the expression of a timestamp gave null" in messages[2]
     assert "not well-formed JSON" in messages[4]
-    assert "sf.value['at']" in said(letters[2])["function"].replace('"', "'")
+    assert "sf.value['at']" in error_headers(letters[2])["function"].replace('"', "'")
 
 
-def test_without_a_handler_it_says_where_and_what_to_do() -> None:
+def test_without_a_handler_the_error_names_place_and_next_step() -> None:
     with driver_of(sf.value.str.to_int(strict=False)) as driver:
         with pytest.raises(sf.errors.StoatFlowError, match=r"gave null.*sf\.coalesce") as raised:
             pipe(driver, ("k", "5", 1), ("k", "five", 2))
@@ -406,7 +406,7 @@ def test_without_a_handler_it_says_where_and_what_to_do() -> None:
         (sf.value + 1, "str"),
     ],
 )
-def test_an_expression_that_gives_no_time_is_refused(expression: sf.Expression, match: str) -> None:
+def test_an_expression_that_is_no_timestamp_is_refused(expression: sf.Expression, match: str) -> None:
     with pytest.raises(sf.errors.TopologyError, match=match):
         reading(expression)
 
@@ -424,7 +424,7 @@ def test_each_partition_has_a_time_of_its_own() -> None:
         assert out(driver) == {"a": 50, "b": 20, "c": 50, "d": 20}
 
 
-def test_the_time_that_was_found_is_the_one_of_windows() -> None:
+def test_windows_use_the_extracted_timestamp() -> None:
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=int, timestamp=lambda record, highest: record.value)
     stream.group_by_key().windowed_by(sf.TimeWindows.of_size_with_no_grace("10s")).count(store="s").to_stream().map(
@@ -437,7 +437,7 @@ def test_the_time_that_was_found_is_the_one_of_windows() -> None:
 
 
 @pytest.mark.parametrize("extractor", [Extractors.LOG_AND_SKIP, lambda record, highest: record.timestamp])
-def test_what_is_dropped_is_counted(extractor: Any, tmp_path: Path) -> None:
+def test_dropped_records_are_counted(extractor: Any, tmp_path: Path) -> None:
     config = sf.Settings({"application.id": "times", "state.dir": str(tmp_path / "state")}, environ={})
     with sf.EmbeddedBroker(tmp_path / "broker") as broker:
         broker.create_topic("in")

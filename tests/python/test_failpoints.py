@@ -76,7 +76,7 @@ def written_twice(folder: Path, place: str) -> None:
 
 
 @pytest.mark.parametrize("place", MET)
-def test_a_kill_there_loses_and_doubles_nothing(tmp_path: Path, place: str) -> None:
+def test_a_kill_at_a_failpoint_loses_and_duplicates_nothing(tmp_path: Path, place: str) -> None:
     written_twice(tmp_path, place)
     # It dies during the apply, or directly after it, since the next steps are delayed.
     slow = "commit.during-apply=kill:150,commit.after-apply=sleep:20000"
@@ -86,12 +86,12 @@ def test_a_kill_there_loses_and_doubles_nothing(tmp_path: Path, place: str) -> N
 
 
 @pytest.mark.parametrize("place", MET)
-def test_a_panic_there_ends_it_with_an_error_that_names_the_thread(tmp_path: Path, place: str) -> None:
+def test_a_panic_at_a_failpoint_names_its_thread(tmp_path: Path, place: str) -> None:
     written_twice(tmp_path, place)
     died = run(tmp_path, f"{place}=panic")
     assert died.returncode == 1, died.stderr
-    said = re.findall(r"the thread '([a-z0-9-]+)' panicked", died.stderr)
-    assert any(thread.startswith(THREADS[place.split(".", maxsplit=1)[0]]) for thread in said), died.stderr
+    output = re.findall(r"the thread '([a-z0-9-]+)' panicked", died.stderr)
+    assert any(thread.startswith(THREADS[place.split(".", maxsplit=1)[0]]) for thread in output), died.stderr
     check_the_next_life(tmp_path)
 
 

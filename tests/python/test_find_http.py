@@ -107,7 +107,7 @@ def condition(dice: random.Random, depth: int) -> str:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_condition_means_what_sql_means(broker: EmbeddedBroker, make: Make, seed: int) -> None:
+def test_conditions_follow_sql_semantics(broker: EmbeddedBroker, make: Make, seed: int) -> None:
     dice = random.Random(seed)  # noqa: S311  # the same conditions each time
     documents = people(dice, 60)
     put(broker, documents)
@@ -165,7 +165,7 @@ def test_pages_are_of_one_commit(broker: EmbeddedBroker, make: Make) -> None:
             read(app, broker)
 
 
-def test_a_walk_through_everything_comes_in_pages(broker: EmbeddedBroker, make: Make) -> None:
+def test_a_full_scan_is_read_in_pages(broker: EmbeddedBroker, make: Make) -> None:
     """A page reads 100,000 rows at most, however few of them match."""
     count = 150_000
     put(broker, {f"k{number:06}": {"rare": number == count - 1} for number in range(count)})
@@ -193,7 +193,9 @@ def test_a_walk_through_everything_comes_in_pages(broker: EmbeddedBroker, make: 
         ({"where": "city = 'Oslo'", "allow_scan": "maybe"}, "allow_scan=maybe", "allow_scan=true"),
     ],
 )
-def test_what_is_refused(broker: EmbeddedBroker, make: Make, query: dict[str, str], says: str, helps: str) -> None:
+def test_invalid_arguments_are_refused(
+    broker: EmbeddedBroker, make: Make, query: dict[str, str], says: str, helps: str
+) -> None:
     with make(topology()) as app:
         read(app, broker)
         answer = ask(app.admin_url, "/stores/people", **query)
@@ -202,7 +204,7 @@ def test_what_is_refused(broker: EmbeddedBroker, make: Make, query: dict[str, st
         assert helps in answer.json()["next_step"]
 
 
-def test_values_that_are_no_objects(broker: EmbeddedBroker, make: Make) -> None:
+def test_values_that_are_not_objects(broker: EmbeddedBroker, make: Make) -> None:
     builder = sf.StreamsBuilder()
     rows = builder.table("in", key=str, value=int, store=sf.Materialized("numbers", key=str, value=int))
     rows.map_values(str, store=sf.Materialized("own", key=str, value=Reversed()))

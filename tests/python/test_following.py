@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from at_once import until
 from committed import HeldUp, Make, read
+from concurrency import until
 from stoatflow import ChangeBatch, EmbeddedBroker, State, StoatFlow, ValueAndTimestamp, Window
 
 
@@ -128,7 +128,7 @@ def test_some_of_the_rows(broker: EmbeddedBroker, make: Make) -> None:
             assert next(between).rows == [("a2", None)]
 
 
-def test_it_ends_with_the_application(broker: EmbeddedBroker, make: Make) -> None:
+def test_following_ends_with_the_application(broker: EmbeddedBroker, make: Make) -> None:
     copy: dict[str, int] = {}
     with make(table()) as app:
         read(app, broker)
@@ -252,7 +252,7 @@ def keep(app: sf.StoatFlow, name: str, cache: dict[Any, Any]) -> None:
             return
 
 
-def test_when_it_begins_again_its_changes_are_lost(broker: EmbeddedBroker, make: Make) -> None:
+def test_a_restart_loses_buffered_changes(broker: EmbeddedBroker, make: Make) -> None:
     fails = [True]
 
     def once(value: int) -> int:
@@ -289,7 +289,7 @@ def test_when_it_begins_again_its_changes_are_lost(broker: EmbeddedBroker, make:
     assert cache == {"a": 1, "b": 13, "c": 3}
 
 
-def test_what_cannot_be_followed(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
+def test_stores_that_cannot_be_followed(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
     put(broker, ("a", 1, 1))
     app = make(table())
     with pytest.raises(sf.ConfigError, match=r"there is no store named 'row'.*rows"):
@@ -328,7 +328,7 @@ def test_what_cannot_be_followed(broker: EmbeddedBroker, make: Make, tmp_path: P
 
 
 @pytest.mark.parametrize("backend", ["rocksDB", "in_memory"])
-def test_copies_of_readers_that_come_and_go_are_the_store(broker: EmbeddedBroker, make: Make, backend: str) -> None:
+def test_copies_of_changing_readers_equal_the_store(broker: EmbeddedBroker, make: Make, backend: str) -> None:
     """Whenever they begin, with a condition or without, on a thread or a loop: their copy equals the store."""
     count, dice = 3_000, random.Random(7)  # noqa: S311  # to be repeated
     records = [(f"k{dice.randrange(40)}", dice.choice([None, *range(-3, 4)]), n) for n in range(count)]

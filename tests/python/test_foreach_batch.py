@@ -24,7 +24,7 @@ def topology(fn: Callable[[Any], object], **options: Any) -> sf.Topology:
     return builder.build()
 
 
-def test_a_function_sees_columns_and_where_they_were_read() -> None:
+def test_a_function_gets_columns_and_record_origins() -> None:
     seen: list[pa.RecordBatch] = []
     with TopologyTestDriver(topology(seen.append)) as driver:
         topic = driver.input("in", str, dict)
@@ -53,7 +53,7 @@ def test_a_function_sees_columns_and_where_they_were_read() -> None:
     assert second["_row"].to_pylist() == [0]
 
 
-def test_what_no_record_has_caused_has_no_origin() -> None:
+def test_rows_without_a_source_record_have_no_origin() -> None:
     seen: list[pa.RecordBatch] = []
     builder = sf.StreamsBuilder()
     builder.scheduled("tick", every="10ms").foreach_batch(seen.append)
@@ -75,7 +75,7 @@ def test_max_rows_and_a_schema() -> None:
     assert "m" not in seen[0].schema.names
 
 
-def test_what_it_returns_is_ignored() -> None:
+def test_results_are_ignored() -> None:
     with TopologyTestDriver(topology(lambda batch: 7)) as driver:
         driver.input("in", str, dict).pipe("a", {"n": 1})
         assert driver.produced_topics == []
@@ -127,13 +127,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "words"), REFUSED)
-def test_what_is_refused(options: dict[str, Any], words: str) -> None:
+def test_invalid_arguments_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(sf.TopologyError) as caught:
         topology(**options)
     assert words in str(caught.value)
 
 
-def test_a_member_that_is_called_like_an_origin() -> None:
+def test_a_member_with_the_name_of_an_origin_column() -> None:
     with TopologyTestDriver(topology(print)) as driver, pytest.raises(sf.ProcessingError, match="_topic"):
         driver.input("in", str, dict).pipe("a", {"_topic": "x"})
     seen: list[pa.RecordBatch] = []

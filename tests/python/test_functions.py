@@ -36,12 +36,12 @@ class Async2:
 @pytest.mark.parametrize(
     "fn", [two, Callable2(), lambda *args: True, lambda key, value, extra=1: True, functools.partial(two), max, print]
 )
-def test_what_can_take_key_and_value(fn: Any) -> None:
+def test_callables_of_key_and_value(fn: Any) -> None:
     stream().filter(fn)
 
 
 @pytest.mark.parametrize("fn", [one, str.upper, str, len, int, functools.partial(two, "k"), "x".join])
-def test_what_can_take_a_value(fn: Any) -> None:
+def test_callables_of_a_value(fn: Any) -> None:
     stream().map_values(fn)
 
 
@@ -87,7 +87,7 @@ def test_async_functions_may_stand_where_functions_may() -> None:
         stream().map_values(later)
 
 
-def test_no_function() -> None:
+def test_objects_that_are_no_functions_are_refused() -> None:
     with pytest.raises(sf.TopologyError, match="not int") as caught:
         stream().filter(3)  # type: ignore[arg-type]
     assert "filter(lambda key, value: ...)" in caught.value.next_step

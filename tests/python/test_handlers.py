@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from stoatflow.dlq.letter import read
+from stoatflow.dlq.dead_letter import read
 from stoatflow.testing import TopologyTestDriver
 
 
@@ -36,7 +36,7 @@ def run(topology: sf.Topology, *values: Any, lanes: int = 1, **handlers: Any) ->
         return driver.output("out").read_all(), driver.output("bad").read_all()
 
 
-def said(record: Any) -> dict[str, str]:
+def error_headers(record: Any) -> dict[str, str]:
     """Give what a dead letter says of itself."""
     prefix = "__stoatflow.errors."
     return {name.removeprefix(prefix): text.decode() for name, text in record.headers if name.startswith(prefix)}
@@ -54,13 +54,13 @@ def test_without_a_handler_the_application_fails() -> None:
         run(topology, "1", "boom")
 
 
-def test_a_dead_letter_has_the_input_and_says_what_happened() -> None:
+def test_a_dead_letter_has_the_input_and_the_error() -> None:
     topology = build(lambda s: s.map_values(number, on_error=sf.DLQ("bad"), name="parse").map_values(str))
     out, bad = run(topology, "1", "boom", "3")
     assert [record.value for record in out] == [b"1", b"3"]
     (letter,) = bad
     assert (letter.key, letter.value, letter.timestamp) == (b"k1", b"boom", 1001)
-    headers = said(letter)
+    headers = error_headers(letter)
     assert headers["application"] == "test"
     assert headers["kind"] == "processing"
     assert headers["node"] == "parse"
@@ -85,11 +85,11 @@ def test_a_dead_letter_has_the_headers_of_kafka_streams_on_request() -> None:
     theirs = {name.removeprefix("__streams.errors."): text for name, text in both if name.startswith("__streams.")}
     assert [each for each in both if not each[0].startswith("__streams.")] == plain
     assert both[0] == ("own", "1")
-    told = dict(plain)
+    reported = dict(plain)
     assert theirs == {
         "exception": "ValueError: no number: boom",
         "message": "no number: boom",
-        "stacktrace": told["__stoatflow.errors.traceback"],
+        "stacktrace": reported["__stoatflow.errors.traceback"],
         "topic": "in",
         "partition": "0",
         "offset": "0",
@@ -115,7 +115,7 @@ def test_a_dead_letter_of_a_later_stage_has_the_bytes_of_the_input(lanes: int) -
     out, bad = run(build(later), "11", "boom", "12", lanes=lanes)
     assert [record.value for record in out] == [b"11", b"23"]
     assert [(record.key, record.value) for record in bad] == [(b"k1", b"boom")]
-    assert said(bad[0])["offset"] == "1"
+    assert error_headers(bad[0])["offset"] == "1"
 
 
 def test_the_nearest_handler_wins() -> None:
@@ -142,7 +142,7 @@ def test_a_setting_may_name_a_dead_letter_topic() -> None:
         assert driver.output("bad", key=str, value=str).read().value == "boom"
 
 
-def test_a_wrong_setting_says_what_to_write() -> None:
+def test_a_wrong_setting_suggests_valid_values() -> None:
     with pytest.raises(sf.errors.ConfigError, match="write log_and_fail, log_and_continue or dlq:TOPIC"):
         sf.Settings({"application.id": "a", "bootstrap.servers": "x:1", "processing.exception.handler": "skip"}).check()
 
@@ -154,7 +154,7 @@ def numbers(**source: Any) -> sf.Topology:
 
 
 @pytest.mark.parametrize("near", [True, False])
-def test_what_cannot_be_decoded_is_a_matter_of_its_source(near: bool) -> None:
+def test_undecodable_records_go_to_the_handler_of_the_source(near: bool) -> None:
     topology = numbers(on_error=sf.DLQ("bad")) if near else numbers()
     far = {} if near else {"on_deserialization_error": sf.DLQ("bad")}
     with TopologyTestDriver(topology, on_processing_error=sf.log_and_fail(), **far) as driver:
@@ -166,7 +166,7 @@ def test_what_cannot_be_decoded_is_a_matter_of_its_source(near: bool) -> None:
         assert driver.output("out", key=str, value=str).read_values_to_list() == ["7", "8"]
         letter = driver.output("bad").read()
         assert (letter.key, letter.value) == (b"b", b"short")
-        assert said(letter)["kind"] == "deserialization"
+        assert error_headers(letter)["kind"] == "deserialization"
 
 
 def test_consumed_carries_a_handler() -> None:
@@ -178,7 +178,7 @@ def test_consumed_carries_a_handler() -> None:
         assert driver.output("out").is_empty
 
 
-def test_an_extractor_does_not_see_what_cannot_be_decoded() -> None:
+def test_an_extractor_does_not_get_undecodable_records() -> None:
     """Nor does the time that it gives for another record become that of one that it didn't see."""
     seen: list[Any] = []
 
@@ -203,7 +203,7 @@ def test_an_extractor_does_not_see_what_cannot_be_decoded() -> None:
     assert seen == [7, 9, 8]
 
 
-def test_what_a_sink_cannot_write_is_a_matter_of_production() -> None:
+def test_serialization_errors_go_to_the_production_handler() -> None:
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=str).map_values(lambda v: int(v) if v.isdigit() else v)
     stream.to("out", key=str, value=int)
@@ -211,12 +211,12 @@ def test_what_a_sink_cannot_write_is_a_matter_of_production() -> None:
     out, bad = run(topology, "1", "one", "2", on_production_error=sf.DLQ("bad"))
     assert [record.value for record in out] == [(1).to_bytes(8, "big"), (2).to_bytes(8, "big")]
     assert [record.value for record in bad] == [b"one"]
-    assert said(bad[0])["kind"] == "production"
+    assert error_headers(bad[0])["kind"] == "production"
     with pytest.raises(sf.errors.StoatFlowError):
         run(topology, "1", "one", on_processing_error=sf.log_and_continue())
 
 
-def test_a_record_too_large_to_be_sent_is_a_matter_of_production() -> None:
+def test_a_record_too_large_goes_to_the_production_handler() -> None:
     topology = build(lambda s: s.map_values(lambda v: v * 1000, name="grow"))
     settings = {"producer.message.max.bytes": 5000}
     with TopologyTestDriver(topology, settings, on_production_error=sf.DLQ("bad")) as driver:
@@ -226,10 +226,10 @@ def test_a_record_too_large_to_be_sent_is_a_matter_of_production() -> None:
         assert driver.output("out").read_all()[0].key == b"a"
         letter = driver.output("bad").read()
         assert letter.value == b"xxxxxxxxx"
-        assert "larger than the producer may send" in said(letter)["message"]
+        assert "larger than the producer may send" in error_headers(letter)["message"]
 
 
-def test_a_retry_calls_again_and_then_does_what_it_says() -> None:
+def test_a_retry_calls_again_and_then_applies_its_fallback() -> None:
     calls: list[str] = []
 
     def flaky(value: str) -> str:
@@ -243,7 +243,7 @@ def test_a_retry_calls_again_and_then_does_what_it_says() -> None:
     assert [record.value for record in out] == [b"1", b"3", b"0"]
     assert [record.value for record in bad] == [b"9"]
     assert calls == ["1", "3", "3", "3", "9", "9", "9", "0"]
-    assert said(bad[0])["attempts"] == "3"
+    assert error_headers(bad[0])["attempts"] == "3"
 
 
 class FlakySerde(sf.Serde[str]):
@@ -277,18 +277,18 @@ def test_a_key_that_is_written_at_the_second_try_is_counted_once(cache: int) -> 
     assert counts == {"x": 2, "y": 1}
 
 
-def test_a_callable_is_told_and_decides() -> None:
-    told: list[tuple[sf.ErrorContext, Any, BaseException]] = []
+def test_a_callable_gets_the_error_and_decides() -> None:
+    reported: list[tuple[sf.ErrorContext, Any, BaseException]] = []
 
     def decide(context: sf.ErrorContext, record: Any, exception: BaseException) -> sf.ErrorHandler | str:
-        told.append((context, record, exception))
+        reported.append((context, record, exception))
         return sf.DLQ("bad") if record.key == "k1" else "log_and_continue"
 
     topology = build(lambda s: s.map_values(number, name="parse", on_error=sf.Decide(decide, ["bad"])).map_values(str))
     out, bad = run(topology, "boom", "boom", "2")
     assert [record.value for record in out] == [b"2"]
     assert [record.key for record in bad] == [b"k1"]
-    context, record, exception = told[1]
+    context, record, exception = reported[1]
     assert (context.kind, context.node, context.topic, context.offset) == ("processing", "parse", "in", 1)
     assert (context.attempt, context.lane) == (1, 0)
     assert (record.key, record.value, record.timestamp) == ("k1", "boom", 1001)
@@ -308,14 +308,14 @@ def test_a_callable_at_a_source_sees_the_bytes() -> None:
     assert seen == [(b"a", b"short", b"short", "SerdeError")]
 
 
-def test_a_callable_that_names_a_missing_topic_is_the_end() -> None:
+def test_a_callable_that_names_a_missing_topic_stops_the_application() -> None:
     topology = build(lambda s: s.map_values(number, on_error=lambda c, r, e: sf.DLQ("nowhere")).map_values(str))
     with pytest.raises(sf.errors.StoatFlowError, match="no such topic"):
         run(topology, "boom")
 
 
 @pytest.mark.parametrize(("answer", "why"), [(None, "gave None"), ("perhaps", "gave 'perhaps'")])
-def test_a_callable_that_gives_nonsense_is_the_end(answer: Any, why: str) -> None:
+def test_a_callable_with_an_invalid_result_stops_the_application(answer: Any, why: str) -> None:
     topology = build(lambda s: s.map_values(number, on_error=lambda c, r, e: answer).map_values(str))
     with pytest.raises(sf.errors.ProcessingError, match=why):
         run(topology, "boom")
@@ -343,7 +343,7 @@ def test_a_key_stays_as_it_was_before_a_failed_step() -> None:
         assert driver.output("out", key=str, value=list).read_values_to_list() == [[1], [1, 2], [1, 2, 3]]
 
 
-def test_an_aggregate_that_its_store_cannot_write_is_the_records_fault() -> None:
+def test_an_unwritable_aggregate_goes_to_the_handler() -> None:
     builder = sf.StreamsBuilder()
     grouped = builder.stream("in", key=str, value=str).group_by_key()
     grouped.reduce(lambda agg, value: agg + value if value != "x" else 7, store="all", on_error="dlq:bad")  # type: ignore[arg-type,return-value]
@@ -364,7 +364,7 @@ WINDOWS: dict[str, Callable[[sf.KGroupedStream[str, str]], Any]] = {
 
 
 @pytest.mark.parametrize("kind", WINDOWS)
-def test_windows_are_as_if_the_record_had_not_been(kind: str) -> None:
+def test_a_failed_record_leaves_windows_unchanged(kind: str) -> None:
     def results(*values: str) -> list[tuple[Any, Any]]:
         builder = sf.StreamsBuilder()
         windowed = WINDOWS[kind](builder.stream("in", key=str, value=str).group_by_key())
@@ -418,7 +418,7 @@ def test_a_join_leaves_out_the_row_that_fails() -> None:
         assert driver.output("bad").read().value == b"boom"
 
 
-def test_a_crash_takes_dead_letters_with_it() -> None:
+def test_a_crash_discards_uncommitted_dead_letters() -> None:
     topology = build(lambda s: s.map_values(number, on_error=sf.DLQ("bad")).map_values(str))
     with TopologyTestDriver(topology) as driver:
         source = driver.input("in", key=str, value=str)
@@ -492,7 +492,7 @@ def test_a_transaction_has_no_more_records_than_are_kept_for_dead_letters(tmp_pa
 
 
 @pytest.mark.parametrize("wrong", ["dlq:", "skip", 7, sf.DLQ])
-def test_what_is_no_handler_is_refused_where_it_is_written(wrong: Any) -> None:
+def test_an_invalid_handler_is_refused_on_construction(wrong: Any) -> None:
     with pytest.raises(sf.errors.TopologyError):
         build(lambda s: s.map_values(number, on_error=wrong))
 

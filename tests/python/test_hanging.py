@@ -21,7 +21,7 @@ HEARD = "a second one aborts"
 
 
 @KINDS
-def test_the_first_signal_keeps_the_bound(functions: str, tmp_path: Path) -> None:
+def test_the_first_signal_ends_within_the_shutdown_timeout(functions: str, tmp_path: Path) -> None:
     with Hanging(tmp_path, functions, settings=TWO_SECONDS) as child:
         child.signal(signal.SIGTERM)
         # A function that keeps the interpreter doubles the time.
@@ -32,14 +32,14 @@ def test_the_first_signal_keeps_the_bound(functions: str, tmp_path: Path) -> Non
         assert "left behind: this thread doesn't end" in child.errors
 
 
-def test_who_waits_gets_the_error_and_the_record(tmp_path: Path) -> None:
+def test_waiters_get_the_error_and_the_record(tmp_path: Path) -> None:
     run = "try:\n    app.run()\nexcept sf.StalledError as error:\n    print(error.coordinates, flush=True)"
     with Hanging(tmp_path, SLEEPS, run=run, settings={"shutdown.timeout.ms": "1s"}) as child:
         child.signal(signal.SIGINT)
         assert child.ends(1 + BOUND_S) == 3, child.errors
-        told = child.output()
-        assert "'function': '<string>:4 fn', 'node': 'hangs', 'topic': 'in', 'partition': " in told
-        assert "'offset': 0, 'lane': " in told
+        reported = child.output()
+        assert "'function': '<string>:4 fn', 'node': 'hangs', 'topic': 'in', 'partition': " in reported
+        assert "'offset': 0, 'lane': " in reported
 
 
 @KINDS
@@ -110,7 +110,7 @@ def fn(value):
         assert "left behind: this thread doesn't end" in child.errors
 
 
-def test_an_exception_whose_text_asks_for_the_state_is_told(tmp_path: Path) -> None:
+def test_an_exception_whose_text_reads_the_state_is_reported(tmp_path: Path) -> None:
     functions = """
 class Broken(ValueError):
     def __str__(self):
@@ -144,8 +144,8 @@ print("alive", app.has_left_behind(), flush=True)
 
 @pytest.mark.parametrize(("argument", "timeout"), [("0.5", "30s"), ("", "500")])
 def test_close_gives_up_and_ends_no_process(argument: str, timeout: str, tmp_path: Path) -> None:
-    told = SLEEPS.replace("    time", "    printed.set()\n    time")
-    functions = f"import threading\nprinted = threading.Event()\n{told}"
+    reported = SLEEPS.replace("    time", "    printed.set()\n    time")
+    functions = f"import threading\nprinted = threading.Event()\n{reported}"
     run = CLOSING.replace("CLOSE", argument)
     with Hanging(tmp_path, functions, run=run, settings={"shutdown.timeout.ms": timeout}) as child:
         assert child.ends(0.5 + BOUND_S + 2) == 3, child.errors
@@ -170,7 +170,7 @@ def test_a_function_that_comes_back_in_time_ends_nothing_early(tmp_path: Path) -
         assert child.output() == "after STOPPED\n"
 
 
-def test_a_forked_copy_has_signals_of_its_own(tmp_path: Path) -> None:
+def test_a_forked_process_has_its_own_signal_handlers(tmp_path: Path) -> None:
     """A function's child process gets the first signal too, and that counts once."""
     functions = """
 import os

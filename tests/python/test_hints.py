@@ -66,9 +66,9 @@ def test_a_function_that_is_called_often_is_named_once(tmp_path: Path) -> None:
     assert 0 <= wait <= cost
 
 
-def test_one_that_is_called_seldom_is_not(tmp_path: Path) -> None:
+def test_a_rarely_called_function_is_not_named(tmp_path: Path) -> None:
     assert lines(9_000, tmp_path) == []
 
 
-def test_they_can_be_switched_off(tmp_path: Path) -> None:
+def test_hints_can_be_switched_off(tmp_path: Path) -> None:
     assert lines(25_000, tmp_path, RUST_LOG="warn") == []

@@ -48,7 +48,7 @@ print([name for name in unwanted if name in sys.modules])
     assert python(code) == "[]"
 
 
-def test_who_awaits_nothing_does_not_load_asyncio() -> None:
+def test_asyncio_is_not_loaded_without_async_functions() -> None:
     """asyncio also loads TLS: 6 MB of the 45 that a small application takes."""
     code = """
 import sys
@@ -86,6 +86,6 @@ def test_the_root_holds_public_modules_only() -> None:
     assert {"_dsl", "_runtime"} < packages
 
 
-def test_a_name_that_is_not_there() -> None:
+def test_a_missing_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'KStreem'"):
         sf.KStreem  # type: ignore[attr-defined]  # noqa: B018

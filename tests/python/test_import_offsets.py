@@ -84,7 +84,7 @@ def test_a_new_application_goes_on_where_the_group_stopped(place: Place, capsys:
     assert place.copy("old", 10) == ["second"] * 10
 
 
-def test_only_of_a_topic(place: Place) -> None:
+def test_offsets_of_one_topic_only(place: Place) -> None:
     place.write("second", 5)
     assert place.take_over("route_app.py", "--yes", "--input-topic", "a") == 0
     assert sorted(place.copy("new", 20)) == ["first"] * 10 + ["second"] * 10
@@ -96,20 +96,22 @@ def test_an_application_that_is_not_new_is_refused(place: Place, capsys: pytest.
     place.copy("new", 2)
     capsys.readouterr()
     assert place.take_over("route_app.py", "--yes") == 2
-    said = capsys.readouterr()
-    assert "'new' is not new: it has a committed offset in a-0 and" in said.err
-    assert "done" not in said.out
+    printed = capsys.readouterr()
+    assert "'new' is not new: it has a committed offset in a-0 and" in printed.err
+    assert "done" not in printed.out
     assert place.take_over("route_app.py", "--dry-run") == 2
     place.write("third", 1)
     assert place.copy("new", 2) == ["third"] * 2, "the refused import changed nothing"
 
 
 @pytest.mark.parametrize("how", ["--yes", "--dry-run"])
-def test_stores_would_be_empty(place: Place, how: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_import_that_leaves_stores_empty_is_refused(
+    place: Place, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert place.take_over("count_app.py", how) == 2
-    said = capsys.readouterr().err
-    assert "would be empty where the group 'old' is: 'names-table', 'counts'" in said
-    assert "start this one under its application.id" in said
+    printed = capsys.readouterr().err
+    assert "would be empty where the group 'old' is: 'names-table', 'counts'" in printed
+    assert "start this one under its application.id" in printed
     assert place.take_over("count_app.py", how, "--empty-stores") == 0
 
 
@@ -127,25 +129,25 @@ def test_a_table_is_read_whole_if_its_topic_is_not_named(place: Place, capsys: p
     assert stores_fed_by(topology, []) == ["users"], "a global table is read whole anyway"
 
 
-def test_a_group_that_is_not_there(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_group_is_refused(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.take_over("route_app.py", "--yes", group="odl") == 2
-    said = capsys.readouterr().err
-    assert "the group 'odl' has committed no offset in what the topology reads: 'a', 'b'" in said
-    assert "kafka-consumer-groups.sh --list" in said
+    printed = capsys.readouterr().err
+    assert "the group 'odl' has committed no offset in what the topology reads: 'a', 'b'" in printed
+    assert "kafka-consumer-groups.sh --list" in printed
 
 
-def test_its_own_group(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_group_of_the_application_is_refused(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.take_over("route_app.py", "--yes", application="old") == 2
     assert "'old' is the group of this application itself" in capsys.readouterr().err
 
 
-def test_nobody_can_be_asked(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_a_confirmation_is_required(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.take_over("route_app.py") == 2
     assert "nothing was changed: you have to confirm it" in capsys.readouterr().err
     assert len(place.copy("new", 20)) == 20
 
 
-def test_a_reset_goes_there_too_and_throws_the_state_away(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reset_to_the_offsets_of_a_group_deletes_the_state(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     place.copy("new", 20)
     place.write("second", 5)
     place.copy("new", 10)

@@ -10,8 +10,8 @@ from urllib.request import urlopen
 import pytest
 
 import stoatflow as sf
-from at_once import until
 from committed import Make, read
+from concurrency import until
 from stoatflow import ConfigError, EmbeddedBroker, Index, State, StoatFlow, Stores, TopologyError
 
 BY_CITY = Index("by_city", sf.value["city"])
@@ -173,7 +173,7 @@ def test_the_cursor_of_another_store(broker: EmbeddedBroker, make: Make) -> None
             app.store("others").find(limit=1, cursor=cursor)
 
 
-def test_what_is_no_index_is_refused() -> None:
+def test_an_invalid_index_is_refused() -> None:
     def refused(*indexes: Any, **how: Any) -> str:
         with pytest.raises(TopologyError) as error:
             table(*indexes, **how).describe()
@@ -214,7 +214,7 @@ def test_a_second_row_with_a_unique_value_fails(broker: EmbeddedBroker, make: Ma
         assert part in str(error.value)
 
 
-def test_a_handler_leaves_out_what_is_not_unique(broker: EmbeddedBroker, make: Make) -> None:
+def test_a_handler_drops_records_that_violate_a_unique_index(broker: EmbeddedBroker, make: Make) -> None:
     put(broker, *PEOPLE)
     with make(table(BY_MAIL, on_error="continue")) as app:
         read(app, broker)

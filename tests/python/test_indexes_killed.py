@@ -97,7 +97,7 @@ def test_a_kill_in_a_restore(tmp_path: Path) -> None:
     assert code == 0, errors
 
 
-def test_a_kill_in_a_life_without_the_index(tmp_path: Path) -> None:
+def test_a_kill_in_a_run_without_the_index(tmp_path: Path) -> None:
     write(tmp_path, 0, RECORDS)
     assert live(tmp_path)[0] == 0
     write(tmp_path, RECORDS, 2 * RECORDS)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from stoatflow import EmbeddedBroker, Index, State, StoatFlow
 
 CITY, N, TAGS = sf.value["city"], sf.value["n"], sf.value["tags"]

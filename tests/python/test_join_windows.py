@@ -35,7 +35,7 @@ def test_both_sides(window: sf.JoinWindows, before: int, after: int) -> None:
         (lambda: sf.JoinWindows("1m", grace="-1s"), "JoinWindows(grace=)"),
     ],
 )
-def test_what_is_refused(make: Any, word: str) -> None:
+def test_invalid_arguments_are_refused(make: Any, word: str) -> None:
     with pytest.raises(sf.TopologyError) as caught:
         make()
     assert word in str(caught.value)

@@ -102,7 +102,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("build", "kind"), KINDS)
-def test_what_functions_would_give(build: Any, kind: str) -> None:
+def test_results_equal_those_of_functions(build: Any, kind: str) -> None:
     native = build(kind, NATIVE)
     assert json.loads(native.to_json())["functions"] == []
     found = run(native, build is of_streams)
@@ -111,20 +111,20 @@ def test_what_functions_would_give(build: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize(("build", "kind"), [each for each in KINDS if each[0] is not by_foreign_key])
-def test_the_key_comes_to_those_who_read_it(build: Any, kind: str) -> None:
+def test_joiners_that_read_the_key_get_it(build: Any, kind: str) -> None:
     found = run(build(kind, KEYED), build is of_streams)
     assert found == run(build(kind, keyed, with_key=True), build is of_streams)
     assert all(value is None or value["key"] == key for key, value, _ in found)
 
 
-def test_by_foreign_key_the_flag_speaks_of_the_other_function() -> None:
+def test_with_key_of_a_foreign_key_join_applies_to_the_extractor() -> None:
     native = sf.obj(key=sf.key, right=sf.right["x"])
     for options in ({}, {"with_key": True}):
         found = run(by_foreign_key("join", native, **options), False)
         assert ("a", {"key": "a", "right": 20}, 2) in found
 
 
-def test_a_side_as_it_is_keeps_its_serde() -> None:
+def test_an_unchanged_side_keeps_its_serde() -> None:
     builder = sf.StreamsBuilder()
     left = builder.stream("left", key=str, value=int)
     table = builder.table("right", key=str, value=str, store="t")
@@ -161,6 +161,6 @@ def test_a_row_that_fails_is_handled_as_with_functions() -> None:
 
 
 @pytest.mark.parametrize("leaf", [sf.value, sf.timestamp, sf.old, sf.new])
-def test_a_joiner_sees_its_sides_and_the_key(leaf: sf.Expression) -> None:
+def test_a_joiner_gets_both_sides_and_the_key(leaf: sf.Expression) -> None:
     with pytest.raises(sf.TopologyError, match=r"test_joiners.py:\d+.*isn't there: it sees two sides"):
         with_table("join", leaf)

@@ -22,7 +22,7 @@ ORDERS = sf.Serdes.json_schema(ORDER)
 
 
 @pytest.mark.parametrize("decode", ["lazy", "dict"])
-def test_values_are_those_of_json(decode: Any) -> None:
+def test_values_equal_those_of_json(decode: Any) -> None:
     order = sf.Serdes.json_schema(ORDER, decode=decode)
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=str, value=order)
@@ -45,7 +45,7 @@ def test_values_are_those_of_json(decode: Any) -> None:
         assert driver.output("sums", str, order).read_values_to_list()[-1] == {"who": "ann", "amount": 6}
 
 
-def test_the_text_goes_on_as_it_came() -> None:
+def test_unread_text_passes_through_unchanged() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=ORDERS).filter(sf.value["amount"] > 0).to("out", value=ORDERS)
     text = b'{ "more": [1],  "amount": 5 }'
@@ -54,7 +54,7 @@ def test_the_text_goes_on_as_it_came() -> None:
         assert driver.output("out", str, bytes).read_value() == text
 
 
-def test_what_does_not_fit_goes_to_the_handlers() -> None:
+def test_values_that_do_not_fit_the_schema_go_to_handlers() -> None:
     bad: list[str] = []
 
     def noted(context: Any, record: Any, exception: Any) -> Any:
@@ -109,7 +109,7 @@ def test_given_as_text_dict_or_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"schema": None}, "needs a schema, not NoneType"),
         ({"schema": 5}, "needs a schema, not int"),
@@ -126,13 +126,13 @@ def test_given_as_text_dict_or_file(tmp_path: Path) -> None:
         ({"schema": None, "registry": sf.SchemaRegistry("http://h")}, "or the name of a subject"),
     ],
 )
-def test_what_makes_no_serde(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(sf.TopologyError, match=said) as raised:
+def test_invalid_serdes_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(sf.TopologyError, match=message) as raised:
         sf.Serdes.json_schema(**arguments)
     assert "test_json_schema.py" in str(raised.value)
 
 
-def test_what_asks_a_registry_stays_in_its_process() -> None:
+def test_a_serde_with_a_registry_is_not_pickled() -> None:
     registry = sf.SchemaRegistry("http://localhost:9")
     text = 'syntax = "proto3"; message A { int64 n = 1; }'
     for serde in (sf.Serdes.json_schema({}, registry=registry), sf.Serdes.protobuf(text, registry=registry)):

@@ -7,7 +7,7 @@ import runpy
 from pathlib import Path
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from http_calls import ask
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,7 +68,7 @@ def test_a_running_application_gives_all_of_the_table(tmp_path: Path) -> None:
     assert 'kafka_streams_stream_metrics{client_id="shop",state="RUNNING"}' in found
 
 
-def test_counterparts_are_metrics_that_there_are() -> None:
+def test_counterparts_are_existing_metrics() -> None:
     known = {name for name, *_ in MEASURED["metrics"]()}
     for name, _kind, ours, _meaning in MEASURED["kafka_streams"]():
         assert set(ours.split(", ")) <= known, name

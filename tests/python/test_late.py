@@ -34,7 +34,7 @@ def pipe(driver: TopologyTestDriver, *records: tuple[str, int]) -> None:
         source.pipe("k", value, timestamp=seconds * SECOND)
 
 
-def said(record: Any) -> dict[str, str]:
+def error_headers(record: Any) -> dict[str, str]:
     prefix = "__stoatflow.errors."
     return {name.removeprefix(prefix): text.decode() for name, text in record.headers if name.startswith(prefix)}
 
@@ -57,7 +57,7 @@ MIXED = (("a", 5), ("b", 10), ("late", 9), ("c", 10), ("later", 3), ("d", 12))
         (sf.value["x"] > 1, r"late=.* is not known|does not take an expression"),
     ],
 )
-def test_what_is_no_policy_is_refused_where_it_is_written(late: Any, message: str) -> None:
+def test_an_invalid_policy_is_refused_on_construction(late: Any, message: str) -> None:
     with pytest.raises(sf.TopologyError, match=message) as refused:
         copying(late)
     assert "test_late.py:" in str(refused.value)
@@ -81,12 +81,12 @@ def test_an_async_policy_is_refused() -> None:
         ((lambda record, watermark: "drop", [""]), r"needs names of topics, not \[''\]"),
     ],
 )
-def test_what_can_not_decide(arguments: tuple[Any, ...], message: str) -> None:
+def test_functions_that_cannot_decide_are_refused(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(sf.TopologyError, match=message):
         sf.DecideLate(*arguments)
 
 
-def test_topics_that_a_function_may_name_are_looked_for_at_the_start() -> None:
+def test_topics_that_a_function_may_name_are_checked_at_the_start() -> None:
     late = sf.DecideLate(lambda record, watermark: "drop", dead_letters=["letters"])
     with sf.EmbeddedBroker() as broker:
         broker.create_topic("in")
@@ -96,7 +96,7 @@ def test_topics_that_a_function_may_name_are_looked_for_at_the_start() -> None:
             sf.StoatFlow(copying(late), settings, broker=broker).run()
 
 
-def test_a_policy_stands_in_consumed_or_beside_it() -> None:
+def test_a_policy_is_given_in_consumed_or_as_a_keyword() -> None:
     builder = sf.StreamsBuilder()
     how = sf.Consumed(str, str, late="drop")
     with pytest.raises(sf.TopologyError, match="late= is given beside consumed="):
@@ -109,7 +109,7 @@ def test_global_tables_have_no_late_records() -> None:
         builder.global_table("rates", consumed=sf.Consumed(str, str, late="drop"))
 
 
-def test_late_records_do_not_go_where_they_come_from() -> None:
+def test_late_records_are_not_sent_to_their_own_source() -> None:
     with pytest.raises(sf.TopologyError, match="sends late records to 'in', which it reads"):
         copying(sf.DLQ("in"))
 
@@ -127,7 +127,7 @@ def test_two_streams_of_a_topic_agree() -> None:
 
 
 @pytest.mark.parametrize("late", [None, "grace"])
-def test_by_default_all_go_in(late: Any) -> None:
+def test_by_default_late_records_are_processed(late: Any) -> None:
     with TopologyTestDriver(copying(late)) as driver:
         pipe(driver, *MIXED)
         assert values(driver) == ["a", "b", "late", "c", "later", "d"]
@@ -141,7 +141,7 @@ def test_drop(semantics: str, lanes: int) -> None:
         assert values(driver) == ["a", "b", "c", "d"]
 
 
-def test_within_one_epoch_the_watermark_stands_still() -> None:
+def test_the_watermark_is_constant_within_an_epoch() -> None:
     with TopologyTestDriver(copying("drop")) as driver:
         with driver.epoch():
             pipe(driver, *MIXED)
@@ -164,18 +164,18 @@ def test_without_a_watermark_nothing_is_late() -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
-def test_a_dead_letter_is_the_record_and_says_how_late_it_was(lanes: int) -> None:
+def test_a_dead_letter_is_the_record_with_its_lateness(lanes: int) -> None:
     with TopologyTestDriver(copying(sf.DLQ("letters")), lanes=lanes) as driver:
         pipe(driver, *MIXED)
         assert values(driver) == ["a", "b", "c", "d"]
         letters = driver.output("letters", str, str).read_all()
     assert [(r.key, r.value, r.timestamp) for r in letters] == [("k", "late", 9_000), ("k", "later", 3_000)]
-    told = said(letters[1])
-    assert told["kind"] == "late"
-    assert told["application"] == "test"
-    assert (told["topic"], told["partition"], told["offset"]) == ("in", "0", "4")
-    assert (told["timestamp"], told["watermark"]) == ("3000", "10000")
-    assert told["message"] == "the record is 7000 ms older than the watermark 10000"
+    reported = error_headers(letters[1])
+    assert reported["kind"] == "late"
+    assert reported["application"] == "test"
+    assert (reported["topic"], reported["partition"], reported["offset"]) == ("in", "0", "4")
+    assert (reported["timestamp"], reported["watermark"]) == ("3000", "10000")
+    assert reported["message"] == "the record is 7000 ms older than the watermark 10000"
 
 
 def test_a_function_decides_for_each() -> None:
@@ -208,7 +208,7 @@ def test_a_function_decides_for_each() -> None:
         (lambda record, watermark: 1 // 0, "ZeroDivisionError"),
     ],
 )
-def test_what_a_function_must_not_say(decide: Callable[[Any, int], Any], message: str) -> None:
+def test_invalid_decisions_of_a_function_are_errors(decide: Callable[[Any, int], Any], message: str) -> None:
     with TopologyTestDriver(copying(decide)) as driver:
         pipe(driver, ("a", 20))
         with pytest.raises(sf.StoatFlowError, match=message) as failed:
@@ -283,7 +283,7 @@ def windowed(late: Any, grace: str = "5s") -> sf.Topology:
         ("drop", 13, {10: 2}),  # not late
     ],
 )
-def test_the_policy_comes_before_the_grace(semantics: str, late: Any, at: int, counted: dict[int, int]) -> None:
+def test_the_policy_applies_before_the_grace(semantics: str, late: Any, at: int, counted: dict[int, int]) -> None:
     with TopologyTestDriver(windowed(late), {"time.semantics": semantics}) as driver:
         pipe(driver, ("a", 13), ("b", at))
         rows = driver.store("counts").all()
@@ -291,7 +291,7 @@ def test_the_policy_comes_before_the_grace(semantics: str, late: Any, at: int, c
 
 
 @pytest.mark.parametrize("semantics", ["stream-time", "watermark"])
-def test_grace_decides_about_what_the_policy_lets_in(semantics: str) -> None:
+def test_grace_applies_to_records_that_pass_the_policy(semantics: str) -> None:
     with TopologyTestDriver(windowed("grace"), {"time.semantics": semantics}) as driver:
         pipe(driver, ("a", 14), ("in", 9), ("b", 15), ("out", 8), ("c", 16))
         rows = driver.store("counts").all()
@@ -299,7 +299,7 @@ def test_grace_decides_about_what_the_policy_lets_in(semantics: str) -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
-def test_letters_are_written_once_and_the_watermark_survives(lanes: int) -> None:
+def test_dead_letters_are_written_once_and_the_watermark_survives(lanes: int) -> None:
     with TopologyTestDriver(copying(sf.DLQ("letters")), lanes=lanes) as driver:
         pipe(driver, ("a", 20))
         with driver.epoch():
@@ -312,7 +312,7 @@ def test_letters_are_written_once_and_the_watermark_survives(lanes: int) -> None
         assert values(driver, "letters") == ["late", "later"]
 
 
-def test_a_wrapper_goes_around_the_function() -> None:
+def test_a_wrapper_wraps_the_function() -> None:
     seen: list[tuple[str, str, str]] = []
 
     def wrapper(node: sf.NodeInfo, inner: Callable[..., Any]) -> Callable[..., Any]:

@@ -70,7 +70,7 @@ def same(seen: object, plain: object) -> bool:
 @MANY
 @given(OBJECTS, WRITERS)
 @example({str(n): {"x": [n]} for n in range(200)}, json.dumps)
-def test_an_object_is_what_json_loads_gives(value: dict[str, Any], write: Any) -> None:
+def test_an_object_equals_the_result_of_json_loads(value: dict[str, Any], write: Any) -> None:
     text = write(value)
     view = JsonObject.parse(text)
     assert bool(view) == bool(value)
@@ -101,7 +101,7 @@ def test_an_object_is_what_json_loads_gives(value: dict[str, Any], write: Any) -
 
 @MANY
 @given(st.lists(VALUES, max_size=30), WRITERS)
-def test_an_array_is_what_json_loads_gives(value: list[Any], write: Any) -> None:
+def test_an_array_equals_the_result_of_json_loads(value: list[Any], write: Any) -> None:
     view = JsonArray.parse(write(value))
     assert len(view) == len(value)
     assert bool(view) == bool(value)
@@ -128,7 +128,7 @@ def test_an_array_is_what_json_loads_gives(value: list[Any], write: Any) -> None
 
 @MANY
 @given(OBJECTS, OBJECTS, OBJECTS, WRITERS)
-def test_sides_are_merged_as_dicts_are(a: dict[str, Any], b: dict[str, Any], c: dict[str, Any], write: Any) -> None:
+def test_views_are_merged_like_dicts(a: dict[str, Any], b: dict[str, Any], c: dict[str, Any], write: Any) -> None:
     view = JsonObject.parse(write(a))
     expected: dict[str, Any]
     for merged, expected in (
@@ -228,7 +228,7 @@ def fails(text: bytes) -> bool:
 
 @MANY
 @given(OBJECTS, WRITERS, st.integers(0, 10**6), st.binary(max_size=3))
-def test_it_refuses_what_python_refuses(value: dict[str, Any], write: Any, place: int, patch: bytes) -> None:
+def test_text_that_json_loads_refuses_is_refused(value: dict[str, Any], write: Any, place: int, patch: bytes) -> None:
     text = write(value).encode("utf-8", "surrogatepass")
     at = place % (len(text) + 1)
     text = text[:at] + patch + text[at + len(patch) :]
@@ -344,7 +344,7 @@ def test_copies_are_plain() -> None:
     assert type(to_python((array,))[0]) is list
 
 
-def test_what_is_given_out_may_be_changed() -> None:
+def test_returned_copies_may_be_changed() -> None:
     view, items = JsonObject.parse('{"a": 1}'), JsonArray.parse("[1]")
     view.copy()["a"] = 2
     items.copy().append(2)
@@ -358,7 +358,7 @@ def test_what_is_given_out_may_be_changed() -> None:
     assert merged == {"a": 1, "b": 2}
 
 
-def test_it_never_changes() -> None:
+def test_views_are_immutable() -> None:
     view: Any = JsonObject.parse('{"a": 1}')
     items: Any = JsonArray.parse("[1]")
     for act in (lambda: view.__setitem__("a", 2), lambda: view.__delitem__("a")):

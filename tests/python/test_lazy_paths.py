@@ -63,7 +63,7 @@ def test_every_stateless_operator_gets_views() -> None:
     assert {(outer, inner) for _, outer, inner in seen} == {(JsonObject, JsonArray)}
 
 
-def test_what_is_unread_is_written_as_it_came() -> None:
+def test_unread_values_are_written_unchanged() -> None:
     assert run(lambda s: s.map_values(lambda v: v)) == [ORDER.encode()]
     assert run(lambda s: s.map_values(lambda v: v["user"])) == [b'{"name": "ann",  "tags": ["a", "b"]}']
     assert run(lambda s: s.map_values(lambda v: {"only": v["user"]})) == [
@@ -93,7 +93,7 @@ def test_native_expressions_read_what_functions_return() -> None:
     assert run(nested) == [b'["a", "b"]']
 
 
-def test_a_broken_record_fails_also_where_nothing_is_read() -> None:
+def test_a_malformed_record_fails_even_if_nothing_is_read() -> None:
     for text in ('{"a": 1', '{"a": 1} x', '{"a": [1, {"b": tru}]}'):
         with pytest.raises(sf.SerdeError, match="not well-formed JSON"):
             run(lambda s: s.map_values(lambda v: 1), text)
@@ -308,7 +308,7 @@ def test_handlers_get_views() -> None:
     assert seen == [PLAIN]
 
 
-def test_dicts_on_request() -> None:
+def test_plain_dicts_on_request() -> None:
     def change(value: Any) -> Any:
         assert type(value) is dict
         assert type(value["user"]["tags"]) is list
@@ -323,7 +323,7 @@ def test_dicts_on_request() -> None:
         sf.Serdes.json(decode="real")  # type: ignore[arg-type]
 
 
-def test_the_classes_stand_for_the_serde() -> None:
+def test_classes_are_accepted_as_serdes() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=JsonObject).map_values(lambda v: v["id"]).to("out", key=str, value=JsonArray)
     with TopologyTestDriver(builder.build()) as driver:

@@ -35,22 +35,22 @@ def application(broker: sf.EmbeddedBroker, tmp_path: Path, function: object = No
 
 
 def test_hooks_are_called_in_their_order(broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
-    said: list[str] = []
+    output: list[str] = []
     app = application(broker, tmp_path)
     for phase in sf.Phase:
-        app.add_hook(phase, lambda app, phase=phase: said.append(f"{phase} second"), order=2)
+        app.add_hook(phase, lambda app, phase=phase: output.append(f"{phase} second"), order=2)
 
         async def first(app: sf.StoatFlow, phase: sf.Phase = phase) -> None:
             await asyncio.sleep(0)
-            said.append(f"{phase} first {app.state}")
+            output.append(f"{phase} first {app.state}")
 
         app.add_hook(str(phase), first, order=1)
     with app:
         app.wait_until("RUNNING")
         deadline = time.monotonic() + 60
-        while len(said) < 4 and time.monotonic() < deadline:
+        while len(output) < 4 and time.monotonic() < deadline:
             time.sleep(0.01)
-    assert said == [
+    assert output == [
         "PRE_START first CREATED", "PRE_START second",
         "POST_START first RUNNING", "POST_START second",
         "PRE_STOP first RUNNING", "PRE_STOP second",
@@ -59,17 +59,17 @@ def test_hooks_are_called_in_their_order(broker: sf.EmbeddedBroker, tmp_path: Pa
 
 
 def test_a_hook_before_the_start_vetoes_it(broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
-    said: list[object] = []
+    output: list[object] = []
 
     def no_licence(app: sf.StoatFlow) -> None:
         raise PermissionError("no licence")
 
     app = application(broker, tmp_path)
     app.add_hook("PRE_START", no_licence)
-    app.add_hook("PRE_START", said.append)
+    app.add_hook("PRE_START", output.append)
     with pytest.raises(PermissionError, match="no licence"):
         app.run()
-    assert said == []
+    assert output == []
     assert app.state == "STOPPED"
     assert app.close("1s")
 
@@ -128,7 +128,7 @@ def test_replace_thread_starts_again_from_the_last_commit(broker: sf.EmbeddedBro
 
 
 @pytest.mark.parametrize("answer", ["SHUTDOWN_CLIENT", sf.ExceptionResponse.SHUTDOWN_APPLICATION, "nonsense", None])
-def test_any_other_answer_ends_it(broker: sf.EmbeddedBroker, tmp_path: Path, answer: object) -> None:
+def test_any_other_response_stops_the_application(broker: sf.EmbeddedBroker, tmp_path: Path, answer: object) -> None:
     def fails(value: str) -> str:
         raise OSError("away")
 
@@ -142,7 +142,7 @@ def test_any_other_answer_ends_it(broker: sf.EmbeddedBroker, tmp_path: Path, ans
     assert app.state == "ERROR"
 
 
-def test_replacing_has_an_end(broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
+def test_replacements_are_limited(broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
     def fails(value: str) -> str:
         raise OSError("away")
 
@@ -156,7 +156,7 @@ def test_replacing_has_an_end(broker: sf.EmbeddedBroker, tmp_path: Path) -> None
     assert app.metrics()["restarts"] == 1
 
 
-def test_waiting_has_an_end_and_says_how_far_it_is(broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
+def test_wait_until_times_out_and_reports_progress(broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
     goes_on = threading.Event()
     app = application(broker, tmp_path, lambda value: value if goes_on.wait(300) else "")
     with pytest.raises(TimeoutError, match="the application is CREATED, not RUNNING, after"):
@@ -180,7 +180,7 @@ def run(program: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_one_line_tells_what_runs(tmp_path: Path) -> None:
+def test_the_start_logs_one_line(tmp_path: Path) -> None:
     done = run(
         f"""
 import stoatflow as sf
@@ -213,7 +213,7 @@ def test_being_fenced_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
     assert "another instance took over" in done.stderr
 
 
-def test_instances_that_fight_wait_longer_each_time(broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
+def test_instances_that_fence_each_other_back_off(broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
     (tmp_path / "life").mkdir()
     now = int(time.time() * 1000)
     (tmp_path / "life" / "fenced-at").write_text(f"{now - 2000}\n{now - 1000}\n", "utf-8")

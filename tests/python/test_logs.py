@@ -73,7 +73,7 @@ def broker() -> Iterator[sf.EmbeddedBroker]:
         yield made
 
 
-def test_a_line_of_a_function_says_where_it_is(broker: sf.EmbeddedBroker, user: Kept) -> None:
+def test_a_log_line_of_a_function_has_its_place(broker: sf.EmbeddedBroker, user: Kept) -> None:
     def double(value: int) -> int:
         USER.info("a price")
         return 2 * value
@@ -92,7 +92,7 @@ def test_a_line_of_a_function_says_where_it_is(broker: sf.EmbeddedBroker, user: 
     assert len({line["lane"] for line in lines}) > 1
 
 
-def test_outside_of_functions_it_is_not_known(broker: sf.EmbeddedBroker, user: Kept) -> None:
+def test_outside_of_functions_there_is_no_place(broker: sf.EmbeddedBroker, user: Kept) -> None:
     USER.info("before")
     run(broker, sf.value)
     USER.info("after")
@@ -110,12 +110,12 @@ def test_beside_its_functions_only_the_application_is_known(broker: sf.EmbeddedB
     assert record.__dict__["offset"] == "-"
 
 
-def test_what_a_line_has_already_stays(user: Kept) -> None:
+def test_existing_attributes_of_a_log_record_stay(user: Kept) -> None:
     USER.info("said", extra={"offset": 12})
     assert user.records[0].__dict__["offset"] == 12
 
 
-def test_lines_of_the_engine_come_to_python(
+def test_log_lines_of_the_engine_reach_python(
     broker: sf.EmbeddedBroker, engine: Kept, capfd: pytest.CaptureFixture[str]
 ) -> None:
     before = time.time()
@@ -157,7 +157,7 @@ def test_warnings_come_with_their_lane(broker: sf.EmbeddedBroker, engine: Kept) 
     assert all(isinstance(record.__dict__["lane"], int) for record in skipped)
 
 
-def test_a_handler_that_fails_keeps_nothing_back(broker: sf.EmbeddedBroker, engine: Kept) -> None:
+def test_a_failing_log_handler_loses_no_other_line(broker: sf.EmbeddedBroker, engine: Kept) -> None:
     class Fails(logging.Filter):
         def filter(self, record: logging.LogRecord) -> bool:
             raise RuntimeError(record.getMessage())
@@ -173,7 +173,7 @@ def test_a_handler_that_fails_keeps_nothing_back(broker: sf.EmbeddedBroker, engi
 
 
 @pytest.mark.parametrize("wrong", ["loud", 1.5])
-def test_what_is_no_level_is_refused(wrong: object) -> None:
+def test_an_invalid_level_is_refused(wrong: object) -> None:
     with pytest.raises(TypeError, match=r"is no level of logging\. Next: write DEBUG"):
         sf.configure_logging(level=wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"'stdout'\. Next: write 'python' or 'stderr'"):
@@ -205,7 +205,7 @@ def test_the_end_of_the_process_loses_no_line() -> None:
     assert not ended.stderr
 
 
-def test_what_python_cant_take_goes_to_standard_error(tmp_path: Path) -> None:
+def test_lines_that_python_cannot_log_go_to_standard_error(tmp_path: Path) -> None:
     """A function that holds the interpreter also blocks the thread that forwards log lines."""
     functions = """
 import logging

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import stoatflow as sf
-from at_once import until
 from committed import Make, read
+from concurrency import until
 from stoatflow import EmbeddedBroker, EmbeddedRecord
 
 DUE = 10_000

@@ -15,14 +15,14 @@ from stoatflow.testing import TopologyTestDriver
 BROKEN = [b'{"a": 1', b"", b"NaN", b'{"a": 1,}', b'"\xff"', b"{'a': 1}", b'{"a": 01}', b"{} {}"]
 
 
-def said(letter: Any) -> dict[str, str]:
+def error_headers(letter: Any) -> dict[str, str]:
     return {name.removeprefix("__stoatflow.errors."): text.decode() for name, text in letter.headers}
 
 
 @pytest.mark.parametrize("bytes_", BROKEN)
 @pytest.mark.parametrize("serde", [sf.Serdes.json(), sf.Serdes.json(decode="dict")], ids=["views", "dicts"])
 @pytest.mark.parametrize("near", [True, False])
-def test_it_goes_to_the_handler_of_its_source(bytes_: bytes, serde: Any, near: bool) -> None:
+def test_malformed_json_goes_to_the_handler_of_its_source(bytes_: bytes, serde: Any, near: bool) -> None:
     """Also if nothing reads it: the output would be as broken as the input."""
     builder = sf.StreamsBuilder()
     how: Any = {"on_error": sf.DLQ("bad")} if near else {}
@@ -35,12 +35,12 @@ def test_it_goes_to_the_handler_of_its_source(bytes_: bytes, serde: Any, near: b
         assert [record.value for record in driver.output("out").read_all()] == [b'{"n": [1, 2]}', b" null ", None, b"7"]
         letter = driver.output("bad").read()
     assert (letter.key, letter.value) == (b"b", bytes_)
-    headers = said(letter)
+    headers = error_headers(letter)
     assert (headers["kind"], headers["node"], headers["offset"]) == ("deserialization", "source", "1")
     assert "not well-formed JSON" in headers["message"]
 
 
-def test_without_a_handler_it_stops_the_application_and_says_where() -> None:
+def test_malformed_json_without_a_handler_stops_the_application() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=dict).to("out")
     with TopologyTestDriver(builder.build(), on_processing_error=sf.log_and_continue()) as driver:
@@ -50,7 +50,7 @@ def test_without_a_handler_it_stops_the_application_and_says_where() -> None:
         assert raised.value.coordinates["offset"] == 0
 
 
-def test_a_key_is_looked_at_too() -> None:
+def test_keys_are_checked_too() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=dict, value=str, on_error=sf.DLQ("bad")).to("out")
     with TopologyTestDriver(builder.build()) as driver:
@@ -66,7 +66,7 @@ def test_a_key_is_looked_at_too() -> None:
 )
 @pytest.mark.parametrize("kind", ["table", "global", "foreign"])
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_a_broken_row_sends_no_innocent_record_to_the_dead_letters(joiner: Any, kind: str, lanes: int) -> None:
+def test_a_malformed_row_does_not_fail_other_records(joiner: Any, kind: str, lanes: int) -> None:
     """The key keeps its old row; a record that is joined with it is not affected."""
     builder = sf.StreamsBuilder()
     how: Any = {"key": str, "value": dict, "on_error": sf.DLQ("bad-prices"), "store": "prices"}
@@ -97,7 +97,7 @@ def test_a_broken_row_sends_no_innocent_record_to_the_dead_letters(joiner: Any, 
         assert driver.output("bad-orders").is_empty
 
 
-def test_it_is_counted_as_what_it_is(tmp_path: Path) -> None:
+def test_malformed_json_is_counted_as_such(tmp_path: Path) -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=dict, name="source").to("out")
     settings = {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from stoatflow import EmbeddedBroker, Record, State, StoatFlow, Stores
 
 COUNT = 300

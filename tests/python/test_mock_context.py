@@ -79,7 +79,7 @@ def test_times_and_metadata() -> None:
     assert (context.stream_time_ms, context.system_time_ms) == (10, 20)
 
 
-def test_it_has_all_that_processors_see() -> None:
+def test_the_mock_has_the_whole_context_api() -> None:
     public = {name for name in dir(sf.ProcessorContext) if not name.startswith("_")}
     assert {name for name in public if not hasattr(MockProcessorContext(), name)} == set()
 
@@ -124,7 +124,7 @@ def test_every_kind_of_store(context: MockProcessorContext) -> None:
     assert context.get_state_store("versions").get("a").value == 2
 
 
-def test_retention_is_the_engines() -> None:
+def test_retention_is_that_of_the_engine() -> None:
     with MockProcessorContext(Stores.in_memory_window("w", "10ms", "5ms", key=str, value=int)) as context:
         store = context.state_store("w")
         store.put("a", 1, 0)
@@ -132,7 +132,7 @@ def test_retention_is_the_engines() -> None:
         assert list(store.all()) == [(Windowed("a", Window(100, 105)), 2)]
 
 
-def test_errors_of_stores_are_the_tests_own(context: MockProcessorContext) -> None:
+def test_errors_of_stores_are_raised_in_the_test(context: MockProcessorContext) -> None:
     kv = context.state_store("kv")
     with pytest.raises(KeyError):
         kv["z"]
@@ -159,7 +159,7 @@ def test_errors_of_stores_are_the_tests_own(context: MockProcessorContext) -> No
         (lambda c: (c.close(), c.close(), c.state_store("balances").get("a")), RuntimeError, "is closed"),
     ],
 )
-def test_what_is_refused(use: Any, kind: type[Exception], words: str) -> None:
+def test_invalid_arguments_are_refused(use: Any, kind: type[Exception], words: str) -> None:
     with MockProcessorContext(BALANCES) as context, pytest.raises(kind) as caught:
         use(context)
     assert words in str(caught.value)
@@ -225,7 +225,7 @@ def test_timers() -> None:
             context.process(Record(None, 5, 100))
 
 
-def test_the_mock_of_timers_has_all_that_processors_see() -> None:
+def test_the_mock_timer_store_has_the_whole_api() -> None:
     public = {name for name in dir(sf.TimerStore) if not name.startswith("_")}
     with MockProcessorContext(Stores.timers("alarms", key=str)) as context:
         assert {name for name in public if not hasattr(context.state_store("alarms"), name)} == set()

@@ -88,7 +88,7 @@ def _given(key: bytes, value: Any) -> tuple[str, int, int, int]:
     [(3, tumbling, None), (3, sessions, None), *((n, kind, "1h") for n in (3, 4) for kind in (tumbling, sliding))],
 )
 @pytest.mark.parametrize("quiet", [True, False])
-def test_each_window_comes_once_when_a_source_gets_more_partitions(
+def test_each_window_is_emitted_once_when_a_source_gets_more_partitions(
     tmp_path: Path,
     more: int,
     windowed: Callable[[sf.KGroupedStream[str, str]], Windowed],
@@ -123,7 +123,7 @@ def suppressed(stream: sf.KGroupedStream[str, str]) -> sf.KTable[sf.Windowed[str
 
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize("table", [on_close, suppressed])
-def test_what_waits_in_a_partition_of_the_source_stays_in_it(
+def test_buffered_rows_stay_in_their_source_partition(
     tmp_path: Path, table: Callable[[sf.KGroupedStream[str, str]], sf.KTable[sf.Windowed[str], int]], lanes: int
 ) -> None:
     """Also across one more start: only the time of that partition closes it."""

@@ -32,15 +32,15 @@ def refusal(config: dict[str, object], **more: object) -> str:
 
 
 @pytest.mark.parametrize("name", ["oauth_cb", "oauth.cb"])
-def test_it_is_a_setting_with_both_spellings(name: str) -> None:
+def test_oauth_cb_is_a_setting_with_both_spellings(name: str) -> None:
     made({**SASL, name: fetch})
 
 
-def test_it_may_be_a_keyword_argument() -> None:
+def test_oauth_cb_may_be_a_keyword_argument() -> None:
     made({**SASL}, oauth_cb=fetch)
 
 
-def test_it_is_named_in_a_file_or_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oauth_cb_is_named_in_a_file_or_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_tokens.py").write_text("def fetch():\n    return 'text', 1\n")
     monkeypatch.chdir(tmp_path)
     config = tmp_path / "app.toml"
@@ -51,13 +51,13 @@ def test_it_is_named_in_a_file_or_a_variable(tmp_path: Path, monkeypatch: pytest
         sf.Settings({}, environ=variables).pairs()
 
 
-def test_what_it_can_not_be() -> None:
+def test_invalid_callbacks_are_refused() -> None:
     assert "not int" in refusal({**SASL, "oauth_cb": 5})
     assert "'module:function'" in refusal({**SASL, "oauth_cb": "nothing"})
     assert "can't be imported" in refusal({**SASL, "oauth_cb": "no_such_module:fetch"})
 
 
-def test_what_it_contradicts() -> None:
+def test_contradicting_settings_are_refused() -> None:
     assert "set it to SASL_SSL" in refusal({"oauth_cb": fetch})
     scram = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "oauth_cb": fetch}
     assert "set it to OAUTHBEARER" in refusal(scram)

@@ -10,136 +10,91 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
+from offload_harness import OffloadHarness, upper
 from stoatflow.testing import TopologyTestDriver
 
 Headers = tuple[tuple[str, "bytes | None"], ...]
 
 
-class Desk:
-    """A driver with an offload named `score`, and the worker's side in the test's hands."""
-
-    def __init__(self, *, lanes: int = 1, sink: Any = str, **how: Any) -> None:
-        """`how` is that of `offload`."""
-        how.setdefault("joiner", lambda value, answer: f"{value}={answer}")
-        builder = sf.StreamsBuilder()
-        stream = builder.stream("in", key=str, value=str)
-        stream.offload("asked", "answered", response_value=str, name="score", **how).to("out", key=str, value=sink)
-        self.driver = TopologyTestDriver(builder.build(), lanes=lanes)
-        self.records = self.driver.input("in", str, str)
-        self.answers = self.driver.input("answered", str, str)
-        self._asked = self.driver.output("asked", str, str)
-        self._out = self.driver.output("out", str, sink)
-
-    def __enter__(self) -> Desk:
-        """Running already."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close."""
-        self.driver.close()
-
-    def asked(self) -> list[tuple[str, str, dict[str, str]]]:
-        """Requests that went out since the last call: key, value, headers."""
-        return [
-            (str(r.key), str(r.value), {name: (value or b"").decode() for name, value in r.headers})
-            for r in self._asked.read_all()
-        ]
-
-    def out(self) -> list[tuple[Any, Any]]:
-        """Results since the last call."""
-        return self._out.read_key_values_to_list()
-
-    def answer(self, request: tuple[str, str, dict[str, str]], value: str | None, **more: str) -> None:
-        """Answer a request; `error=` makes it one."""
-        own = {f"stoatflow-{name}": text for name, text in more.items()}
-        self.answers.pipe(request[0], value, headers={**request[2], **own})
-
-
-def upper(desk: Desk, *requests: tuple[str, str, dict[str, str]]) -> None:
-    """Answer as a worker would that gives capitals."""
-    for request in requests:
-        desk.answer(request, request[1].upper())
-
-
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_a_record_waits_for_its_answer(lanes: int) -> None:
-    with Desk(lanes=lanes) as desk:
-        desk.records.pipe("a", "x", timestamp=5)
-        (request,) = desk.asked()
+    with OffloadHarness(lanes=lanes) as harness:
+        harness.records.pipe("a", "x", timestamp=5)
+        (request,) = harness.asked()
         assert request[:2] == ("a", "x")
         assert request[2]["stoatflow-attempt"] == "1"
         assert request[2]["stoatflow-correlation"].startswith("score/")
-        assert desk.out() == []
-        upper(desk, request)
-        (result,) = desk.driver.output("out", str, str).read_all()
+        assert harness.out() == []
+        upper(harness, request)
+        (result,) = harness.driver.output("out", str, str).read_all()
         # Its own time and headers, not the answer's.
         assert (result.key, result.value, result.timestamp, result.headers) == ("a", "x=X", 5, ())
-        assert desk.driver.parked("score") == []
+        assert harness.driver.parked("score") == []
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
 def test_results_of_a_key_keep_the_order_of_its_records(lanes: int) -> None:
-    with Desk(lanes=lanes) as desk:
+    with OffloadHarness(lanes=lanes) as harness:
         for key, value in (("a", "1"), ("a", "2"), ("b", "3"), ("a", "4")):
-            desk.records.pipe(key, value)
-        requests = desk.asked()
-        upper(desk, requests[3], requests[1])
-        assert desk.out() == []
-        upper(desk, requests[2])
-        assert desk.out() == [("b", "3=3")]
-        upper(desk, requests[0])
-        assert desk.out() == [("a", "1=1"), ("a", "2=2"), ("a", "4=4")]
+            harness.records.pipe(key, value)
+        requests = harness.asked()
+        upper(harness, requests[3], requests[1])
+        assert harness.out() == []
+        upper(harness, requests[2])
+        assert harness.out() == [("b", "3=3")]
+        upper(harness, requests[0])
+        assert harness.out() == [("a", "1=1"), ("a", "2=2"), ("a", "4=4")]
 
 
-def test_answers_that_nobody_waits_for_are_dropped() -> None:
-    with Desk() as desk:
-        desk.records.pipe("a", "x")
-        (request,) = desk.asked()
-        desk.answers.pipe("a", "without")
-        desk.answers.pipe("a", "foreign", headers={"stoatflow-correlation": "price/0"})
-        desk.answers.pipe("b", "of another key", headers=request[2])
-        assert desk.out() == []
-        upper(desk, request, request)
-        assert desk.out() == [("a", "x=X")]
+def test_unexpected_answers_are_dropped() -> None:
+    with OffloadHarness() as harness:
+        harness.records.pipe("a", "x")
+        (request,) = harness.asked()
+        harness.answers.pipe("a", "without")
+        harness.answers.pipe("a", "foreign", headers={"stoatflow-correlation": "price/0"})
+        harness.answers.pipe("b", "of another key", headers=request[2])
+        assert harness.out() == []
+        upper(harness, request, request)
+        assert harness.out() == [("a", "x=X")]
 
 
-def test_a_timeout_asks_again_and_at_last_goes_to_the_dead_letters() -> None:
+def test_a_timeout_is_retried_and_finally_a_dead_letter() -> None:
     how: dict[str, Any] = {
         "timeout": "10s",
         "retry": sf.Backoff(attempts=3, first="1s", jitter=0),
         "on_timeout": sf.DLQ("dead"),
     }
-    with Desk(**how) as desk:
-        desk.records.pipe("a", "x")
-        (first,) = desk.asked()
-        desk.driver.advance("9999ms")
-        assert desk.asked() == []
-        desk.driver.advance("1ms")
-        (parked,) = desk.driver.parked("score")
+    with OffloadHarness(**how) as harness:
+        harness.records.pipe("a", "x")
+        (first,) = harness.asked()
+        harness.driver.advance("9999ms")
+        assert harness.asked() == []
+        harness.driver.advance("1ms")
+        (parked,) = harness.driver.parked("score")
         assert (parked.state, parked.attempt, parked.due) == ("pausing", 1, 11_000)
-        desk.driver.advance("1s")
-        (second,) = desk.asked()
+        harness.driver.advance("1s")
+        (second,) = harness.asked()
         assert (second[2]["stoatflow-attempt"], second[2]["stoatflow-correlation"]) == (
             "2",
             first[2]["stoatflow-correlation"],
         )
-        desk.driver.advance("10s")
-        desk.driver.advance("2s")
-        (third,) = desk.asked()
+        harness.driver.advance("10s")
+        harness.driver.advance("2s")
+        (third,) = harness.asked()
         assert third[2]["stoatflow-attempt"] == "3"
-        assert desk.driver.output("dead").is_empty
-        desk.driver.advance("10s")
-        letter = desk.driver.output("dead", str, str).read()
+        assert harness.driver.output("dead").is_empty
+        harness.driver.advance("10s")
+        letter = harness.driver.output("dead", str, str).read()
         headers = dict(letter.headers)
         assert (letter.key, letter.value) == ("a", "x")
         assert headers["__stoatflow.errors.message"] == b"no answer within 10000 ms, after 3 requests"
         assert headers["__stoatflow.errors.node"] == b"score"
-        assert desk.driver.parked("score") == []
-        upper(desk, third)
-        assert desk.out() == []
+        assert harness.driver.parked("score") == []
+        upper(harness, third)
+        assert harness.out() == []
 
 
-def test_a_longer_timeout_holds_for_what_is_parked_already(tmp_path: Path) -> None:
+def test_a_longer_timeout_applies_to_parked_records(tmp_path: Path) -> None:
     def topology(timeout: str) -> sf.Topology:
         builder = sf.StreamsBuilder()
         stream = builder.stream("in", key=str, value=str)
@@ -168,21 +123,21 @@ def test_a_longer_timeout_holds_for_what_is_parked_already(tmp_path: Path) -> No
 
 
 def test_an_answer_to_an_earlier_request_counts() -> None:
-    with Desk(timeout="10s", retry=sf.Backoff(attempts=2, first="0ms", jitter=0)) as desk:
-        desk.records.pipe("a", "x")
-        desk.driver.advance("10s")
-        first, second = desk.asked()
+    with OffloadHarness(timeout="10s", retry=sf.Backoff(attempts=2, first="0ms", jitter=0)) as harness:
+        harness.records.pipe("a", "x")
+        harness.driver.advance("10s")
+        first, second = harness.asked()
         assert second[2]["stoatflow-attempt"] == "2"
-        upper(desk, first, second)
-        assert desk.out() == [("a", "x=X")]
+        upper(harness, first, second)
+        assert harness.out() == [("a", "x=X")]
 
 
-def test_a_handler_of_errors_has_no_say_in_timeouts() -> None:
-    with Desk(on_error=sf.log_and_continue(), timeout="1s") as desk:
-        desk.records.pipe(None, "left out")
-        desk.records.pipe("a", "x")
+def test_an_error_handler_does_not_handle_timeouts() -> None:
+    with OffloadHarness(on_error=sf.log_and_continue(), timeout="1s") as harness:
+        harness.records.pipe(None, "left out")
+        harness.records.pipe("a", "x")
         with pytest.raises(sf.ProcessingError, match=r"no answer within 1000 ms.*on_timeout="):
-            desk.driver.advance("1s")
+            harness.driver.advance("1s")
 
 
 def test_the_handler_of_the_application_decides_about_timeouts() -> None:
@@ -195,31 +150,31 @@ def test_the_handler_of_the_application_decides_about_timeouts() -> None:
         assert driver.output("dead", str, str).read_key_values_to_list() == [("a", "x")]
 
 
-def test_functions_stand_in_for_answers_in_their_turn() -> None:
-    with Desk(
+def test_fallback_functions_keep_the_order() -> None:
+    with OffloadHarness(
         timeout="1s", on_timeout=lambda value: f"{value} timed out", on_error=lambda value, error: f"{value}: {error}"
-    ) as desk:
+    ) as harness:
         for value in "xyz":
-            desk.records.pipe("a", value)
-        requests = desk.asked()
-        desk.answer(requests[1], None, error="ValueError: boom")
-        upper(desk, requests[2])
-        assert desk.out() == []
-        desk.driver.advance("1s")
-        assert desk.out() == [("a", "x timed out"), ("a", "y: ValueError: boom"), ("a", "z=Z")]
+            harness.records.pipe("a", value)
+        requests = harness.asked()
+        harness.answer(requests[1], None, error="ValueError: boom")
+        upper(harness, requests[2])
+        assert harness.out() == []
+        harness.driver.advance("1s")
+        assert harness.out() == [("a", "x timed out"), ("a", "y: ValueError: boom"), ("a", "z=Z")]
 
 
-def test_the_error_is_one_of_a_worker() -> None:
+def test_the_error_is_a_worker_error() -> None:
     seen: list[object] = []
 
     def replaced(value: str, error: sf.WorkerError) -> str:
         seen.append(error)
         return value
 
-    with Desk(on_error=replaced) as desk:
-        desk.records.pipe("a", "x")
-        desk.answer(desk.asked()[0], None, error="KeyError: 'k'")
-        assert desk.out() == [("a", "x")]
+    with OffloadHarness(on_error=replaced) as harness:
+        harness.records.pipe("a", "x")
+        harness.answer(harness.asked()[0], None, error="KeyError: 'k'")
+        assert harness.out() == [("a", "x")]
     assert [type(each) for each in seen] == [sf.WorkerError]
 
 
@@ -245,196 +200,196 @@ def test_an_error_may_have_any_value() -> None:
         assert driver.output("out", str, int).read_value() > 20
 
 
-def test_an_error_is_asked_again() -> None:
-    with Desk(retry=sf.Backoff(attempts=2, first="1s", jitter=0), on_error=sf.log_and_continue()) as desk:
-        desk.records.pipe("a", "x")
-        desk.records.pipe("b", "y")
-        of_a, of_b = desk.asked()
-        desk.answer(of_a, None, error="busy")
-        desk.answer(of_b, None, error="busy")
-        desk.driver.advance("1s")
-        again = desk.asked()
+def test_an_error_is_retried() -> None:
+    with OffloadHarness(retry=sf.Backoff(attempts=2, first="1s", jitter=0), on_error=sf.log_and_continue()) as harness:
+        harness.records.pipe("a", "x")
+        harness.records.pipe("b", "y")
+        of_a, of_b = harness.asked()
+        harness.answer(of_a, None, error="busy")
+        harness.answer(of_b, None, error="busy")
+        harness.driver.advance("1s")
+        again = harness.asked()
         assert [(key, headers["stoatflow-attempt"]) for key, _, headers in again] == [("a", "2"), ("b", "2")]
         # An error of the first request comes late: the second one's answer counts.
-        desk.answer(of_a, None, error="busy")
-        upper(desk, again[0])
-        desk.answer(again[1], None, error="still busy")
-        assert desk.out() == [("a", "x=X")]
-        assert desk.driver.parked("score") == []
+        harness.answer(of_a, None, error="busy")
+        upper(harness, again[0])
+        harness.answer(again[1], None, error="still busy")
+        assert harness.out() == [("a", "x=X")]
+        assert harness.driver.parked("score") == []
 
 
-def test_an_error_stops_the_application_unless_somebody_says_otherwise() -> None:
-    with Desk() as desk:
-        desk.records.pipe("a", "x")
+def test_an_error_stops_the_application_by_default() -> None:
+    with OffloadHarness() as harness:
+        harness.records.pipe("a", "x")
         with pytest.raises(sf.ProcessingError, match=r"the worker failed: ValueError: boom .*on_error=") as failed:
-            desk.answer(desk.asked()[0], None, error="ValueError: boom")
+            harness.answer(harness.asked()[0], None, error="ValueError: boom")
         assert failed.value.coordinates["node"] == "score"
         assert failed.value.coordinates["topic"] == "in"
         # Nothing of that was committed: the answer is read again, until somebody says what becomes
         # of such records.
         with pytest.raises(sf.ProcessingError, match="ValueError: boom"):
-            desk.driver.restart()
+            harness.driver.restart()
 
 
-def test_a_handler_may_have_it_asked_again_after_a_pause() -> None:
-    with Desk(on_error=sf.Retry(1, backoff="2s", then=sf.DLQ("dead"))) as desk:
-        desk.records.pipe("a", "x")
-        desk.records.pipe("b", "y")
-        for request in desk.asked():
-            desk.answer(request, None, error="busy")
-        assert [parked.state for parked in desk.driver.parked("score")] == ["pausing", "pausing"]
-        desk.driver.advance("2s")
-        of_a, of_b = desk.asked()
+def test_a_handler_may_retry_after_a_pause() -> None:
+    with OffloadHarness(on_error=sf.Retry(1, backoff="2s", then=sf.DLQ("dead"))) as harness:
+        harness.records.pipe("a", "x")
+        harness.records.pipe("b", "y")
+        for request in harness.asked():
+            harness.answer(request, None, error="busy")
+        assert [parked.state for parked in harness.driver.parked("score")] == ["pausing", "pausing"]
+        harness.driver.advance("2s")
+        of_a, of_b = harness.asked()
         assert of_a[2]["stoatflow-attempt"] == "2"
-        upper(desk, of_a)
-        desk.answer(of_b, None, error="busy")
-        assert desk.out() == [("a", "x=X")]
-        assert desk.driver.output("dead", str, str).read_key_values_to_list() == [("b", "y")]
+        upper(harness, of_a)
+        harness.answer(of_b, None, error="busy")
+        assert harness.out() == [("a", "x=X")]
+        assert harness.driver.output("dead", str, str).read_key_values_to_list() == [("b", "y")]
 
 
 def test_a_retry_counts_its_own_requests() -> None:
     how: dict[str, Any] = {"on_error": sf.Retry(1, backoff="0ms", then=sf.DLQ("dead")), "timeout": "1s"}
     # Backoff asks again after a timeout only, Retry once after an error, whatever went before.
-    with Desk(retry=sf.Backoff(attempts=3, first="0ms", on=TimeoutError), **how) as desk:
-        desk.records.pipe("a", "x")
-        desk.driver.advance("1s")
+    with OffloadHarness(retry=sf.Backoff(attempts=3, first="0ms", on=TimeoutError), **how) as harness:
+        harness.records.pipe("a", "x")
+        harness.driver.advance("1s")
         asked = []
-        while requests := desk.asked():
+        while requests := harness.asked():
             asked += [headers["stoatflow-attempt"] for _, _, headers in requests]
-            desk.answer(requests[-1], None, error="boom")
+            harness.answer(requests[-1], None, error="boom")
         assert asked == ["1", "2", "3"]
-        assert len(desk.driver.output("dead").read_all()) == 1
+        assert len(harness.driver.output("dead").read_all()) == 1
     # It comes behind all that Backoff asks, where that asks again after errors.
-    with Desk(retry=sf.Backoff(attempts=2, first="0ms"), **how) as desk:
-        desk.records.pipe("a", "x")
+    with OffloadHarness(retry=sf.Backoff(attempts=2, first="0ms"), **how) as harness:
+        harness.records.pipe("a", "x")
         asked = []
-        while requests := desk.asked():
+        while requests := harness.asked():
             asked += [headers["stoatflow-attempt"] for _, _, headers in requests]
-            desk.answer(requests[-1], None, error="boom")
+            harness.answer(requests[-1], None, error="boom")
         assert asked == ["1", "2", "3"]
-    with Desk(retry=sf.Backoff(attempts=3, first="0ms", on=TimeoutError), **how) as desk:
-        desk.records.pipe("a", "x")
-        desk.answer(desk.asked()[0], None, error="boom")
-        desk.driver.crash()
-        desk.driver.restart()
-        (second,) = desk.asked()
-        desk.answer(second, None, error="boom")
-        assert (second[2]["stoatflow-attempt"], desk.asked()) == ("2", [])
+    with OffloadHarness(retry=sf.Backoff(attempts=3, first="0ms", on=TimeoutError), **how) as harness:
+        harness.records.pipe("a", "x")
+        harness.answer(harness.asked()[0], None, error="boom")
+        harness.driver.crash()
+        harness.driver.restart()
+        (second,) = harness.asked()
+        harness.answer(second, None, error="boom")
+        assert (second[2]["stoatflow-attempt"], harness.asked()) == ("2", [])
 
 
-def test_only_what_is_worth_another_attempt_is_asked_again() -> None:
+def test_only_retryable_errors_are_retried() -> None:
     how: dict[str, Any] = {
         "timeout": "1s",
         "retry": sf.Backoff(attempts=2, first="0ms", on=TimeoutError),
         "on_error": lambda value, error: "failed",
     }
-    with Desk(**how) as desk:
-        desk.records.pipe("a", "x")
-        desk.answer(desk.asked()[0], None, error="boom")
-        assert desk.out() == [("a", "failed")]
-        desk.records.pipe("a", "y")
-        desk.driver.advance("1s")
-        assert [headers["stoatflow-attempt"] for _, _, headers in desk.asked()] == ["1", "2"]
+    with OffloadHarness(**how) as harness:
+        harness.records.pipe("a", "x")
+        harness.answer(harness.asked()[0], None, error="boom")
+        assert harness.out() == [("a", "failed")]
+        harness.records.pipe("a", "y")
+        harness.driver.advance("1s")
+        assert [headers["stoatflow-attempt"] for _, _, headers in harness.asked()] == ["1", "2"]
 
 
 def test_while_the_parking_lot_is_full_no_more_are_read() -> None:
-    with Desk(max_parked=2) as desk:
+    with OffloadHarness(max_parked=2) as harness:
         for value in "vwxyz":
-            desk.records.pipe(value, value)
-        requests = desk.asked()
+            harness.records.pipe(value, value)
+        requests = harness.asked()
         assert [value for _, value, _ in requests] == ["v", "w"]
-        upper(desk, requests[0])
-        assert [value for _, value, _ in desk.asked()] == ["x"]
-        upper(desk, requests[1])
-        (request,) = desk.asked()
+        upper(harness, requests[0])
+        assert [value for _, value, _ in harness.asked()] == ["x"]
+        upper(harness, requests[1])
+        (request,) = harness.asked()
         assert request[1] == "y"
         # What waits in front is read again after a crash.
-        desk.driver.crash()
-        desk.driver.restart(lanes=3)
-        assert [p.value for p in desk.driver.parked("score")] == ["x", "y"]
-        upper(desk, request)
-        assert [value for _, value, _ in desk.asked()] == ["z"]
-        assert desk.out() == [("v", "v=V"), ("w", "w=W"), ("y", "y=Y")]
+        harness.driver.crash()
+        harness.driver.restart(lanes=3)
+        assert [p.value for p in harness.driver.parked("score")] == ["x", "y"]
+        upper(harness, request)
+        assert [value for _, value, _ in harness.asked()] == ["z"]
+        assert harness.out() == [("v", "v=V"), ("w", "w=W"), ("y", "y=Y")]
 
 
 @pytest.mark.parametrize("in_epoch", [False, True])
 def test_a_crash_in_the_middle_and_other_lanes(in_epoch: bool) -> None:
-    with Desk(
+    with OffloadHarness(
         timeout="10s", retry=sf.Backoff(attempts=2, first="1s", jitter=0), on_timeout=lambda value: "late"
-    ) as desk:
+    ) as harness:
         values = [(key, f"{key}{number}") for number in range(3) for key in "abcd"]
         for key, value in values:
-            desk.records.pipe(key, value)
-        requests = desk.asked()
+            harness.records.pipe(key, value)
+        requests = harness.asked()
         # Early ones, an error, and some that are done.
-        upper(desk, *requests[4:8])
-        desk.answer(requests[0], None, error="boom")
-        upper(desk, requests[1])
-        given = desk.out()
+        upper(harness, *requests[4:8])
+        harness.answer(requests[0], None, error="boom")
+        upper(harness, requests[1])
+        given = harness.out()
         if in_epoch:
-            with desk.driver.epoch():
-                desk.records.pipe("e", "lost with the epoch, and read again")
-                upper(desk, requests[2])
-                desk.driver.crash()
+            with harness.driver.epoch():
+                harness.records.pipe("e", "lost with the epoch, and read again")
+                upper(harness, requests[2])
+                harness.driver.crash()
         else:
-            desk.driver.crash()
-        desk.driver.advance("1s")
-        desk.driver.restart(lanes=5)
-        again = desk.asked()
+            harness.driver.crash()
+        harness.driver.advance("1s")
+        harness.driver.restart(lanes=5)
+        again = harness.asked()
         assert ("a", "a0", "2") in [(key, value, headers["stoatflow-attempt"]) for key, value, headers in again]
-        upper(desk, *(each for each in again if each[1] == "a0"), *requests[2:4], *requests[8:])
-        given += desk.out()
-        desk.driver.crash()
-        desk.driver.restart(lanes=2)
-        desk.driver.advance("10s")
-        desk.driver.advance("1s")
-        desk.driver.advance("10s")
-        given += desk.out()
+        upper(harness, *(each for each in again if each[1] == "a0"), *requests[2:4], *requests[8:])
+        given += harness.out()
+        harness.driver.crash()
+        harness.driver.restart(lanes=2)
+        harness.driver.advance("10s")
+        harness.driver.advance("1s")
+        harness.driver.advance("10s")
+        given += harness.out()
         for key in "abcd":
             assert [value for k, value in given if k == key] == [f"{key}{n}={key.upper()}{n}" for n in range(3)]
         assert [value for k, value in given if k == "e"] == (["late"] if in_epoch else [])
-        assert desk.driver.parked("score") == []
+        assert harness.driver.parked("score") == []
 
 
-def test_what_is_parked_can_be_seen() -> None:
-    with Desk(timeout=None) as desk:
-        desk.driver.advance(500)
-        desk.records.pipe("a", "x", timestamp=7)
-        desk.records.pipe("a", "y", timestamp=8)
-        first, second = desk.asked()
-        desk.driver.advance(100)
-        upper(desk, second)
-        x, y = desk.driver.parked("score")
+def test_parked_records_are_exposed() -> None:
+    with OffloadHarness(timeout=None) as harness:
+        harness.driver.advance(500)
+        harness.records.pipe("a", "x", timestamp=7)
+        harness.records.pipe("a", "y", timestamp=8)
+        first, second = harness.asked()
+        harness.driver.advance(100)
+        upper(harness, second)
+        x, y = harness.driver.parked("score")
         assert x == sf.Parked("a", "x", 7, 500, 1, None, "asked", first[2]["stoatflow-correlation"])
         assert (y.value, y.state) == ("y", "answered")
         with pytest.raises(sf.ConfigError, match=r"no offload named 'price'.*score"):
-            desk.driver.parked("price")
+            harness.driver.parked("price")
 
 
 def test_a_request_that_can_not_be_written_parks_nothing() -> None:
     how: dict[str, Any] = {"request": lambda v: 1 if v == "bad" else v, "request_value": str, "timeout": "1s"}
-    with Desk(on_error=sf.DLQ("dead"), **how) as desk:
-        desk.records.pipe("a", "bad")
-        desk.records.pipe("a", "good")
-        (request,) = desk.asked()
-        assert [parked.value for parked in desk.driver.parked("score")] == ["good"]
-        upper(desk, request)
-        assert desk.out() == [("a", "good=GOOD")]
-        desk.driver.advance("1s")
-        (letter,) = desk.driver.output("dead", str, str).read_all()
+    with OffloadHarness(on_error=sf.DLQ("dead"), **how) as harness:
+        harness.records.pipe("a", "bad")
+        harness.records.pipe("a", "good")
+        (request,) = harness.asked()
+        assert [parked.value for parked in harness.driver.parked("score")] == ["good"]
+        upper(harness, request)
+        assert harness.out() == [("a", "good=GOOD")]
+        harness.driver.advance("1s")
+        (letter,) = harness.driver.output("dead", str, str).read_all()
         assert (letter.value, dict(letter.headers)["__stoatflow.errors.node"]) == ("bad", b"score")
-    with Desk(**how) as desk, pytest.raises(sf.SerdeError, match="'string' can't write"):
-        desk.records.pipe("a", "bad")
+    with OffloadHarness(**how) as harness, pytest.raises(sf.SerdeError, match="'string' can't write"):
+        harness.records.pipe("a", "bad")
 
 
-def test_another_request_that_can_not_be_written_is_the_end_of_its_record() -> None:
+def test_a_retry_that_cannot_be_written_fails_its_record() -> None:
     asked: list[object] = ["x", 1]
     how: dict[str, Any] = {"request": lambda _: asked.pop(0), "request_value": str, "timeout": None}
-    with Desk(on_error=sf.DLQ("dead"), retry=sf.Backoff(attempts=3, first="0ms"), **how) as desk:
-        desk.records.pipe("a", "v")
-        desk.answer(desk.asked()[0], None, error="boom")
-        assert (desk.asked(), desk.driver.parked("score")) == ([], [])
-        assert len(desk.driver.output("dead").read_all()) == 1
+    with OffloadHarness(on_error=sf.DLQ("dead"), retry=sf.Backoff(attempts=3, first="0ms"), **how) as harness:
+        harness.records.pipe("a", "v")
+        harness.answer(harness.asked()[0], None, error="boom")
+        assert (harness.asked(), harness.driver.parked("score")) == ([], [])
+        assert len(harness.driver.output("dead").read_all()) == 1
 
 
 def test_a_request_that_is_too_large_parks_nothing() -> None:
@@ -451,17 +406,17 @@ def test_a_request_that_is_too_large_parks_nothing() -> None:
         assert [len(parked.value) for parked in driver.parked("score")] == [300]
         (letter,) = driver.output("dead", str, str).read_all()
         assert len(letter.value or "") == 480
-        told = dict(letter.headers)["__stoatflow.errors.message"] or b""
-        assert b"is larger than the producer may send (1000)" in told
+        reported = dict(letter.headers)["__stoatflow.errors.message"] or b""
+        assert b"is larger than the producer may send (1000)" in reported
 
 
 def test_a_record_without_a_key_is_refused() -> None:
-    with Desk() as desk, pytest.raises(sf.ProcessingError, match=r"without a key.*select_key"):
-        desk.records.pipe(None, "x")
-    with Desk(on_error=sf.log_and_continue()) as desk:
-        desk.records.pipe(None, "x")
-        desk.records.pipe("a", "y")
-        assert [value for _, value, _ in desk.asked()] == ["y"]
+    with OffloadHarness() as harness, pytest.raises(sf.ProcessingError, match=r"without a key.*select_key"):
+        harness.records.pipe(None, "x")
+    with OffloadHarness(on_error=sf.log_and_continue()) as harness:
+        harness.records.pipe(None, "x")
+        harness.records.pipe("a", "y")
+        assert [value for _, value, _ in harness.asked()] == ["y"]
 
 
 REFUSED: list[tuple[Callable[[sf.KStream[str, str]], object], str]] = [
@@ -486,7 +441,7 @@ def built(build: Callable[[sf.KStream[str, str]], object]) -> sf.Topology:
 
 
 @pytest.mark.parametrize(("build", "message"), REFUSED)
-def test_what_makes_no_sense_is_refused(build: Callable[[sf.KStream[str, str]], object], message: str) -> None:
+def test_invalid_arguments_are_refused(build: Callable[[sf.KStream[str, str]], object], message: str) -> None:
     with pytest.raises((sf.TopologyError, ValueError), match=message):
         built(build)
 
@@ -495,7 +450,7 @@ async def later(value: str) -> str:
     return value
 
 
-def test_functions_that_stand_in_are_plain() -> None:
+def test_fallback_functions_are_not_async() -> None:
     builder = sf.StreamsBuilder()
     with pytest.raises(sf.TopologyError, match="only plain functions"):
         builder.stream("in", key=str, value=str).offload("q", "r", on_timeout=later, response_value=str)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import stoatflow as sf
 from stoatflow.testing import TopologyTestDriver
 
 
-def test_requests_and_results_are_what_functions_and_expressions_make_of_them() -> None:
+def test_functions_and_expressions_make_requests_and_results() -> None:
     builder = sf.StreamsBuilder()
     orders = builder.stream("orders", key=str, value=dict)
     scored = orders.offload(
@@ -117,7 +117,7 @@ class Lower(sf.Serde[str]):
         return data.decode().lower()
 
 
-def test_keys_that_come_in_other_bytes_find_their_lane() -> None:
+def test_keys_in_another_encoding_find_their_lane() -> None:
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", key=Lower(), value=str)
     stream.offload("asked", "answered", response_value=str, timeout=None, name="score").to("out")

@@ -77,7 +77,7 @@ def with_label(values: dict[frozenset[tuple[str, Any]], float], *label: str) -> 
 # Metrics -----------------------------------------------------------------------------------------
 
 
-def test_the_exposition_is_read_with_all_that_openmetrics_allows() -> None:
+def test_the_parser_accepts_all_of_openmetrics() -> None:
     lines = [
         "# HELP rows How many\\nrows",
         "# TYPE rows counter",
@@ -125,7 +125,7 @@ def test_every_metric_is_an_instrument(broker: sf.EmbeddedBroker) -> None:
     assert points(reader) == found
 
 
-def test_before_and_after_its_life_an_application_reports_nothing_new(broker: sf.EmbeddedBroker) -> None:
+def test_an_application_reports_nothing_before_start_and_after_close(broker: sf.EmbeddedBroker) -> None:
     reader = InMemoryMetricReader()
     app = sf.StoatFlow(counting(), {"application.id": "told"}, broker=broker)
     reported = instrument(app, meter_provider=MeterProvider([reader]), interval="10ms")
@@ -174,7 +174,7 @@ def test_a_commit_that_failed_is_a_span_with_an_error_once() -> None:
     assert (span.attributes or {})["stoatflow.step"] == "flush"
 
 
-def test_what_fails_is_logged_once_and_the_application_goes_on(
+def test_an_instrumentation_error_is_logged_once_and_the_application_continues(
     broker: sf.EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(TracerProvider):
@@ -196,7 +196,7 @@ def test_what_fails_is_logged_once_and_the_application_goes_on(
 # The way into the admin port ---------------------------------------------------------------------
 
 
-def test_a_token_lets_it_in(broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
+def test_a_token_grants_access(broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(TOKEN + "\n")
     for given in (TOKEN, f"file:{tmp_path / 'token'}"):
         provider, spans = traced()
@@ -221,15 +221,15 @@ def test_its_own_certificate_is_trusted(broker: sf.EmbeddedBroker, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         ({"admin.listen": "off"}, "admin.listen is off"),
         ({"admin.ssl.certificate": "c.pem", "admin.ssl.key": "k.pem", "admin.ssl.ca": "ca.pem"}, "admin.token too"),
     ],
 )
-def test_where_it_can_not_get_in_it_says_so(broker: sf.EmbeddedBroker, setting: dict[str, str], said: str) -> None:
+def test_refused_access_is_logged(broker: sf.EmbeddedBroker, setting: dict[str, str], message: str) -> None:
     app = sf.StoatFlow(counting(), {"application.id": "told", **setting}, broker=broker)
-    with pytest.raises(sf.ConfigError, match=said):
+    with pytest.raises(sf.ConfigError, match=message):
         instrument(app)
 
 
@@ -258,7 +258,7 @@ def collector() -> Iterator[tuple[str, dict[str, list[bytes]]]]:
         serving.join()
 
 
-def test_the_otlp_exporters_send_all_of_it(
+def test_otlp_exporters_send_metrics_and_spans(
     broker: sf.EmbeddedBroker, collector: tuple[str, dict[str, list[bytes]]]
 ) -> None:
     url, bodies = collector
@@ -317,7 +317,7 @@ def only(spans: InMemorySpanExporter) -> ReadableSpan:
     return span
 
 
-def test_the_trace_of_a_record_goes_on_through_a_span() -> None:
+def test_a_span_continues_the_trace_of_a_record() -> None:
     provider, spans = traced()
     headers = [("kept", b"1"), ("Traceparent", b"damaged"), ("traceparent", PARENT.encode()), ("kept", b"2")]
     out = through(taxed(provider.get_tracer("shop")), headers)

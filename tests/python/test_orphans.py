@@ -45,26 +45,26 @@ def run(folder: Path, *names: str, kind: str = "persistent_key_value", level: st
     return done.stderr + done.stdout
 
 
-def test_stores_that_are_gone_are_named(tmp_path: Path) -> None:
+def test_orphaned_stores_are_named(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path / "broker") as broker:
         broker.create_topic("in", 1)
         broker.create_topic("shopping-old-changelog", 1)
         broker.produce("in", b"k", (1).to_bytes(8, "big"), 1)
     assert TOLD not in run(tmp_path, "counts", "old", "older")
-    (told,) = [line for line in run(tmp_path, "counts").splitlines() if TOLD in line]
-    assert "old, older" in told
-    assert "shop-old-changelog, shop-older-changelog" in told
-    assert "shopping" not in told
-    assert "Next: when no release needs them, remove them: stoatflow reset --orphans" in told
+    (reported,) = [line for line in run(tmp_path, "counts").splitlines() if TOLD in line]
+    assert "old, older" in reported
+    assert "shop-old-changelog, shop-older-changelog" in reported
+    assert "shopping" not in reported
+    assert "Next: when no release needs them, remove them: stoatflow reset --orphans" in reported
     # A store that moved to memory is not gone. On a fresh disk only the topics are left, which is no reason
     # to warn.
     assert 'stores":"old"' in run(tmp_path, "counts", "older", kind="in_memory_key_value")
     shutil.rmtree(tmp_path / "state")
     assert "shop-old-changelog" not in run(tmp_path, "counts", "older", kind="in_memory_key_value")
-    told = run(tmp_path, "counts", "older", kind="in_memory_key_value", level="stoatflow_engine=info")
-    assert "of stores that the topology doesn't have" in told.replace("\n", " ")
-    assert "shop-old-changelog" in told
-    assert "shop-older-changelog" not in told
+    reported = run(tmp_path, "counts", "older", kind="in_memory_key_value", level="stoatflow_engine=info")
+    assert "of stores that the topology doesn't have" in reported.replace("\n", " ")
+    assert "shop-old-changelog" in reported
+    assert "shop-older-changelog" not in reported
     # Nothing was changed: with its stores back, all of it is there.
     assert TOLD not in run(tmp_path, "counts", "old", "older")
     with EmbeddedBroker(tmp_path / "broker") as broker:

@@ -53,14 +53,14 @@ def test_a_pattern_with_flags_finds_its_topics(tmp_path: Path) -> None:
         (re.compile(b"orders-.*"), "re.compile('orders-.*')"),
     ],
 )
-def test_what_the_engine_has_not(pattern: Any, word: str) -> None:
+def test_unsupported_regex_syntax_is_refused(pattern: Any, word: str) -> None:
     with pytest.raises(sf.TopologyError) as caught:
         reading(pattern)
     assert "test_patterns.py:" in str(caught.value)
     assert word in str(caught.value)
 
 
-def test_a_topic_that_comes_later_joins(tmp_path: Path) -> None:
+def test_a_topic_created_later_is_read(tmp_path: Path) -> None:
     """The processor is closed and created again for it; its store is kept."""
     life: list[str] = []
 

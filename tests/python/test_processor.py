@@ -85,7 +85,7 @@ def test_nothing_works_after_the_call_or_in_another_thread() -> None:
             use()
 
 
-def test_an_error_says_where() -> None:
+def test_an_error_names_its_place() -> None:
     class Fails(Shout):
         def process(self, record: Record[str, str]) -> None:
             raise LookupError("no luck")
@@ -113,7 +113,7 @@ def test_process_values_keeps_keys() -> None:
         run(through(Wrong, values=True), ("a", "x"))
 
 
-def test_a_child_that_is_not_there_is_named() -> None:
+def test_a_missing_child_is_named() -> None:
     class Routes(sf.ContextualProcessor[str, str, str, str]):
         def process(self, record: Record[str, str]) -> None:
             self.context.forward(record, child="nowhere")
@@ -134,13 +134,13 @@ def test_a_store_that_is_not_connected_is_named() -> None:
         run(through(Asks), ("a", "x"))
 
 
-def test_a_supplier_must_not_give_the_same_twice() -> None:
+def test_a_supplier_must_not_return_the_same_instance_twice() -> None:
     one = Shout()
     with pytest.raises(sf.TopologyError, match="same processor twice"):
         through(lambda: one)
 
 
-def test_stores_come_along() -> None:
+def test_a_processor_brings_its_stores() -> None:
     class Counts(sf.ContextualProcessor[str, str, str, int]):
         @classmethod
         def stores(cls) -> list[sf.StoreBuilder[str, int]]:

@@ -142,7 +142,7 @@ def test_a_processor_that_would_lose_records(build: Callable[[Any], object], cls
 
 @pytest.mark.parametrize("build", WAYS)
 @pytest.mark.parametrize("made", [Fine, FineCalls, lambda: Fine(), functools.partial(Fine)])  # noqa: PLW0108
-def test_what_works_is_taken(build: Callable[[Any], object], made: Any) -> None:
+def test_valid_processors_are_accepted(build: Callable[[Any], object], made: Any) -> None:
     build(made)
 
 
@@ -161,16 +161,16 @@ def test_transformers(made: Any, words: tuple[str, ...]) -> None:
     table.transform_values(Transforms)
 
 
-def test_a_function_that_gives_nothing() -> None:
+def test_a_supplier_that_returns_nothing() -> None:
     refused(WAYS[0], lambda: None, "gives None", "return a new object")
 
 
 @pytest.mark.parametrize("stores", [5, None, "totals", [5]])
-def test_what_is_no_list_of_stores(stores: Any) -> None:
+def test_an_invalid_list_of_stores_is_refused(stores: Any) -> None:
     refused(lambda made: sf.StreamsBuilder().stream("in").process(made, stores=stores), Fine, "stores= must")
 
 
-def test_a_function_that_gives_the_class() -> None:
+def test_a_supplier_that_returns_the_class() -> None:
     refused(WAYS[0], lambda: Fine, "gives the class Fine", "process(Fine)")
 
 
@@ -232,7 +232,7 @@ class OwnStores(Limit):
 
 
 @pytest.mark.parametrize("cls", [Limit, Decorated, OwnStores])
-def test_the_stores_of_what_a_function_makes(cls: Any) -> None:
+def test_stores_of_a_supplied_processor(cls: Any) -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).process(lambda: cls(2)).to("out", key=str, value=int)
     with TopologyTestDriver(builder.build()) as driver:

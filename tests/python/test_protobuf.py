@@ -108,7 +108,7 @@ def test_both_libraries_write_and_read_the_same(members: dict[str, Any]) -> None
 @given(st.binary(max_size=30), given_users(), st.integers(0, 1000))
 @example(b"", {}, 0)
 @settings(max_examples=1000, deadline=None)
-def test_both_libraries_take_the_same_bytes(noise: bytes, members: dict[str, Any], at: int) -> None:
+def test_both_libraries_accept_the_same_bytes(noise: bytes, members: dict[str, Any], at: int) -> None:
     whole = message_of(members).SerializeToString()
     for data in (noise, whole[: at % (len(whole) + 1)] + noise[:1] + whole[at % (len(whole) + 1) + 1 :]):
         try:
@@ -170,7 +170,7 @@ def test_imports_are_found_in_the_folders_that_are_named(tmp_path: Path) -> None
         sf.Serdes.protobuf(bill)
 
 
-def test_old_files_know_defaults_and_what_is_required() -> None:
+def test_proto2_files_have_defaults_and_required_fields() -> None:
     serde = sf.Serdes.protobuf(OLD)
     theirs = Old(id=1, plain=[1, 2])
     theirs.inner.x = 5
@@ -186,7 +186,7 @@ def test_old_files_know_defaults_and_what_is_required() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ({"nmae": "ann"}, "no field 'nmae', did you mean 'name'"),
         ({"id": "7"}, "at id: int64 is wanted, but the value is of type str"),
@@ -205,8 +205,8 @@ def test_old_files_know_defaults_and_what_is_required() -> None:
         ("ann", "shop.User is wanted"),
     ],
 )
-def test_what_does_not_fit_is_refused(value: object, said: str) -> None:
-    with pytest.raises(sf.SerdeError, match=said):
+def test_values_that_do_not_fit_the_schema_are_refused(value: object, message: str) -> None:
+    with pytest.raises(sf.SerdeError, match=message):
         USER.serialize(value)
 
 
@@ -282,7 +282,7 @@ def test_a_serde_survives_pickling() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"schema": 'syntax = "proto3";\nmessage M { strin a = 1; }'}, r"schema.proto:2:\d+: .*strin.*not defined"),
         ({"schema": 'syntax = "proto3";\nmesage M {}'}, r"schema.proto:2:1: expected"),
@@ -306,6 +306,6 @@ def test_a_serde_survives_pickling() -> None:
         ({"schema": User, "schema_ids": [7]}, "schema_id= and schema_ids= mean nothing"),
     ],
 )
-def test_what_is_no_schema_is_refused_where_it_is_written(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(sf.TopologyError, match=rf"test_protobuf.py:\d+ Serdes.protobuf.*{said}"):
+def test_an_invalid_schema_is_refused_on_construction(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(sf.TopologyError, match=rf"test_protobuf.py:\d+ Serdes.protobuf.*{message}"):
         sf.Serdes.protobuf(**arguments)

@@ -99,7 +99,7 @@ def test_messages_of_the_class_have_them() -> None:
 
 
 @pytest.mark.parametrize("serde", SERDES)
-def test_they_are_no_members(serde: Any) -> None:
+def test_extensions_are_not_members(serde: Any) -> None:
     assert serde.deserialize(DATA) == {"id": 1, "inner": {"id": 2, "inner": None}}
     view = serde.view(DATA)
     assert list(view) == ["id", "inner"]
@@ -112,7 +112,7 @@ def test_they_are_no_members(serde: Any) -> None:
 
 
 @pytest.mark.parametrize("serde", SERDES)
-def test_what_is_made_anew_has_none(serde: Any) -> None:
+def test_new_messages_have_no_extensions(serde: Any) -> None:
     for change in (lambda v: {**v}, sf.obj(id=sf.value["id"])):
         made = BASE.FromString(run(lambda s, change=change: s.map_values(change), serde, serde))
         assert made.id == 1

@@ -99,7 +99,7 @@ def test_types_flow_from_the_message() -> None:
         assert driver.output("levels", str, int).read_key_values_to_list() == [("LOW", 1), ("7", 1)]
 
 
-def test_what_is_not_read_goes_through_as_it_came() -> None:
+def test_unread_fields_pass_through_unchanged() -> None:
     # An unknown field, a field that is written twice, and an order that our own writer wouldn't choose.
     odd = b"\xf8\x3f\x07\x12\x03ann\x08\x05\x08\x07"
     builder = sf.StreamsBuilder()
@@ -142,7 +142,7 @@ def test_functions_get_views() -> None:
     assert (made["id"], made["photo"], made["boss"]["photo"], made["name"]) == (1, "\x00\u00ff", "", "ann")
 
 
-def test_what_a_function_did_not_change_is_copied() -> None:
+def test_unchanged_messages_are_copied() -> None:
     # The unknown fields 1023 here and in `boss`.
     odd = b"\xf8\x3f\x07\x12\x03ann\x08\x05\x42\x03\xf8\x3f\x07\x50\x01"
     builder = sf.StreamsBuilder()
@@ -346,11 +346,11 @@ def test_confluent_framing_in_a_topology() -> None:
         assert driver.output("same").read_value() == framed.serialize(ANN)
 
 
-def test_a_broken_record_is_found_where_it_is_read() -> None:
+def test_a_malformed_record_is_found_at_its_source() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=PROTO).filter(sf.value["id"] > 0).to("out")
-    said = r"no value of the Protobuf message 'shop.User'.*topic in, partition 0, offset 0"
-    with TopologyTestDriver(builder.build()) as driver, pytest.raises(sf.SerdeError, match=said):
+    result = r"no value of the Protobuf message 'shop.User'.*topic in, partition 0, offset 0"
+    with TopologyTestDriver(builder.build()) as driver, pytest.raises(sf.SerdeError, match=result):
         driver.input("in", key=str, value=bytes).pipe("k", b"\x12\x01\xff")
     with TopologyTestDriver(builder.build(), on_deserialization_error=sf.DLQ("bad")) as driver:
         topic = driver.input("in", key=str, value=bytes)
@@ -361,7 +361,7 @@ def test_a_broken_record_is_found_where_it_is_read() -> None:
         assert letter.value == b"\x12\x01\xff"
 
 
-def test_what_a_sink_can_not_write_goes_to_its_handler() -> None:
+def test_values_that_a_sink_cannot_serialize_go_to_its_handler() -> None:
     builder = sf.StreamsBuilder()
     source = builder.stream("in", key=str, value=str)
     source.map_values(lambda text: {"id": len(text), "name": text} if text else {"id": "?"}).to("out", value=PROTO)
@@ -376,7 +376,7 @@ def test_what_a_sink_can_not_write_goes_to_its_handler() -> None:
         assert [one["name"] for one in driver.output("out", str, PROTO).read_values_to_list()] == ["ann", "bob"]
 
 
-def test_fields_that_do_not_exist_are_found_before_the_first_record() -> None:
+def test_missing_fields_are_found_at_build() -> None:
     builder = sf.StreamsBuilder()
     source = builder.stream("in", key=str, value=PROTO)
     source.filter(sf.value["nmae"] == "ann").to("a")
@@ -386,7 +386,7 @@ def test_fields_that_do_not_exist_are_found_before_the_first_record() -> None:
     source.filter(sf.value["id"]["x"] == 1).to("e")
     with pytest.raises(sf.TopologyError) as raised:
         builder.build()
-    said = str(raised.value)
+    message = str(raised.value)
     line = r"test_protobuf_running.py:\d+"
     for wanted in (
         r"sf.value\[\"nmae\"\]: the Protobuf message 'shop.User' has no field 'nmae', did you mean 'name'\?",
@@ -395,10 +395,10 @@ def test_fields_that_do_not_exist_are_found_before_the_first_record() -> None:
         r".str takes str, but this is int",
         r"a value of type int has no member 'x'",
     ):
-        assert re.search(f"{line}.*{wanted}", said), (wanted, said)
+        assert re.search(f"{line}.*{wanted}", message), (wanted, message)
 
 
-def test_what_never_fits_a_sink_is_found_before_the_first_record() -> None:
+def test_values_that_never_fit_a_sink_are_found_at_build() -> None:
     builder = sf.StreamsBuilder()
     source = builder.stream("in", key=str, value=PROTO)
     source.map_values(sf.obj(nam=sf.value["name"])).to("a", value=NAMED)
@@ -409,7 +409,7 @@ def test_what_never_fits_a_sink_is_found_before_the_first_record() -> None:
     builder.stream("texts", key=str, value=str).to("f", value=NAMED)
     with pytest.raises(sf.TopologyError) as raised:
         builder.build()
-    said = str(raised.value)
+    message = str(raised.value)
     for wanted in (
         "the Protobuf message 'shop.Named' has no field 'nam', did you mean 'name'?",
         "it gives int, but the Protobuf string takes str",
@@ -418,7 +418,7 @@ def test_what_never_fits_a_sink_is_found_before_the_first_record() -> None:
         "the Protobuf enum has no 'MID'",
         "its values are str, but the Protobuf message (shop.Named) takes object",
     ):
-        assert wanted in said, (wanted, said)
+        assert wanted in message, (wanted, message)
 
 
 def test_windows_and_joins_keep_protobuf() -> None:

@@ -19,11 +19,11 @@ import stoatflow as sf
 from stoatflow.cli import main
 from stoatflow.prove import hints, inputs
 from stoatflow.prove.compare import Difference, Rules, compare
+from stoatflow.prove.engine_side import EngineSide
 from stoatflow.prove.generate import Generator, Shapes
 from stoatflow.prove.inputs import ClockStep, Input, InputRecord
 from stoatflow.prove.java import ClassPath, fetched, find_java
-from stoatflow.prove.ours import Ours
-from stoatflow.prove.proving import config_of_java, settings_of_ours
+from stoatflow.prove.proving import engine_settings, java_config
 from stoatflow.prove.runs import Failure, Output, Row, Run
 from stoatflow.prove.shorten import shorten
 
@@ -63,7 +63,7 @@ def test_inputs_survive_their_file(tmp_path: Path) -> None:
     assert inputs.read(file, lambda topic: None) == given
 
 
-def test_what_is_no_text_is_written_with_the_serde_of_the_topic(tmp_path: Path) -> None:
+def test_binary_inputs_are_written_with_the_serde_of_the_topic(tmp_path: Path) -> None:
     file = tmp_path / "inputs.jsonl"
     file.write_text(
         '{"topic": "a", "key": "ann", "value": 3, "timestamp": 5}\n\n'
@@ -89,7 +89,7 @@ def test_what_is_no_text_is_written_with_the_serde_of_the_topic(tmp_path: Path) 
         ("{", "Expecting property name"),
     ],
 )
-def test_a_line_that_is_none_is_named(tmp_path: Path, line: str, why: str) -> None:
+def test_an_invalid_line_is_named(tmp_path: Path, line: str, why: str) -> None:
     file = tmp_path / "inputs.jsonl"
     file.write_text(f"\n{line}\n")
     with pytest.raises(sf.ConfigError) as raised:
@@ -107,7 +107,7 @@ def test_the_same_seed_makes_the_same_inputs() -> None:
     assert first != other
 
 
-def test_made_inputs_have_what_finds_mistakes() -> None:
+def test_generated_inputs_cover_edge_cases() -> None:
     made = Generator(plan(shop()), SHAPES, 1).inputs(1000)
     records = [one for one in made if isinstance(one, InputRecord)]
     times = [one.timestamp for one in records]
@@ -126,7 +126,7 @@ def test_made_inputs_have_what_finds_mistakes() -> None:
     assert any(isinstance(one, InputRecord) and one.key is None for one in with_nulls)
 
 
-def test_every_plain_serde_can_be_made() -> None:
+def test_inputs_of_every_plain_serde_can_be_generated() -> None:
     builder = sf.StreamsBuilder()
     for name, serde in (("s", str), ("l", int), ("d", float), ("b", bytes), ("i", sf.Serdes.int32())):
         builder.stream(name, key=serde, value=serde)
@@ -137,7 +137,7 @@ def test_every_plain_serde_can_be_made() -> None:
             assert size in (None, len(one.key or b""))
 
 
-def test_what_can_not_be_made_says_what_helps() -> None:
+def test_inputs_that_cannot_be_generated_name_the_next_step() -> None:
     with pytest.raises(sf.ConfigError, match=r"JSON values of 'orders'.*--values.*--like"):
         Generator(plan(shop()), Shapes({}, {}), 1)
     builder = sf.StreamsBuilder()
@@ -199,14 +199,14 @@ def test_the_first_difference(java: Run, python: Run, kind: str, at: int | None,
     assert (found.kind, found.at, found.parts) == (kind, at, parts)
 
 
-def test_what_comes_with_the_input_that_fails_is_not_compared() -> None:
+def test_outputs_of_a_failed_input_are_not_compared() -> None:
     failure = Failure(2, "E", "no")
     assert compare(run((2, "t", A), failure=failure), run(failure=failure), RULES) is None
     # A store without timestamps has none to compare.
     assert compare(run(rows=[Row(b"a", None, b"1", None)]), run(rows=[Row(b"a", None, b"1", 7)]), RULES) is None
 
 
-def test_json_is_compared_as_it_is_or_as_what_it_says() -> None:
+def test_json_is_compared_as_bytes_or_by_meaning() -> None:
     java, python = Output(b"a", b'{"x": 1, "y": 2.0}', 5), Output(b"a", b'{"y":2,"x":1}', 5)
     assert compare(run((0, "t", java)), run((0, "t", python)), RULES) is not None
     assert compare(run((0, "t", java)), run((0, "t", python)), Rules(same_json=True)) is None
@@ -215,7 +215,7 @@ def test_json_is_compared_as_it_is_or_as_what_it_says() -> None:
         assert found is not None
 
 
-def test_shortening_leaves_what_is_needed() -> None:
+def test_shortening_keeps_the_needed_inputs() -> None:
     def attempt(given: Sequence[Input]) -> Difference | None:
         values = [one.value for one in given if isinstance(one, InputRecord)]
         place = max((values.index(each) for each in (b"17", b"60") if each in values), default=None)
@@ -252,7 +252,7 @@ def test_slips_that_ports_often_have_are_named(java: bytes | None, python: bytes
     assert text in found
 
 
-def test_decisions_are_named_where_their_operators_are() -> None:
+def test_documented_differences_are_named_for_their_operators() -> None:
     difference = Difference("record", "t", 0, A, B, ("key", "value"))
     assert hints.known(difference, plan(shop()), shop().describe()) == []
     builder = sf.StreamsBuilder()
@@ -274,7 +274,7 @@ def test_decisions_are_named_where_their_operators_are() -> None:
 # Finding Java
 
 
-def test_java_that_is_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_java_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(sf.ConfigError, match=r"JAVA_HOME=.* has no bin/java\. Next: install a JDK"):
         find_java()
@@ -283,11 +283,11 @@ def test_java_that_is_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(sf.ConfigError, match=r"no java is on the PATH\. Next: install a JDK"):
         find_java()
     java = tmp_path / "java"
-    for said, why in (
+    for output, why in (
         ('openjdk version "1.8.0_292"', "is no Java 11 or newer"),
         ('version "17.0.1"', "has no compiler"),
     ):
-        java.write_text(f"#!/bin/sh\necho '{said}'\n")
+        java.write_text(f"#!/bin/sh\necho '{output}'\n")
         java.chmod(0o755)
         with pytest.raises(sf.ConfigError, match=why):
             find_java()
@@ -300,7 +300,7 @@ def jar(path: Path, *names: str) -> str:
     return str(path)
 
 
-def test_what_is_missing_on_the_class_path_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_class_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     streams = "org/apache/kafka/streams/"
     app = jar(tmp_path / "app.jar", "com/acme/App.class")
     fat = jar(tmp_path / "fat.jar", f"{streams}Topology.class", "kafka/kafka-streams-version.properties")
@@ -337,11 +337,11 @@ def test_a_jar_of_spring_boot_is_unpacked(tmp_path: Path) -> None:
 
 def test_both_sides_run_without_caches_and_with_the_users_configuration() -> None:
     given = sf.Settings({"cache.max.bytes.buffering": 5, "acme.flag": True}, environ={})
-    java = config_of_java(given)
+    java = java_config(given)
     assert java["statestore.cache.max.bytes"] == java["cache.max.bytes.buffering"] == "0"
     assert java["acme.flag"] == "true"
     assert java["__emit.interval.ms.kstreams.outer.join.spurious.results.fix__"] == "0"
-    ours = settings_of_ours(sf.Settings({"statestore.cache.max.bytes": 5}, environ={}))
+    ours = engine_settings(sf.Settings({"statestore.cache.max.bytes": 5}, environ={}))
     assert ours.get("statestore.cache.max.bytes") == 0
     ours.check()
 
@@ -350,10 +350,10 @@ def test_topics_by_a_pattern_are_refused() -> None:
     builder = sf.StreamsBuilder()
     builder.stream(re.compile("payments.*"), value=str)
     with pytest.raises(sf.ConfigError, match=r"by the pattern payments\.\*.*a list of topics"):
-        Ours(builder.build(), "app.py", settings_of_ours(sf.Settings(environ={})))
+        EngineSide(builder.build(), "app.py", engine_settings(sf.Settings(environ={})))
 
 
-def test_the_command_says_what_is_wrong_and_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_errors_and_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     app = tmp_path / "app.py"
     app.write_text("import stoatflow as sf\n")
     command = ["prove", str(app), "--topology", "com.acme.App::topology"]

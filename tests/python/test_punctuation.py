@@ -34,7 +34,7 @@ def telling(interval: str, kind: PunctuationType, start: Any = None) -> sf.Topol
     return builder.build()
 
 
-def told(driver: TopologyTestDriver) -> list[int]:
+def reported(driver: TopologyTestDriver) -> list[int]:
     rows = driver.output("out", str, int).read_all()
     assert all(row.timestamp == row.value for row in rows)
     return [row.value or 0 for row in rows]
@@ -44,21 +44,21 @@ def told(driver: TopologyTestDriver) -> list[int]:
 def test_the_wall_clock_begins_an_interval_after_the_start(lanes: int) -> None:
     with TopologyTestDriver(telling("10s", WALL), lanes=lanes, start=3_000) as driver:
         driver.advance("9999ms")
-        assert told(driver) == []
+        assert reported(driver) == []
         driver.advance("1ms")
-        assert told(driver) == [13_000]
+        assert reported(driver) == [13_000]
         # Once, however late; then on the grid again.
         driver.advance("25s")
-        assert told(driver) == [38_000]
+        assert reported(driver) == [38_000]
         driver.advance("5s")
-        assert told(driver) == [43_000]
+        assert reported(driver) == [43_000]
         # Punctuations missed while the engine was down are not made up for, and the grid restarts.
         driver.crash()
         driver.advance("57s")
         driver.restart()
-        assert told(driver) == []
+        assert reported(driver) == []
         driver.advance("10s")
-        assert told(driver) == [110_000]
+        assert reported(driver) == [110_000]
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
@@ -66,24 +66,24 @@ def test_the_wall_clock_begins_an_interval_after_the_start(lanes: int) -> None:
 def test_an_anchored_wall_clock_keeps_its_grid(lanes: int, start: Any) -> None:
     with TopologyTestDriver(telling("10s", WALL, start), lanes=lanes, start=3_000) as driver:
         driver.advance("7s")
-        assert told(driver) == [10_000]
+        assert reported(driver) == [10_000]
         driver.crash()
         driver.advance("53s")
         driver.restart(lanes=5 - lanes)
-        assert told(driver) == []
+        assert reported(driver) == []
         driver.advance("6999ms")
-        assert told(driver) == []
+        assert reported(driver) == []
         driver.advance("1ms")
-        assert told(driver) == [70_000]
+        assert reported(driver) == [70_000]
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_an_anchor_that_is_to_come_is_the_first_time(lanes: int) -> None:
+def test_an_anchor_in_the_future_is_the_first_tick(lanes: int) -> None:
     with TopologyTestDriver(telling("10s", WALL, 42_500), lanes=lanes) as driver:
         for _ in range(13):
             driver.advance("5s")
         # It is checked every five seconds, and fires when its time has passed.
-        assert told(driver) == [45_000, 55_000, 65_000]
+        assert reported(driver) == [45_000, 55_000, 65_000]
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
@@ -91,18 +91,18 @@ def test_stream_time_fires_by_records_and_goes_on_after_a_restart(lanes: int) ->
     with TopologyTestDriver(telling("10s", STREAM), lanes=lanes) as driver:
         source = driver.input("in", str, int)
         source.pipe("a", 1, timestamp=3_000)
-        assert told(driver) == [3_000]
+        assert reported(driver) == [3_000]
         driver.advance("1h")
-        assert told(driver) == [], "without records time stands still"
+        assert reported(driver) == [], "without records time stands still"
         for time in (9_999, 10_000, 35_000, 39_999):
             source.pipe("b", 1, timestamp=time)
-        assert told(driver) == [10_000, 35_000]
+        assert reported(driver) == [10_000, 35_000]
         driver.crash()
         driver.restart(lanes=5 - lanes)
         source.pipe("a", 1, timestamp=39_999)
-        assert told(driver) == []
+        assert reported(driver) == []
         source.pipe("a", 1, timestamp=40_000)
-        assert told(driver) == [40_000]
+        assert reported(driver) == [40_000]
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
@@ -111,14 +111,14 @@ def test_an_anchored_stream_time_waits_for_its_start_and_keeps_its_grid(lanes: i
         source = driver.input("in", str, int)
         for time in (3_000, 12_499):
             source.pipe("a", 1, timestamp=time)
-        assert told(driver) == []
+        assert reported(driver) == []
         for time in (12_500, 22_499, 22_500, 41_000):
             source.pipe("a", 1, timestamp=time)
-        assert told(driver) == [12_500, 22_500, 41_000]
+        assert reported(driver) == [12_500, 22_500, 41_000]
         driver.restart(lanes=5 - lanes)
         for time in (42_499, 42_500):
             source.pipe("a", 1, timestamp=time)
-        assert told(driver) == [42_500]
+        assert reported(driver) == [42_500]
 
 
 def test_a_start_without_a_zone_is_refused() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from at_once import until
 from committed import HeldUp, Make, read
+from concurrency import until
 from stoatflow import EmbeddedBroker, Record, State, StoatFlow, Stores, ValueAndTimestamp, VersionedRecord, Window
 
 
@@ -106,7 +106,7 @@ def test_windows_sessions_and_versions(broker: EmbeddedBroker, make: Make) -> No
         assert [version.value for version in versions.history("a", 4, 21)] == [1, 2, 4]
 
 
-def test_a_snapshot_stands_still(broker: EmbeddedBroker, make: Make) -> None:
+def test_a_snapshot_does_not_change(broker: EmbeddedBroker, make: Make) -> None:
     put(broker, ("a", 1, 10))
     with make(table()) as app:
         read(app, broker)
@@ -163,7 +163,7 @@ def test_from_an_event_loop(broker: EmbeddedBroker, make: Make) -> None:
         assert asyncio.run(ask(app)) == 7
 
 
-def test_what_cannot_be_asked(broker: EmbeddedBroker, make: Make) -> None:
+def test_unsupported_queries_are_refused(broker: EmbeddedBroker, make: Make) -> None:
     class Nothing(sf.ContextualProcessor[str, int, str, int]):
         def process(self, record: Record[str, int]) -> None: ...
         def on_timer(self, timer: sf.Timer[str]) -> None: ...
@@ -202,7 +202,7 @@ def test_what_cannot_be_asked(broker: EmbeddedBroker, make: Make) -> None:
     moment.close()
 
 
-def test_while_stores_are_restored(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
+def test_queries_while_stores_are_restored(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=int).group_by_key().count(store=sf.Materialized("counts", key=str))
     put(broker, ("a", 1, 1))
@@ -224,7 +224,7 @@ def test_while_stores_are_restored(broker: EmbeddedBroker, make: Make, tmp_path:
             assert (at.epoch, at.store("counts")["a"], sum(at.positions.values())) == (0, 1, 1)
 
 
-def test_a_value_that_was_read_is_the_readers_own(broker: EmbeddedBroker, make: Make) -> None:
+def test_a_value_that_was_read_may_be_changed(broker: EmbeddedBroker, make: Make) -> None:
     class Keeps(sf.ContextualProcessor[str, int, str, int]):
         def process(self, record: Record[str, int]) -> None:
             self.context.state_store("lists").put(record.key, [record.value])
@@ -299,7 +299,7 @@ def test_stores_of_one_moment_always_agree(broker: EmbeddedBroker, make: Make, i
     assert wrong == []
 
 
-def test_who_waits_for_the_input_finds_it_in_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_input_makes_it_visible_in_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker has a commit a moment before the state: caught up means both."""
     monkeypatch.setenv("STOATFLOW_FAILPOINTS", "commit.during-apply=sleep:700")
     builder = sf.StreamsBuilder()

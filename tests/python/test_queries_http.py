@@ -18,8 +18,8 @@ import referencing
 import referencing.jsonschema
 
 import stoatflow as sf
-from at_once import until
 from committed import Make, read
+from concurrency import until
 from http_calls import Answer, ask
 from stoatflow import EmbeddedBroker, State
 from stoatflow.cli import main
@@ -173,7 +173,7 @@ def walk(url: str | None, path: str, limit: int, between: Callable[[], object] =
 
 @pytest.mark.parametrize("backend", ["rocksDB", "in_memory"])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_walk_sees_each_key_once_while_commits_go_on(
+def test_a_scan_returns_each_key_once_during_commits(
     broker: EmbeddedBroker, make: Make, backend: str, reverse: bool
 ) -> None:
     count = 3_000
@@ -392,8 +392,8 @@ def test_on_the_command_line(
 
     def call(*arguments: str) -> tuple[int, list[str], str]:
         code = main(["query", *arguments])
-        said = capsys.readouterr()
-        return code, said.out.splitlines(), said.err
+        printed = capsys.readouterr()
+        return code, printed.out.splitlines(), printed.err
 
     with make(builder.build(), **{"admin.token": token}) as app:
         read(app, broker)
@@ -421,7 +421,7 @@ def test_on_the_command_line(
     assert call("127.0.0.1:1")[0] == 2
 
 
-def test_the_description_is_valid_and_true(broker: EmbeddedBroker, make: Make) -> None:
+def test_the_openapi_description_is_valid_and_correct(broker: EmbeddedBroker, make: Make) -> None:
     put(broker, *((f"k{n}", n, n) for n in range(3)))
     with make(table()) as app:
         read(app, broker)

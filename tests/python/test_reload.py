@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from stoatflow.cli import main
 from stoatflow.cli.reloaded import is_of_user
 from stoatflow.cli.reloading import Watched, python_files
@@ -67,7 +67,7 @@ class Reloading:
         """`hears_s` is how long the parent waits for a child to report that it got a signal itself."""
         parent = ["-m", "stoatflow"]
         if hears_s is not None:
-            changed = f"reloading._HEARS_S = {hears_s}"
+            changed = f"reloading._SIGNAL_DELAY_S = {hears_s}"
             parent = ["-c", f"from stoatflow.cli import main, reloading; {changed}; raise SystemExit(main())"]
         command = [sys.executable, *parent, "run", "app.py", "--config", "settings.toml", "--reload"]
         without = ("STOATFLOW_", "PYTHONDONTWRITEBYTECODE")
@@ -87,20 +87,20 @@ class Reloading:
             os.utime(new, ns=(before, before + (1 if before % 10**9 < 10**9 - 1 else -1)))
         new.rename(file)
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text("utf-8")
 
     def runs(self, times: int = 1) -> None:
-        self.sees(lambda: self.said().count('"message":"running"') == times)
+        self.sees(lambda: self.output().count('"message":"running"') == times)
 
     def sees(self, condition: Callable[[], bool]) -> None:
         try:
             until(condition)
         except AssertionError:
-            raise AssertionError(self.said()[-3000:]) from None
+            raise AssertionError(self.output()[-3000:]) from None
 
     def children(self) -> list[int]:
-        return [int(number) for number in re.findall(r"^process (\d+)$", self.said(), flags=re.MULTILINE)]
+        return [int(number) for number in re.findall(r"^process (\d+)$", self.output(), flags=re.MULTILINE)]
 
     def ends(self) -> int:
         code: int = self.process.wait(60)
@@ -132,62 +132,64 @@ def texts(reloading: Reloading) -> list[str]:
         return [(record.value or b"").decode() for record in broker.read("out")]
 
 
-def test_a_change_is_run_and_counts_go_on(reloading: Reloading) -> None:
+def test_a_change_restarts_and_keeps_the_counts(reloading: Reloading) -> None:
     reloading.start()
-    reloading.sees(lambda: "calls a" in reloading.said())
+    reloading.sees(lambda: "calls a" in reloading.output())
     reloading.write("unrelated.py", "1 / 0\n")
     # Python distinguishes bytecode by second and size. The parent must know the file, since its mtime won't
     # tell.
     time.sleep(6)
     reloading.write("beside.py", BESIDE.replace("calls a", "calls b").replace("a'", "b'"), in_the_same_second=True)
-    reloading.sees(lambda: "calls b" in reloading.said())
-    assert "stoatflow: beside.py changed: stopping, to start anew" in reloading.said()
+    reloading.sees(lambda: "calls b" in reloading.output())
+    assert "stoatflow: beside.py changed: stopping, to start anew" in reloading.output()
     assert len(set(reloading.children())) == 2
-    assert f"ended in peace {reloading.children()[0]}" in reloading.said()
+    assert f"ended in peace {reloading.children()[0]}" in reloading.output()
     assert is_alive(reloading.children()[1])
     # A change of the settings counts too.
     settings = (reloading.folder / "settings.toml").read_text()
     reloading.write("settings.toml", settings + '"lanes.count" = 3\n')
-    reloading.sees(lambda: '"lanes":3' in reloading.said())
+    reloading.sees(lambda: '"lanes":3' in reloading.output())
     reloading.process.send_signal(signal.SIGTERM)
     assert reloading.ends() == 0
-    assert reloading.said().count("stopping, to start anew") == 2
+    assert reloading.output().count("stopping, to start anew") == 2
     written = texts(reloading)
     assert re.fullmatch("a+b+", written[-1])
     assert [text for text in written if not written[-1].startswith(text)] == []
     # A letter for each call: nothing is lost, and nothing is duplicated.
-    assert [written[-1].count(letter) for letter in "ab"] == [reloading.said().count(f"calls {each}") for each in "ab"]
+    assert [written[-1].count(letter) for letter in "ab"] == [
+        reloading.output().count(f"calls {each}") for each in "ab"
+    ]
 
 
-def test_a_mistake_is_shown_and_mended(reloading: Reloading) -> None:
+def test_an_error_is_shown_until_it_is_fixed(reloading: Reloading) -> None:
     reloading.start()
-    reloading.sees(lambda: "calls a" in reloading.said())
+    reloading.sees(lambda: "calls a" in reloading.output())
     reloading.write("beside.py", BESIDE.replace("return 'a'", "return 'a"))
-    reloading.sees(lambda: "it ended with exit code 1; it starts again when a file changes" in reloading.said())
-    assert "SyntaxError: unterminated string literal" in reloading.said()
+    reloading.sees(lambda: "it ended with exit code 1; it starts again when a file changes" in reloading.output())
+    assert "SyntaxError: unterminated string literal" in reloading.output()
     assert [child for child in reloading.children() if is_alive(child)] == []
     # A module that failed to load, because of another one, is watched too.
     reloading.write("beside.py", "from more import letter\n")
-    reloading.sees(lambda: "No module named 'more'" in reloading.said())
+    reloading.sees(lambda: "No module named 'more'" in reloading.output())
     reloading.write("more.py", BESIDE.replace("a'", "c'"))
-    reloading.sees(lambda: "calls c" in reloading.said())
-    assert "stoatflow: more.py changed: starting anew" in reloading.said()
+    reloading.sees(lambda: "calls c" in reloading.output())
+    assert "stoatflow: more.py changed: starting anew" in reloading.output()
     # A module that has loaded, and fails later.
     reloading.write("more.py", "def letter(tick):\n    return 1 / 0\n")
-    reloading.sees(lambda: reloading.said().count("it ended with exit code 1") == 3)
-    assert "raised ZeroDivisionError" in reloading.said()
+    reloading.sees(lambda: reloading.output().count("it ended with exit code 1") == 3)
+    assert "raised ZeroDivisionError" in reloading.output()
     reloading.process.send_signal(signal.SIGTERM)
     assert reloading.ends() == 1
     assert re.fullmatch("a+c+", texts(reloading)[-1])
 
 
-def test_what_the_engine_says_of_another_topology_is_shown(reloading: Reloading) -> None:
+def test_engine_errors_about_a_changed_topology_are_shown(reloading: Reloading) -> None:
     reloading.start()
-    reloading.sees(lambda: "calls a" in reloading.said())
+    reloading.sees(lambda: "calls a" in reloading.output())
     reloading.write("app.py", APP.replace('"texts"', '"others"'))
-    reloading.sees(lambda: "the local state has stores that the topology doesn't have" in reloading.said())
+    reloading.sees(lambda: "the local state has stores that the topology doesn't have" in reloading.output())
     reloading.write("app.py", APP.replace(', store="texts"', ""))
-    reloading.sees(lambda: "it ended with exit code 2" in reloading.said())
+    reloading.sees(lambda: "it ended with exit code 2" in reloading.output())
     reloading.process.send_signal(signal.SIGINT)
     assert reloading.ends() == 2
 
@@ -198,7 +200,7 @@ def test_ctrl_c_leaves_no_process(reloading: Reloading) -> None:
     try:
         reloading.start(hears_s=A_WHILE, stdin=other, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         os.close(other)
-        reloading.sees(lambda: "calls a" in reloading.said())
+        reloading.sees(lambda: "calls a" in reloading.output())
         os.write(terminal, b"\x03")
         assert reloading.ends() == 0
     finally:
@@ -207,9 +209,9 @@ def test_ctrl_c_leaves_no_process(reloading: Reloading) -> None:
 
 @pytest.mark.parametrize("to", ["the parent", "the child", "the group"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
-def test_however_it_is_told_to_end_it_drains_once(reloading: Reloading, to: str, number: signal.Signals) -> None:
+def test_every_signal_drains_once(reloading: Reloading, to: str, number: signal.Signals) -> None:
     reloading.start(hears_s=A_WHILE if to == "the group" else None)
-    reloading.sees(lambda: "calls a" in reloading.said())
+    reloading.sees(lambda: "calls a" in reloading.output())
     (child,) = reloading.children()
     match to:
         case "the parent":
@@ -222,15 +224,15 @@ def test_however_it_is_told_to_end_it_drains_once(reloading: Reloading, to: str,
     assert len(texts(reloading)[-1]) >= 1
 
 
-def test_a_signal_to_the_group_breaks_nothing_off(reloading: Reloading) -> None:
+def test_a_signal_to_the_process_group_aborts_nothing(reloading: Reloading) -> None:
     """The child got the signal itself: from its parent it would be the second one."""
     reloading.start(hears_s=A_WHILE)
     # Otherwise the first child may already have the change when it is stopped for it: that would be its
     # first signal.
-    reloading.sees(lambda: "calls a" in reloading.said())
+    reloading.sees(lambda: "calls a" in reloading.output())
     slow = "import time\ndef letter(tick):\n    print('slow', flush=True)\n    time.sleep(2.5)\n    return 's'\n"
     reloading.write("beside.py", slow)
-    reloading.sees(lambda: "slow" in reloading.said())
+    reloading.sees(lambda: "slow" in reloading.output())
     os.killpg(reloading.process.pid, signal.SIGINT)
     assert reloading.ends() == 0
     assert texts(reloading)[-1].endswith("s")
@@ -238,7 +240,7 @@ def test_a_signal_to_the_group_breaks_nothing_off(reloading: Reloading) -> None:
 
 def test_a_child_without_its_parent_ends(reloading: Reloading) -> None:
     reloading.start()
-    reloading.sees(lambda: "calls a" in reloading.said())
+    reloading.sees(lambda: "calls a" in reloading.output())
     (child,) = reloading.children()
     reloading.process.kill()
     reloading.process.wait(60)
@@ -247,19 +249,19 @@ def test_a_child_without_its_parent_ends(reloading: Reloading) -> None:
 
 def test_the_second_ctrl_c_ends_a_function_that_hangs(reloading: Reloading) -> None:
     reloading.start()
-    reloading.sees(lambda: "calls a" in reloading.said())
+    reloading.sees(lambda: "calls a" in reloading.output())
     telling = "import logging, time\nlogging.basicConfig(level=logging.INFO)\n"
     reloading.write("beside.py", f"{telling}def letter(tick):\n    print('hangs', flush=True)\n    time.sleep(600)\n")
-    reloading.sees(lambda: "hangs" in reloading.said())
+    reloading.sees(lambda: "hangs" in reloading.output())
     reloading.process.send_signal(signal.SIGINT)
     # Two signals that arrive before one is handled count as one.
-    reloading.sees(lambda: "a second one aborts" in reloading.said())
+    reloading.sees(lambda: "a second one aborts" in reloading.output())
     assert reloading.process.poll() is None
     reloading.process.send_signal(signal.SIGINT)
     assert reloading.ends() == 130
 
 
-def test_where_it_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reload_is_refused_with_check_spark_and_systemd(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     app = tmp_path / "app.py"
     app.write_text("", "utf-8")
     for also in (["--check"], ["--engine", "spark", "--batch"]):
@@ -286,7 +288,7 @@ def test_only_files_of_the_user_are_watched(tmp_path: Path) -> None:
     assert sorted(python_files(str(tmp_path))) == [str(tmp_path / "app.py"), str(tmp_path / "part/two.py")]
 
 
-def test_what_counts_as_a_change(tmp_path: Path) -> None:
+def test_which_file_events_are_changes(tmp_path: Path) -> None:
     old, new = tmp_path / "old.py", tmp_path / "new.py"
     old.write_text("1", "utf-8")
     os.utime(old, (1, 1))
@@ -309,4 +311,4 @@ def test_what_counts_as_a_change(tmp_path: Path) -> None:
     assert watched.changed() == []
     old.write_text("1", "utf-8")
     assert watched.changed() == [str(old)]
-    assert watched.and_also([]).changed() == [str(old)]
+    assert watched.with_files([]).changed() == [str(old)]

@@ -85,12 +85,12 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def test_everything_is_counted_again(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     once = len(place.outputs())
     assert place.reset("--yes") == 0
-    said = capsys.readouterr().out
-    rows = [line.split() for line in said.splitlines()]
+    printed = capsys.readouterr().out
+    rows = [line.split() for line in printed.splitlines()]
     assert ["lines", "0", "2", "->", "0"] in rows
     assert ["lines", "1", "1", "->", "0"] in rows
-    assert "words-counts-changelog  (at most" in said
-    assert str(place.state) in said
+    assert "words-counts-changelog  (at most" in printed
+    assert str(place.state) in printed
     assert not place.state.exists()
     assert "words-counts-changelog" not in place.broker.topics()
     assert len(place.outputs()) == once, "output topics are left alone"
@@ -102,13 +102,13 @@ def test_everything_is_counted_again(place: Place, capsys: pytest.CaptureFixture
 
 def test_a_dry_run_changes_nothing(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.reset("--dry-run", "--yes") == 0
-    said = capsys.readouterr().out
-    assert "lines  " in said
-    assert "nothing was changed (--dry-run)" in said
+    printed = capsys.readouterr().out
+    assert "lines  " in printed
+    assert "nothing was changed (--dry-run)" in printed
     assert place.untouched()
 
 
-def test_a_dry_run_stops_nobody(place: Place) -> None:
+def test_a_dry_run_stops_no_running_application(place: Place) -> None:
     with place.make() as app:
         while str(app.state) != "RUNNING":
             app.wait(0.01)
@@ -119,12 +119,12 @@ def test_a_dry_run_stops_nobody(place: Place) -> None:
     assert dict(place.outputs())["be"] == 3
 
 
-def test_without_a_terminal_it_must_be_told_yes(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_the_yes_flag_is_required(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.reset() == 2
-    said = capsys.readouterr()
-    assert "committed" in said.out, "what it would do is shown"
-    assert "there is no terminal to ask you on" in said.err
-    assert "--yes" in said.err
+    printed = capsys.readouterr()
+    assert "committed" in printed.out, "what it would do is shown"
+    assert "there is no terminal to ask you on" in printed.err
+    assert "--yes" in printed.err
     assert place.untouched()
 
 
@@ -134,7 +134,7 @@ class _Terminal:
 
 
 @pytest.mark.parametrize(("answer", "code"), [("yes", 0), (" YES ", 0), ("y", 1), ("", 1), (None, 1)])
-def test_it_asks(
+def test_a_reset_asks_for_confirmation(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: str | None, code: int
 ) -> None:
     asked: list[str] = []
@@ -155,7 +155,7 @@ def test_it_asks(
         assert place.untouched()
 
 
-def test_what_moves_while_it_asks_is_shown(
+def test_offsets_that_move_during_the_confirmation_are_shown(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def answering(_prompt: str) -> str:
@@ -170,7 +170,7 @@ def test_what_moves_while_it_asks_is_shown(
     assert ["lines", "1", "2", "->", "0"] in [line.split() for line in later.splitlines()]
 
 
-def test_one_that_did_not_end_must_be_made_again(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_reset_must_be_repeated(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     once = len(place.outputs())
     # A file in place of one of the engine's folders: it can't be removed, and the reset fails halfway.
     (place.state / "ingest").write_text("in the way", "utf-8")
@@ -222,7 +222,7 @@ def test_the_file_and_the_settings_are_checked(place: Place, capsys: pytest.Capt
         (["--shift-by", "3"], ["2", "1"]),
     ],
 )
-def test_where_it_goes_on(
+def test_positions_after_a_reset(
     place: Place, capsys: pytest.CaptureFixture[str], arguments: list[str], new: list[str]
 ) -> None:
     assert place.reset(*arguments, "--yes") == 0
@@ -232,18 +232,18 @@ def test_where_it_goes_on(
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-01-31T12:00:00", "-2 weeks", "-5", "offset:-1", "17", ""])
-def test_what_is_no_place_is_refused(text: str) -> None:
+def test_invalid_offsets_are_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is no place to go to"):
         target(text)
 
 
-def test_places_are_read() -> None:
+def test_offset_arguments_are_parsed() -> None:
     assert target("-1.5h") == Target("ago", 5_400_000)
     assert target("offset:7") == target("offset=7") == Target("offset", 7)
     assert target("1970-01-01T00:00:02z") == Target("since", 2_000)
 
 
-def test_who_does_not_agree_is_heard(place: Place) -> None:
+def test_answering_no_changes_nothing(place: Place) -> None:
     from stoatflow._runtime import bridge
 
     def disagree(plan: str) -> None:

@@ -71,17 +71,17 @@ def place(tmp_path: Path) -> Iterator[Place]:
 COUNTS = {"counts": {"to": 2, "be": 2, "or": 1, "not": 1}}
 
 
-def test_what_is_left_of_a_store_goes(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_remains_of_a_removed_store_are_deleted(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.reset("--orphans", "--yes") == 0
-    said = capsys.readouterr().out
-    assert "words-lengths-changelog  (at most" in said
-    assert "counts" not in said
+    printed = capsys.readouterr().out
+    assert "words-lengths-changelog  (at most" in printed
+    assert "counts" not in printed
     assert set(place.broker.topics()) == {"lines", "words-counts-changelog"}
     assert place.stores() == COUNTS, "the other store goes on"
     assert place.reset("--orphans", "--yes") == 0
-    said = capsys.readouterr().out
-    assert "deleted: none is there" in said
-    assert "removed: none are here" in said
+    printed = capsys.readouterr().out
+    assert "deleted: none is there" in printed
+    assert "removed: none are here" in printed
 
 
 def test_a_store_that_returns_begins_empty(place: Place) -> None:
@@ -91,7 +91,7 @@ def test_a_store_that_returns_begins_empty(place: Place) -> None:
     assert place.stores()["lengths"] == {1: 1}
 
 
-def test_without_it_a_store_that_returns_goes_on(place: Place) -> None:
+def test_without_cleanup_a_returning_store_keeps_its_rows(place: Place) -> None:
     place.broker.produce("lines", None, b"a")
     place.release(LENGTHS)
     assert place.stores()["lengths"] == {1: 1, 2: 5, 3: 1}
@@ -103,9 +103,9 @@ def test_a_dry_run_changes_nothing_and_stops_nobody(place: Place, capsys: pytest
         app.wait_until(caught_up=True)
         assert place.reset("--orphans", "--dry-run") == 0
         assert app.is_alive()
-    said = capsys.readouterr().out
-    assert "words-lengths-changelog" in said
-    assert "nothing was changed (--dry-run)" in said
+    printed = capsys.readouterr().out
+    assert "words-lengths-changelog" in printed
+    assert "nothing was changed (--dry-run)" in printed
     assert place.broker.topics() == before
     assert place.reset("--orphans", "--dry-run") == 0
     assert "\n  lengths\n" in capsys.readouterr().out, "the rows are here still"
@@ -127,8 +127,8 @@ def test_a_running_release_is_stopped(place: Place) -> None:
 def test_topics_of_others_stay(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     place.broker.create_topic("words-by-day-counts-changelog")
     assert place.reset("--orphans", "--yes") == 0
-    said = capsys.readouterr().out
-    assert "words-by-day-counts-changelog  (delete it too: --topic words-by-day-counts-changelog)" in said
+    printed = capsys.readouterr().out
+    assert "words-by-day-counts-changelog  (delete it too: --topic words-by-day-counts-changelog)" in printed
     assert "words-by-day-counts-changelog" in place.broker.topics()
     assert place.reset("--orphans", "--yes", "--topic", "words-by-day-counts-changelog") == 0
     assert set(place.broker.topics()) == {"lines", "words-counts-changelog"}
@@ -161,31 +161,33 @@ def test_only_such_topics_are_deleted(place: Place, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--orphans", "--to", "latest"], "--orphans rewinds nothing, so it doesn't go with --to"),
         (["--orphans", "--input-topic", "lines", "--shift-by", "0"], "go with --shift-by, --input-topic"),
         (["--topic", "lines"], "--topic belongs to --orphans"),
     ],
 )
-def test_it_rewinds_nothing(place: Place, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+def test_removing_orphans_rewinds_no_offsets(
+    place: Place, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
     assert place.reset(*arguments, "--yes") == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_without_a_terminal_it_must_be_told_yes(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_the_yes_flag_is_required(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     assert place.reset("--orphans") == 2
     assert "--yes" in capsys.readouterr().err
     assert "words-lengths-changelog" in place.broker.topics()
 
 
-def test_it_refuses_what_has_come_while_it_asked(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_orphans_that_appear_during_the_confirmation_are_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     def another(_question: str) -> bool:
         place.release('words.group_by_key(key=str).count(store="late")')
         place.stores()
         place.release("")
         return True
 
-    monkeypatch.setattr("stoatflow.cli.confirming.confirmed", another)
+    monkeypatch.setattr("stoatflow.cli.confirmation.confirm", another)
     assert place.reset("--orphans") == 2
     assert {"words-late-changelog", "words-lengths-changelog"} < set(place.broker.topics())

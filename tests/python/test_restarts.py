@@ -79,13 +79,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_failure_there_loses_and_doubles_nothing(folder: Path, place: str) -> None:
+def test_a_failure_at_a_failpoint_loses_and_duplicates_nothing(folder: Path, place: str) -> None:
     done = run(folder, STOATFLOW_FAILPOINTS=f"{place}=error")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["restarts"] == 1
+    reported = json.loads(done.stdout)
+    assert reported["restarts"] == 1
     again = ["STARTING", "RESTORING", "RUNNING"]
-    assert told["states"] == [*again, *again, "STOPPING", "STOPPED"]
+    assert reported["states"] == [*again, *again, "STOPPING", "STOPPED"]
     assert "restarting from the last commit" in done.stderr
     found: dict[str, list[int]] = defaultdict(list)
     with EmbeddedBroker(folder / "broker") as broker:
@@ -97,7 +97,7 @@ def test_a_failure_there_loses_and_doubles_nothing(folder: Path, place: str) -> 
         assert counts == list(range(1, len(counts) + 1)), word
 
 
-def test_the_number_is_bounded(folder: Path) -> None:
+def test_the_number_of_restarts_is_limited(folder: Path) -> None:
     four_times = ",".join(["commit.before-flush=error"] * 4)
     done = run(folder, STOATFLOW_FAILPOINTS=four_times, STOATFLOW_RESTART_MAX_ATTEMPTS="3")
     assert done.returncode != 0
@@ -105,14 +105,14 @@ def test_the_number_is_bounded(folder: Path) -> None:
     assert "BrokerUnavailableError" in done.stderr
 
 
-def test_none_are_made_if_so_set(folder: Path) -> None:
+def test_restarts_can_be_disabled(folder: Path) -> None:
     done = run(folder, STOATFLOW_FAILPOINTS="commit.before-flush=error", STOATFLOW_RESTART_MAX_ATTEMPTS="0")
     assert done.returncode != 0
     assert "restarting from the last commit" not in done.stderr
     assert "the failpoint commit.before-flush says that the broker is away" in done.stderr
 
 
-def test_what_is_known_of_a_commit_that_failed_is_kept(folder: Path) -> None:
+def test_the_outcome_of_a_failed_commit_survives_a_restart(folder: Path) -> None:
     """On the admin port, even after the restart, and in the log."""
     ended = run(folder, STOATFLOW_FAILPOINTS="commit.before-commit=error@1")
     assert ended.returncode == 0, ended.stderr

@@ -45,12 +45,12 @@ def broker(tmp_path: Path) -> Iterator[sf.EmbeddedBroker]:
 
 @pytest.fixture
 def make(broker: sf.EmbeddedBroker, tmp_path: Path) -> Make:
-    def counting(state: str = "state", told: sf.RestoreListener | None = None, **settings: object) -> sf.StoatFlow:
+    def counting(state: str = "state", reported: sf.RestoreListener | None = None, **settings: object) -> sf.StoatFlow:
         builder = sf.StreamsBuilder()
         stored = sf.Materialized("counts", logging=settings.pop("logging", True))  # type: ignore[arg-type]
         builder.stream("in", key=str, value=str).group_by_key().count(store=stored)
         config = {"application.id": "app", "state.dir": str(tmp_path / state)} | settings
-        return sf.StoatFlow(builder.build(), sf.Settings(config, environ={}), broker=broker, on_restore=told)
+        return sf.StoatFlow(builder.build(), sf.Settings(config, environ={}), broker=broker, on_restore=reported)
 
     return counting
 
@@ -73,17 +73,17 @@ def running(app: sf.StoatFlow) -> None:
         _until(lambda: app.state is sf.State.RUNNING)
 
 
-def test_a_listener_hears_of_every_partition(make: Make, broker: sf.EmbeddedBroker) -> None:
+def test_a_listener_is_called_for_every_partition(make: Make, broker: sf.EmbeddedBroker) -> None:
     first = Told()
-    count(make(told=first), broker)
+    count(make(reported=first), broker)
     assert first.calls == [], "there was nothing to restore"
-    told = Told()
-    running(make("elsewhere", told))
-    assert {call[1] for call in told.calls} == {sf.TopicPartition("app-counts-changelog", p) for p in (0, 1)}
-    assert {call[2] for call in told.calls} == {"counts"}
+    reported = Told()
+    running(make("elsewhere", reported))
+    assert {call[1] for call in reported.calls} == {sf.TopicPartition("app-counts-changelog", p) for p in (0, 1)}
+    assert {call[2] for call in reported.calls} == {"counts"}
     total = 0
-    for partition in {call[1] for call in told.calls}:
-        mine = [call for call in told.calls if call[1] == partition]
+    for partition in {call[1] for call in reported.calls}:
+        mine = [call for call in reported.calls if call[1] == partition]
         assert [call[0] for call in mine[:1] + mine[-1:]] == ["start", "end"]
         batches = [call[3] for call in mine if call[0] == "batch"]
         assert sum(records for _, records in batches) == mine[-1][3][0]
@@ -95,7 +95,7 @@ def test_a_listener_hears_of_every_partition(make: Make, broker: sf.EmbeddedBrok
     assert again.calls == [], "what is there is not read again"
 
 
-def test_what_a_listener_raises_is_logged(
+def test_an_exception_of_a_listener_is_logged(
     make: Make, broker: sf.EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Failing(Told):
@@ -103,12 +103,12 @@ def test_what_a_listener_raises_is_logged(
             raise ValueError("on purpose")
 
     count(make(), broker)
-    told = Failing()
+    reported = Failing()
     with caplog.at_level(logging.ERROR, "stoatflow"):
-        running(make("elsewhere", told))
+        running(make("elsewhere", reported))
     assert "a restore listener failed at 'start' of counts" in caplog.text
     assert "on purpose" in caplog.text
-    assert [call[0] for call in told.calls].count("end") == 2, "the others are called"
+    assert [call[0] for call in reported.calls].count("end") == 2, "the others are called"
 
 
 def _damage(tmp_path: Path) -> Path:
@@ -127,14 +127,14 @@ def test_damaged_state_is_refused_by_default(make: Make, broker: sf.EmbeddedBrok
     assert (folder / "CURRENT").read_bytes() == b"nonsense", "nothing was touched"
 
 
-def test_damaged_state_is_rebuilt_if_that_is_declared(make: Make, broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
+def test_damaged_state_is_rebuilt_if_configured(make: Make, broker: sf.EmbeddedBroker, tmp_path: Path) -> None:
     count(make(), broker)
     _damage(tmp_path)
-    told = Told()
-    running(make(told=told, state_damaged="rebuild"))
-    assert sum(call[3][1] for call in told.calls if call[0] == "batch") == KEYS
+    reported = Told()
+    running(make(reported=reported, state_damaged="rebuild"))
+    assert sum(call[3][1] for call in reported.calls if call[0] == "batch") == KEYS
     after = Told()
-    running(make(told=after))
+    running(make(reported=after))
     assert after.calls == [], "the rebuilt state is whole"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from http_calls import ask
 from stoatflow import EmbeddedBroker, Record, RocksDBConfig, StoatFlow, Stores
 
@@ -46,9 +46,9 @@ def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture
 def make(broker: EmbeddedBroker, tmp_path: Path) -> Make:
-    def application(topology: sf.Topology, told: sf.RestoreListener | None = None, **settings: object) -> StoatFlow:
+    def application(topology: sf.Topology, reported: sf.RestoreListener | None = None, **settings: object) -> StoatFlow:
         given = {"application.id": "app", "state.dir": str(tmp_path / "state"), "lanes.count": 2, **settings}
-        return StoatFlow(topology, sf.Settings(given, environ={}), broker=broker, on_restore=told)
+        return StoatFlow(topology, sf.Settings(given, environ={}), broker=broker, on_restore=reported)
 
     return application
 
@@ -64,9 +64,9 @@ def on_disk(folder: Path) -> dict[str, str]:
     return {section.splitlines()[0]: section for section in written.split("\n[")}
 
 
-def test_what_a_store_says_is_in_force(make: Make, tmp_path: Path) -> None:
-    said = RocksDBConfig(compression="zstd", block_size="64KiB", bloom_bits=0, cache_size="2 MiB")
-    with make(topology(said), **{"rocksdb.compaction": "universal", "rocksdb.bloom.bits": 12}) as app:
+def test_options_of_a_store_are_in_force(make: Make, tmp_path: Path) -> None:
+    output = RocksDBConfig(compression="zstd", block_size="64KiB", bloom_bits=0, cache_size="2 MiB")
+    with make(topology(output), **{"rocksdb.compaction": "universal", "rocksdb.bloom.bits": 12}) as app:
         until(lambda: app.state is sf.State.RUNNING)
         others = {**DEFAULT, "compaction": "universal", "bloom_bits": 12}
         packed = {**others, "compression": "zstd", "block_size": 65_536, "bloom_bits": 0, "cache_size": 2 << 20}
@@ -80,10 +80,10 @@ def test_what_a_store_says_is_in_force(make: Make, tmp_path: Path) -> None:
         assert "kCompactionStyleUniversal" in sections[f'CFOptions "{store}"]']
 
 
-def test_indexes_are_kept_as_their_store_is(make: Make, tmp_path: Path) -> None:
+def test_indexes_use_the_options_of_their_store(make: Make, tmp_path: Path) -> None:
     builder = sf.StreamsBuilder()
-    said = RocksDBConfig(compression="zstd", block_size="8KiB", cache_size="16MiB")
-    kept = sf.Materialized("orders", rocksdb=said, indexes=[sf.Index("by_amount", sf.value)])
+    output = RocksDBConfig(compression="zstd", block_size="8KiB", cache_size="16MiB")
+    kept = sf.Materialized("orders", rocksdb=output, indexes=[sf.Index("by_amount", sf.value)])
     builder.table("in", key=str, value=int, store=kept)
     # Enough for the cache of the store, and for no second one.
     with make(builder.build(), **{"state.memory.max.bytes": "44MiB"}) as app:
@@ -102,7 +102,7 @@ LIVES = [
 ]
 
 
-def test_it_may_change_at_every_restart(make: Make, broker: EmbeddedBroker) -> None:
+def test_options_may_change_at_every_restart(make: Make, broker: EmbeddedBroker) -> None:
     restored: list[int] = []
 
     class Told(sf.RestoreListener):
@@ -119,7 +119,7 @@ def test_it_may_change_at_every_restart(make: Make, broker: EmbeddedBroker) -> N
         assert restored == [], "the rows on disk were used"
 
 
-def test_what_is_left_out_is_as_the_settings_say_in_the_plan() -> None:
+def test_the_plan_omits_options_that_come_from_settings() -> None:
     builder = sf.StreamsBuilder()
     half = sf.Materialized("half", rocksdb=RocksDBConfig(block_size="1.5 KB", bloom_bits=0))
     builder.table("in", key=str, value=int, store=half).to_stream().to("out")
@@ -166,7 +166,7 @@ WRONG: list[tuple[Any, str, str]] = [
 
 @pytest.mark.parametrize("keep", [as_table, as_store])
 @pytest.mark.parametrize(("config", "words", "next_step"), WRONG)
-def test_what_is_wrong_names_the_store(
+def test_invalid_options_name_the_store(
     keep: Callable[[Any], sf.Topology], config: RocksDBConfig, words: str, next_step: str
 ) -> None:
     with pytest.raises(sf.TopologyError) as caught:
@@ -177,7 +177,7 @@ def test_what_is_wrong_names_the_store(
     assert next_step in caught.value.next_step
 
 
-def test_what_is_no_config_is_refused() -> None:
+def test_an_invalid_config_is_refused() -> None:
     with pytest.raises(sf.TopologyError, match=r"table: Materialized\(rocksdb=\) needs a RocksDBConfig, not dict"):
         as_table({"compression": "zstd"})
     with pytest.raises(sf.TopologyError, match=r"Stores\(rocksdb=\) needs a RocksDBConfig, not str"):
@@ -225,6 +225,6 @@ def test_in_memory_by_a_setting_it_has_no_effect(make: Make, capfd: pytest.Captu
     with make(topology(RocksDBConfig(bloom_bits=0)), **{"default.dsl.store": "in_memory"}) as app:
         until(lambda: app.state is sf.State.RUNNING)
         assert in_force(app) == {"sums": None, "counts": None, "plain": None}
-    said = capfd.readouterr().err
-    assert "default.dsl.store = in_memory keeps all stores in memory" in said
-    assert "sums, counts" in said
+    printed = capfd.readouterr().err
+    assert "default.dsl.store = in_memory keeps all stores in memory" in printed
+    assert "sums, counts" in printed

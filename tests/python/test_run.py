@@ -78,7 +78,7 @@ def check(app: Path, *arguments: str, **variables: str) -> subprocess.CompletedP
     )  # fmt: skip
 
 
-def test_check_builds_and_starts_nothing(app: Path) -> None:
+def test_check_builds_but_does_not_start(app: Path) -> None:
     done = check(app, "app.py", "--config", "settings.toml")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
@@ -139,14 +139,14 @@ def test_a_builder_gets_the_serdes_of_the_settings(app: Path) -> None:
         ("import stoatflow as sf\none = sf.StreamsBuilder()\n", ":two", "it defines one (a StreamsBuilder)"),
     ],
 )
-def test_what_is_not_clear_is_asked(app: Path, text: str, name: str, words: str) -> None:
+def test_ambiguous_targets_are_refused(app: Path, text: str, name: str, words: str) -> None:
     (app / "app.py").write_text(text, "utf-8")
     done = check(app, f"app.py{name}", "--config", "settings.toml")
     assert done.returncode == 2
     assert words in done.stderr
 
 
-def test_an_exception_of_the_file_is_shown_from_the_file_on(app: Path) -> None:
+def test_the_traceback_of_a_user_file_begins_in_the_file(app: Path) -> None:
     (app / "app.py").write_text("def f():\n    return 1 / 0\n\nf()\n", "utf-8")
     for done in (
         check(app, "app.py"),
@@ -178,9 +178,9 @@ topology = builder.build()
 """
     (app / "app.py").write_text(text, "utf-8")
     assert main(["describe", str(app / "app.py")]) == 0
-    said = capsys.readouterr()
-    assert said.out == runpy.run_path(str(app / "app.py"))["topology"].describe()
-    note, topics = said.err.strip().split(": ", 1)[1].rsplit(": ", 1)
+    printed = capsys.readouterr()
+    assert printed.out == runpy.run_path(str(app / "app.py"))["topology"].describe()
+    note, topics = printed.err.strip().split(": ", 1)[1].rsplit(": ", 1)
     assert note == "Kafka Streams would make these topics, here records walk in memory instead"
     assert sorted(topics.split(", ")) == [
         "counts-repartition",
@@ -197,7 +197,7 @@ topology = builder.build()
     assert capsys.readouterr().err == ""
 
 
-def test_a_reader_that_has_enough_is_no_failure(app: Path) -> None:
+def test_a_closed_pipe_is_no_failure(app: Path) -> None:
     line = f"{sys.executable} -m stoatflow run app.py --config settings.toml --check | head -c 1"
     done = subprocess.run(["/bin/sh", "-c", line], cwd=app, capture_output=True, text=True, check=False, timeout=60)
     assert "Traceback" not in done.stderr

@@ -46,7 +46,7 @@ def test_ticks_are_records(lanes: int) -> None:
         assert read(driver) == []
 
 
-def test_more_ticks_than_one_commit_takes() -> None:
+def test_more_ticks_than_fit_into_one_commit() -> None:
     with TopologyTestDriver(beats(every="1s"), start=0) as driver:
         driver.advance("8h")
         assert read(driver) == list(range(1_000, 28_800_001, 1_000))
@@ -75,7 +75,7 @@ def test_a_crash_and_other_lanes_double_and_lose_nothing(lanes: int) -> None:
         ({"catch_up": "all", "max_catch_up": 2}, [6_000, 7_000]),
     ],
 )
-def test_what_was_missed_follows_the_rule(how: dict[str, Any], made: list[int]) -> None:
+def test_missed_ticks_follow_the_catch_up_rule(how: dict[str, Any], made: list[int]) -> None:
     with TopologyTestDriver(beats(every="1s", **how)) as driver:
         driver.advance("3s")
         assert read(driver) == [1_000, 2_000, 3_000]
@@ -128,7 +128,7 @@ def test_one_tick_per_second_through_fifty_crashes() -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
-def test_ticks_walk_to_the_lane_of_their_key(lanes: int) -> None:
+def test_ticks_go_to_the_lane_of_their_key(lanes: int) -> None:
     builder = sf.StreamsBuilder()
     ticks = builder.scheduled("a", every="1s").merge(builder.scheduled("b", every="2s"))
     table = builder.table("names", key=str, value=str, store="names")
@@ -151,13 +151,13 @@ def test_a_processor_does_the_work_of_a_tick(lanes: int) -> None:
 
         def init(self, context: sf.ProcessorContext[str, int]) -> None:
             super().init(context)
-            self.told = context.state_store("told")
+            self.reported = context.state_store("told")
             assert context.record_metadata is None
 
         def process(self, record: sf.Record[str, int]) -> None:
             assert self.context.record_metadata is None
-            times = self.told.get(record.key, 0) + 1
-            self.told.put(record.key, times)
+            times = self.reported.get(record.key, 0) + 1
+            self.reported.put(record.key, times)
             self.context.forward(record.replace(value=times))
 
     builder = sf.StreamsBuilder()
@@ -177,7 +177,7 @@ def test_a_processor_does_the_work_of_a_tick(lanes: int) -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
-def test_ticks_are_no_time_of_events(lanes: int) -> None:
+def test_ticks_do_not_advance_event_time(lanes: int) -> None:
     """A replay of old records beside a schedule: punctuations by stream time go by the records."""
 
     class Hourly(sf.ContextualProcessor[str, int, str, int]):
@@ -271,7 +271,7 @@ def test_describe_shows_it() -> None:
         ({"every": "1s", "max_catch_up": 0}, "max_catch_up=0 is no number of ticks"),
     ],
 )
-def test_a_mistake_is_answered_with_what_to_write(how: dict[str, Any], message: str) -> None:
+def test_errors_suggest_a_correct_call(how: dict[str, Any], message: str) -> None:
     with pytest.raises(sf.TopologyError, match=message) as caught:
         beats(**how)
     assert "test_scheduled.py:" in str(caught.value)

@@ -59,7 +59,7 @@ def run(folder: Path, lanes: int, seconds: float, failpoints: str = "") -> subpr
 
 
 @pytest.mark.parametrize("kills", [6, pytest.param(50, marks=pytest.mark.slow)])
-def test_no_tick_is_lost_or_doubled(tmp_path: Path, kills: int) -> None:
+def test_no_tick_is_lost_or_duplicated(tmp_path: Path, kills: int) -> None:
     chance = random.Random(kills)  # noqa: S311  # where it is killed
     with EmbeddedBroker(tmp_path / "broker") as broker:
         for topic in ("ticks", "counts"):

@@ -115,11 +115,11 @@ def branched(stream: sf.KStream[Any, Any]) -> sf.KStream[Any, Any]:
         (lambda stream: stream.group_by_key().reduce(lambda a, b: b, store="r").to_stream(), False),
     ],
 )
-def test_json_has_no_schema_so_only_what_was_read_keeps_it(shape: Shape, stays: bool) -> None:
+def test_json_keeps_the_header_of_a_source_only(shape: Shape, stays: bool) -> None:
     assert (VALUE in names(shape, read=JSON, written=JSON)) == stays
 
 
-def test_keys_are_looked_at_for_themselves() -> None:
+def test_key_headers_are_handled_separately() -> None:
     def left(read: Any, written: Any) -> list[str]:
         return names(same, read=JSON, written=JSON, read_key=read, written_key=written)
 
@@ -131,11 +131,11 @@ def test_keys_are_looked_at_for_themselves() -> None:
     assert moved == [KEY, "trace", VALUE]
 
 
-def test_without_others_there_are_none_left() -> None:
+def test_without_other_headers_none_are_left() -> None:
     assert names(changed, read=AVRO, written=FRAMED_AVRO, given=((VALUE, b"\x01"),)) == []
 
 
-def test_who_writes_bytes_writes_the_header() -> None:
+def test_writing_bytes_keeps_the_header() -> None:
     class Writes(sf.ContextualProcessor):
         def process(self, record: sf.Record[Any, Any]) -> None:
             value = OTHER_AVRO.serialize({"n": 1})
@@ -148,7 +148,7 @@ def test_who_writes_bytes_writes_the_header() -> None:
         assert driver.output("out", str, OTHER_AVRO).read().headers == ((VALUE, b"\x01 mine"),)
 
 
-def test_a_result_goes_by_the_source_of_its_headers() -> None:
+def test_a_result_follows_the_source_of_its_headers() -> None:
     """A join result has the headers of the stream's record, whatever serde the table has."""
     builder = sf.StreamsBuilder()
     table = builder.table("table", key=str, value=OTHER_AVRO, store="t")
@@ -162,7 +162,7 @@ def test_a_result_goes_by_the_source_of_its_headers() -> None:
         assert VALUE not in dict(driver.output("other", str, OTHER_AVRO).read().headers)
 
 
-def test_requests_of_an_offload_go_by_the_same_rule() -> None:
+def test_requests_of_an_offload_follow_the_same_rule() -> None:
     def asked(request_value: Any) -> dict[str, bytes]:
         builder = sf.StreamsBuilder()
         stream = builder.stream("in", key=str, value=AVRO)

@@ -51,7 +51,7 @@ KEYS: dict[str, tuple[sf.Serde[Any], st.SearchStrategy[Any]]] = {
 @pytest.mark.parametrize("kind", [*VALUES, *KEYS])
 @settings(deadline=None)
 @given(data=st.data())
-def test_what_is_written_is_read(kind: str, data: st.DataObject) -> None:
+def test_written_values_are_read_back(kind: str, data: st.DataObject) -> None:
     serde, values = (VALUES | KEYS)[kind]
     value = data.draw(values)
     found = serde.deserialize(serde.serialize(value))

@@ -31,7 +31,7 @@ def test_bytes(serde: sf.Serde[Any], value: object, data: bytes) -> None:
     [(str, "string"), (int, "int64"), (float, "double"), (bytes, "bytes"), (dict, "json"), (list, "json"),
      (dict[str, int], "json"), (sf.Serdes.int32(), "int32")],
 )  # fmt: skip
-def test_types_stand_for_serdes(given: Any, name: str) -> None:
+def test_types_are_accepted_as_serdes(given: Any, name: str) -> None:
     assert resolve(given).name == name
 
 

@@ -44,7 +44,7 @@ def callables() -> Iterator[tuple[str, Any]]:
 CALLABLES = dict(callables())
 
 
-def test_there_are_many() -> None:
+def test_many_signatures_are_found() -> None:
     assert len(CALLABLES) > 250
     assert {"KStream.join", "KTable.left_join", "Expression.round", "StoatFlow", "awaiting"} <= CALLABLES.keys()
 
@@ -62,10 +62,10 @@ def test_parameters_have_names_and_types(name: str) -> None:
 
 
 def shown(thing: object) -> str:
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         help(thing)
-    return said.getvalue()
+    return output.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def shown(thing: object) -> str:
     ],
     ids=lambda given: given.__qualname__ if callable(given) else "",
 )
-def test_help_of_joins(method: Any, names: str) -> None:
+def test_help_shows_the_overloads_of_joins(method: Any, names: str) -> None:
     assert list(inspect.signature(method).parameters) == ["self", *names.split()]
     text = shown(method)
     assert "*" in text
@@ -89,7 +89,7 @@ def test_help_of_joins(method: Any, names: str) -> None:
     assert all(name in text for name in names.split())
 
 
-def test_what_a_join_shows_it_takes() -> None:
+def test_a_join_accepts_its_documented_parameters() -> None:
     """All displayed arguments can be passed by name, for at least one kind of the other side."""
     builder = sf.StreamsBuilder()
     stream = builder.stream("s", key=str, value=int)

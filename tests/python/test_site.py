@@ -71,7 +71,7 @@ def _tags(site: Path) -> Iterator[Tag]:
         yield from tags.found
 
 
-def test_every_page_is_there_and_can_be_searched(site: Path) -> None:
+def test_every_page_is_built_and_searchable(site: Path) -> None:
     index = json.loads((site / "search" / "search_index.json").read_text("utf-8"))
     found = {entry["location"].partition("#")[0] for entry in index["docs"]}
     pages = {path.relative_to(DOCS) for path in DOCS.rglob("*.md")} - {Path("adr/0000-template.md")}
@@ -79,7 +79,7 @@ def test_every_page_is_there_and_can_be_searched(site: Path) -> None:
     assert {re.sub(r"(^|/)README/$", r"\1", url) for url in urls} == found
 
 
-def test_a_page_asks_no_other_host(site: Path, tags: list[Tag]) -> None:
+def test_pages_load_nothing_from_other_hosts(site: Path, tags: list[Tag]) -> None:
     for tag in tags:
         url = tag.attributes.get(ASKS.get(tag.name, ""), "")
         if tag.name != "link" or FETCHED & set(tag.attributes.get("rel", "").split()):
@@ -116,7 +116,7 @@ def test_pictures_are_in_the_site(site: Path, tags: list[Tag]) -> None:
         assert ((site / page).parent / source).resolve().is_file(), (page, source)
 
 
-def test_blocks_and_tables_come_out_as_such(site: Path) -> None:
+def test_code_blocks_and_tables_are_rendered(site: Path) -> None:
     fences = {page: page.read_text("utf-8").count("\n```") // 2 for page in DOCS.rglob("*.md")}
     for page, count in fences.items():
         if page.name == "0000-template.md":
@@ -130,7 +130,7 @@ def test_blocks_and_tables_come_out_as_such(site: Path) -> None:
         assert "\\|" not in re.sub(r"<pre.*?</pre>", "", main, flags=re.DOTALL), page
 
 
-def test_what_leads_nowhere_is_an_error(tmp_path: Path) -> None:
+def test_a_broken_link_is_an_error(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "scripts" / "site", tmp_path / "scripts" / "site")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     docs = tmp_path / "docs"
@@ -145,12 +145,12 @@ def test_what_leads_nowhere_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "mkdocs.yml").write_text(f"{config}\nnav: [README.md, other.md]\n", "utf-8")
     built = build(tmp_path / "mkdocs.yml", tmp_path / "built")
     assert built.returncode != 0
-    for said in ("gone.md", "other.md#gone", "examples/gone.py", "gone.svg", "orphan.md"):
-        assert said in built.stderr, built.stderr
+    for output in ("gone.md", "other.md#gone", "examples/gone.py", "gone.svg", "orphan.md"):
+        assert output in built.stderr, built.stderr
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(DOCS)))
-def test_lists_are_indented_as_both_readers_want_it(page: Path) -> None:
+def test_lists_are_indented_for_both_renderers(page: Path) -> None:
     """The repository's host accepts two spaces, the site's Markdown needs four."""
     text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
     for line in re.findall(r"^ {1,3}(?:[-*] |\d+\. |\|).*", text, flags=re.MULTILINE):

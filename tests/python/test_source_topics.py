@@ -70,7 +70,9 @@ def count(broker: EmbeddedBroker, topic: str) -> int:
 
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-def test_it_is_restored_as_it_was(tmp_path: Path, broker: EmbeddedBroker, lanes: int, guarantee: str) -> None:
+def test_a_table_is_restored_from_its_source_topic(
+    tmp_path: Path, broker: EmbeddedBroker, lanes: int, guarantee: str
+) -> None:
     settings = {"lanes.count": lanes, "processing.guarantee": guarantee}
     with application(broker, tmp_path / "first", **settings) as app:
         read(app, broker)
@@ -83,7 +85,7 @@ def test_it_is_restored_as_it_was(tmp_path: Path, broker: EmbeddedBroker, lanes:
         assert kept["changelog"] == "in"
 
 
-def test_what_was_not_read_is_input_and_no_row_yet(tmp_path: Path, broker: EmbeddedBroker) -> None:
+def test_unread_records_are_input_and_not_restored(tmp_path: Path, broker: EmbeddedBroker) -> None:
     """An update that arrived meanwhile is forwarded, once, and retracts the old row."""
     with application(broker, tmp_path / "first") as app:
         read(app, broker)
@@ -97,7 +99,7 @@ def test_what_was_not_read_is_input_and_no_row_yet(tmp_path: Path, broker: Embed
     assert count(broker, "out") == before + 2
 
 
-def test_a_changelog_of_its_own_may_be_given_up(tmp_path: Path, broker: EmbeddedBroker) -> None:
+def test_a_table_may_give_up_its_changelog(tmp_path: Path, broker: EmbeddedBroker) -> None:
     """Offsets of one topic are meaningless in the other: the local rows are restored again."""
     with application(broker, tmp_path / "state", "none") as app:
         read(app, broker)

@@ -119,13 +119,15 @@ def test_rows_and_how_they_were_found(app: StoatFlow) -> None:
         ("city = 'Oslo' and age + 0 <= 30", "by_city_age", 2, ["bob"]),
     ],
 )
-def test_conditions_are_left_to_the_store(app: StoatFlow, where: str, way: str, read: int, keys: list[str]) -> None:
+def test_conditions_are_pushed_down_to_the_store(
+    app: StoatFlow, where: str, way: str, read: int, keys: list[str]
+) -> None:
     found = app.sql(f"select _key from people where {where} order by _key")
     assert [row["_key"] for row in found] == keys
     assert ways(found) == {"people": (way, read)}
 
 
-def test_conditions_that_duckdb_converts_are_not(app: StoatFlow) -> None:
+def test_conditions_that_duckdb_converts_are_not_pushed_down(app: StoatFlow) -> None:
     for where in ("age = '31'", "city = 31", "lower(city) = 'oslo'", "city = 'Oslo' or age = 54", "city <> 'Oslo'"):
         with pytest.raises(ScanRefusedError):
             app.sql(f"select * from people where {where}")
@@ -154,7 +156,7 @@ def test_a_limit_reads_so_many_rows(app: StoatFlow) -> None:
     assert last.rows == [{"_key": "bob"}]
 
 
-def test_joins_read_by_what_is_equal(app: StoatFlow) -> None:
+def test_joins_push_down_equal_columns(app: StoatFlow) -> None:
     joined = "select p._key, city, r.value from people p {} join revenue r {} where {}"
     keys = {"people": ("keys", 1), "revenue": ("keys", 1)}
     for on in ("using (_key)", "on r._key = p._key"):
@@ -171,7 +173,7 @@ def test_joins_read_by_what_is_equal(app: StoatFlow) -> None:
     assert sorted(row["_key"] for row in union) == ["ann", "ann", "bob"]
 
 
-def test_columns_of_one_name_are_told_apart(app: StoatFlow) -> None:
+def test_columns_of_the_same_name_are_qualified(app: StoatFlow) -> None:
     both = app.sql(
         "select p._key, r._key, r.value from people p join revenue r on p._key = r._key where p._key = 'ann'"
     )
@@ -255,7 +257,7 @@ def test_a_snapshot_is_one_commit(app: StoatFlow, broker: EmbeddedBroker) -> Non
         at.sql(both)
 
 
-def test_what_writes_is_an_error_of_its_own(app: StoatFlow) -> None:
+def test_writing_statements_are_read_only_errors(app: StoatFlow) -> None:
     for statement in (
         "insert into people values ('x')",
         "delete from people",
@@ -270,7 +272,7 @@ def test_what_writes_is_an_error_of_its_own(app: StoatFlow) -> None:
             app.sql(statement)
 
 
-def test_a_query_reaches_stores_and_nothing_else(app: StoatFlow) -> None:
+def test_a_query_reads_stores_only(app: StoatFlow) -> None:
     frame = pa.table({"x": [1]})
     assert frame.num_rows == 1
     with pytest.raises(SqlError, match="there is no store 'frame'") as error:
@@ -296,7 +298,7 @@ def test_a_query_reaches_stores_and_nothing_else(app: StoatFlow) -> None:
     assert app.sql("select range from range(2)").rows == [{"range": 0}, {"range": 1}]
 
 
-def test_errors_say_where_and_what_next(app: StoatFlow) -> None:
+def test_errors_name_place_and_next_step(app: StoatFlow) -> None:
     with pytest.raises(SqlError, match=r"(?s)syntax error.*LINE 2: where from\n +\^"):
         app.sql("select * from people\nwhere from")
     with pytest.raises(SqlError, match="nme") as unknown:
@@ -330,7 +332,7 @@ def test_values_of_several_types_need_a_schema(app: StoatFlow) -> None:
         app.sql("select city from empty")
 
 
-def test_a_condition_that_rows_fail_is_no_silent_answer(app: StoatFlow, broker: EmbeddedBroker) -> None:
+def test_rows_that_a_condition_cannot_read_are_an_error(app: StoatFlow, broker: EmbeddedBroker) -> None:
     for at in range(150):
         broker.produce("empty", f"k{at:03}".encode(), json.dumps({"n": at}).encode(), 0)
     broker.produce("empty", b"z", json.dumps({"n": "text"}).encode(), 0)
@@ -347,7 +349,7 @@ def test_keys_that_are_json_are_their_text(app: StoatFlow) -> None:
     )
 
 
-def test_many_rows_come_in_pages(app: StoatFlow, broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_read_in_pages(app: StoatFlow, broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stoatflow.sql.reading._PAGE", 7)
     broker.produce_many("empty", ((0, f"k{at:03}".encode(), json.dumps({"n": at}).encode(), 0) for at in range(120)))
     read(app, broker, "empty")
@@ -413,8 +415,8 @@ except Exception as error:
 
 def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     code = main(["sql", *arguments])
-    said = capsys.readouterr()
-    return code, said.out, said.err
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
 
 
 def test_the_command(app: StoatFlow, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -436,7 +438,7 @@ def test_the_command(app: StoatFlow, capsys: pytest.CaptureFixture[str], monkeyp
     assert command(capsys, url, "-", "--allow-scan")[1] == "n\n4\n"
 
 
-def test_what_the_command_refuses(app: StoatFlow, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_that_the_command_refuses(app: StoatFlow, capsys: pytest.CaptureFixture[str]) -> None:
     url = str(app.admin_url)
     code, out, err = command(capsys, url, "select * from people where city = 'Oslo'")
     assert (code, out) == (2, "")

@@ -16,9 +16,9 @@ from stoatflow import EmbeddedBroker, Index, StoatFlow
 from stoatflow.cli.admin_port import AdminPort
 from stoatflow.sql import SqlError
 from stoatflow.sql.engine import run
-from stoatflow.sql.known import forms_of
 from stoatflow.sql.over_http import run_over_http
 from stoatflow.sql.reading import SnapshotStores
+from stoatflow.sql.store_schema import forms_of
 
 CITIES = ["a", "ab", "b", "", "5", "é", "Z", "true"]
 
@@ -219,7 +219,7 @@ def answer(ask: Callable[[], Iterable[dict[str, Any]]]) -> list[str] | None:
         raise
 
 
-def test_leaving_conditions_to_stores_changes_no_answer(tmp_path: Path) -> None:
+def test_pushing_conditions_down_changes_no_answer(tmp_path: Path) -> None:
     rng = random.Random(7)  # noqa: S311  # the same queries each time
     answered, spared, refused = 0, 0, 0
     with EmbeddedBroker(str(tmp_path / "broker")) as broker:

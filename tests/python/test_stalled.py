@@ -48,7 +48,7 @@ def test_a_stall_ends_the_process_with_a_report(functions: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("timeout", "pause"), [("0", "3"), ("30s", "0.6")])
-def test_what_comes_back_in_time_is_no_stall(timeout: str, pause: str, tmp_path: Path) -> None:
+def test_a_call_that_returns_in_time_is_no_stall(timeout: str, pause: str, tmp_path: Path) -> None:
     """Disabled, or longer than the function takes."""
     functions = SLEEPS.replace("60", pause)
     run = """

@@ -50,7 +50,7 @@ def test_a_count() -> None:
     assert pc.cast(table["_timestamp"], pa.int64()).to_pylist() == [2, 3]
 
 
-def test_what_is_not_committed_is_not_seen() -> None:
+def test_uncommitted_rows_are_invisible() -> None:
     with TopologyTestDriver(counting()) as driver:
         topic = driver.input("in", str, str)
         topic.pipe("a", "x")
@@ -95,7 +95,7 @@ def test_a_schema() -> None:
     assert "schema=" in caught.value.next_step
 
 
-def test_members_of_several_types_say_whose() -> None:
+def test_members_of_several_types_are_named() -> None:
     with pytest.raises(sf.SerdeError, match=r"the store 't' .* the key 'b'"):
         table_of({"a": {"n": 1}, "b": {"n": "x"}})
 
@@ -126,7 +126,7 @@ def times(table: pa.Table) -> list[tuple[int, int, int]]:
     return sorted(zip(*whole, strict=True))
 
 
-def test_a_versioned_table_shows_what_holds() -> None:
+def test_a_versioned_table_shows_current_values() -> None:
     builder = sf.StreamsBuilder()
     builder.table("t", key=str, value=int, store=sf.Materialized("t", history="1h"))
     with TopologyTestDriver(builder.build()) as driver:
@@ -222,7 +222,9 @@ ASKED: list[tuple[Callable[[TopologyTestDriver], object], str, str]] = [
 
 
 @pytest.mark.parametrize(("ask", "message", "next_step"), ASKED)
-def test_what_is_refused(ask: Callable[[TopologyTestDriver], object], message: str, next_step: str) -> None:
+def test_invalid_arguments_are_refused(
+    ask: Callable[[TopologyTestDriver], object], message: str, next_step: str
+) -> None:
     with TopologyTestDriver(counting()) as driver, pytest.raises(sf.ConfigError) as caught:
         ask(driver)
     assert message in str(caught.value)
@@ -306,9 +308,7 @@ def watch(app: StoatFlow, failures: list[BaseException], seen: set[int], records
         failures.append(error)
 
 
-def test_a_reader_that_is_held_keeps_nobody_from_beginning_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_open_reader_does_not_block_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The state is reopened in the same process: old readers get an error, and hold no lock."""
     monkeypatch.setenv("STOATFLOW_FAILPOINTS", "commit.before-commit=error@6")
     config = sf.Settings({"application.id": "anew", "state.dir": str(tmp_path / "state")}, environ={})
@@ -365,7 +365,7 @@ with app:
 """
 
 
-def test_after_a_kill_nothing_is_missing_and_nothing_went_back(tmp_path: Path) -> None:
+def test_a_kill_loses_no_row_and_rolls_back_no_value(tmp_path: Path) -> None:
     path = os.pathsep.join([str(Path(sf.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", APPLICATION, f"embedded:{tmp_path / 'broker'}", str(tmp_path / "state")]
     records, seen = 30_000, [0]
@@ -388,7 +388,7 @@ def test_after_a_kill_nothing_is_missing_and_nothing_went_back(tmp_path: Path) -
     assert seen[-1] == records
 
 
-def test_without_pyarrow_it_says_what_to_install() -> None:
+def test_a_missing_pyarrow_says_what_to_install() -> None:
     program = """
 import sys
 sys.modules["pyarrow"] = None

@@ -43,7 +43,7 @@ SERDES: list[tuple[Build, str]] = [
 
 
 @pytest.mark.parametrize(("build", "words"), [*STORES, *SERDES])
-def test_what_is_refused(build: Build, words: str) -> None:
+def test_invalid_arguments_are_refused(build: Build, words: str) -> None:
     with pytest.raises(sf.TopologyError) as caught:
         build(sf.StreamsBuilder())
     assert "test_store_errors.py:" in str(caught.value)

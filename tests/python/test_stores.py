@@ -62,7 +62,7 @@ def test_key_value(kind: Any, crash: bool) -> None:
     assert given[6] == ([("a", 1), ("ab", 2), ("d", 5)], True)
 
 
-def test_a_value_that_was_read_is_ones_own() -> None:
+def test_a_value_that_was_read_may_be_changed() -> None:
     def change(store: Any) -> Any:
         store.put("k", {"n": 1})
         store.get("k")["n"] = 2
@@ -149,7 +149,7 @@ def test_iterators() -> None:
     assert play(Stores.key_value("s", key=str, value=int), look) == [((entry, entry), [], None)]
 
 
-def test_what_a_store_refuses() -> None:
+def test_invalid_calls_of_a_store_are_refused() -> None:
     store = Stores.persistent_key_value("s", key=str, value=int)
     for step, words in (
         (lambda s: s.put("a", "text"), "int64"),

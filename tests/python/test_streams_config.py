@@ -83,7 +83,7 @@ class Shout(sf.Serde[str]):
         return data.decode().upper()
 
 
-def test_a_serde_of_code_is_a_default_too() -> None:
+def test_a_serde_object_may_be_the_default() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in").map_values(lambda value: value + "!").to("out", value=str)
     with TopologyTestDriver(builder.build(), {"default.value.serde": Shout()}) as driver:
@@ -91,7 +91,7 @@ def test_a_serde_of_code_is_a_default_too() -> None:
         assert driver.output("out", str, str).read().value == "X!"
 
 
-def test_a_serde_that_is_said_stands() -> None:
+def test_an_explicit_serde_overrides_the_default() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", value=int).to("out")
     with TopologyTestDriver(builder.build(), {"default.value.serde": "string"}) as driver:
@@ -128,8 +128,8 @@ with sf.StoatFlow(builder.build(), config, broker=broker):
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     lines = [json.loads(line) for line in done.stderr.splitlines()]
-    said = [line["message"] for line in lines if line["target"] == "stoatflow::settings"]
-    assert said == [
+    output = [line["message"] for line in lines if line["target"] == "stoatflow::settings"]
+    assert output == [
         (
             "num.stream.threads = 4 has no effect here: "
             "keys are spread over lanes (lanes.count), not partitions over threads"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from stoatflow import EmbeddedBroker, PunctuationType, Record, StoatFlow, Stores, ValueAndTimestamp
 
 PARTITIONS = 4
@@ -132,7 +132,7 @@ def test_a_schedule_deletes_what_is_old_in_its_own_partition(
 
 
 @LANES
-def test_behind_a_new_key_the_new_partition_counts(tmp_path: Path, lanes: int) -> None:
+def test_after_a_new_key_the_new_partition_counts(tmp_path: Path, lanes: int) -> None:
     """Partitions meet there: the age of rows is relative to the newest record in the new partition."""
     broker, records = broker_with(lambda n: f"key-{n}", by_murmur2)
     probe = EmbeddedBroker()
@@ -146,7 +146,7 @@ def test_behind_a_new_key_the_new_partition_counts(tmp_path: Path, lanes: int) -
 
 
 @LANES
-def test_keys_that_say_no_partition_wait_for_the_slowest(
+def test_keys_without_a_known_partition_wait_for_the_slowest(
     tmp_path: Path, lanes: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     broker, records = broker_with(lambda n: f"{n:0{3 + n % 4}}", anywhere)
@@ -155,9 +155,9 @@ def test_keys_that_say_no_partition_wait_for_the_slowest(
     slowest = PARTITIONS - 1
     edge = max(at // 1000 * 1000 - 5000 for _, at, partition in written(broker) if partition == slowest)
     assert kept == {key for key, at, _ in written(broker) if at >= edge}
-    told = [line for line in capfd.readouterr().err.splitlines() if "don't say in which partition they are" in line]
-    assert len(told) == 1
-    assert "store 'kept'" in told[0]
+    reported = [line for line in capfd.readouterr().err.splitlines() if "don't say in which partition they are" in line]
+    assert len(reported) == 1
+    assert "store 'kept'" in reported[0]
 
 
 class Twice(sf.ContextualProcessor[str, str, str, str]):
@@ -213,9 +213,7 @@ class Resets(sf.ContextualProcessor[str, int, str, int]):
 
 
 @LANES
-def test_ticks_say_nothing_of_partitions_and_their_time(
-    tmp_path: Path, lanes: int, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_ticks_do_not_advance_partition_time(tmp_path: Path, lanes: int, capfd: pytest.CaptureFixture[str]) -> None:
     broker, records = broker_with(lambda n: f"key-{n}", by_murmur2)
     builder = sf.StreamsBuilder()
     builder.add_state_store(Stores.persistent_timestamped_key_value("kept", key=str, value=str))
@@ -296,7 +294,7 @@ def test_a_timer_waits_for_the_time_of_its_own_partition(
     assert {key: at for key, (at, _) in rung().items()} == due()
 
 
-def test_a_processor_without_a_topic_goes_by_the_application(tmp_path: Path) -> None:
+def test_a_processor_without_a_topic_uses_the_time_of_the_application(tmp_path: Path) -> None:
     """A scheduled source has no event time: schedules after it follow the application's other input."""
     fired: list[int] = []
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from stoatflow import EmbeddedBroker, Record, StoatFlow
 
 PARTITIONS = 4
@@ -98,7 +98,7 @@ def test_time_is_that_of_the_partition_up_to_the_record(tmp_path: Path, lanes: i
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_what_a_filter_takes_out_moves_the_time(tmp_path: Path, lanes: int) -> None:
+def test_filtered_records_advance_stream_time(tmp_path: Path, lanes: int) -> None:
     def topology(builder: sf.StreamsBuilder) -> None:
         stream = builder.stream("in", key=str, value=str)
         stream.filter(lambda key, _: key.endswith("7")).process(SaysTime).to("out", key=str, value=int)
@@ -109,7 +109,7 @@ def test_what_a_filter_takes_out_moves_the_time(tmp_path: Path, lanes: int) -> N
 
 
 @pytest.mark.parametrize("lanes", [1, 4, 16])
-def test_behind_a_new_key_time_is_that_of_the_new_partition(tmp_path: Path, lanes: int) -> None:
+def test_after_a_new_key_stream_time_is_that_of_the_new_partition(tmp_path: Path, lanes: int) -> None:
     """One new key: all records belong to one task, in the order of the input."""
 
     def topology(builder: sf.StreamsBuilder) -> None:
@@ -173,7 +173,7 @@ def test_time_survives_a_restart(tmp_path: Path) -> None:
     assert found == {b"a": 5_000, b"b": 900_000, b"c": 5_000, b"d": 900_000}
 
 
-def test_a_windows_time_survives_another_handler(tmp_path: Path) -> None:
+def test_window_time_survives_a_changed_handler(tmp_path: Path) -> None:
     """A handler that may drop records requires another plan, with a stage boundary before the window."""
     broker = EmbeddedBroker()
     broker.create_topic("in", partitions=1)

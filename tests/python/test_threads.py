@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from at_once import THREADS, at_once, changed, changing_all_the_time
+from concurrency import THREADS, changing_dict, frequent_thread_switches, run_concurrently
 from stoatflow import EmbeddedBroker, JsonArray, JsonObject, to_python
 from stoatflow._runtime.event_loop import EventLoop
 from stoatflow.asynchronous import awaiting
@@ -38,7 +38,7 @@ NAMED = {"ensure.explicit.naming": False}
 
 @pytest.fixture(autouse=True)
 def changing() -> Iterator[None]:
-    with changing_all_the_time():
+    with frequent_thread_switches():
         yield
 
 
@@ -46,9 +46,9 @@ def test_the_import_leaves_the_gil_as_it_was() -> None:
     code = "import sys, stoatflow; print(getattr(sys, '_is_gil_enabled', lambda: True)())"
     # Without the variable's value, which no import changes.
     alone = {name: value for name, value in os.environ.items() if name != "PYTHON_GIL"}
-    said = subprocess.run([sys.executable, "-c", code], env=alone, capture_output=True, text=True, check=True)
+    output = subprocess.run([sys.executable, "-c", code], env=alone, capture_output=True, text=True, check=True)
     has_gil = not sysconfig.get_config_var("Py_GIL_DISABLED")
-    assert said.stdout.strip() == str(has_gil)
+    assert output.stdout.strip() == str(has_gil)
 
 
 # Views ---------------------------------------------------------------------------------------
@@ -92,13 +92,13 @@ def reads(view: JsonObject, number: int) -> None:
 def test_a_view_of_an_object_that_all_read() -> None:
     for _ in range(60):
         view = JsonObject.parse(TEXT)
-        at_once(functools.partial(reads, view))
+        run_concurrently(functools.partial(reads, view))
 
 
 def test_a_part_of_a_view_is_one_object_for_all() -> None:
     for _ in range(60):
         view = JsonObject.parse(TEXT)
-        parts = at_once(lambda _, view=view: (view["inner"], view["inner"]["x"], view["list"]))
+        parts = run_concurrently(lambda _, view=view: (view["inner"], view["inner"]["x"], view["list"]))
         assert len({tuple(map(id, each)) for each in parts}) == 1
 
 
@@ -122,7 +122,7 @@ def test_a_view_of_an_array_that_all_read() -> None:
             assert checks[place](view), place
 
     for _ in range(60):
-        at_once(functools.partial(read, view=JsonArray.parse(json.dumps(plain))))
+        run_concurrently(functools.partial(read, view=JsonArray.parse(json.dumps(plain))))
 
 
 def test_a_view_of_a_change_that_all_read() -> None:
@@ -137,7 +137,7 @@ def test_a_view_of_a_change_that_all_read() -> None:
             assert len(view) == len(wanted)
             assert list(view) == list(wanted)
 
-        at_once(read)
+        run_concurrently(read)
 
 
 def test_a_dict_that_another_thread_changes_becomes_plain() -> None:
@@ -146,7 +146,7 @@ def test_a_dict_that_another_thread_changes_becomes_plain() -> None:
 
     def work(number: int) -> None:
         if number == 0:
-            changed(shared, stop)
+            changing_dict(shared, stop)
             return
         try:
             for _ in range(2000):
@@ -156,7 +156,7 @@ def test_a_dict_that_another_thread_changes_becomes_plain() -> None:
         finally:
             stop.set()
 
-    at_once(work)
+    run_concurrently(work)
 
 
 def test_a_dict_that_garbage_collection_changes_becomes_plain() -> None:
@@ -191,7 +191,7 @@ def test_settings_that_all_read() -> None:
             assert other.get("lanes.count") == number
             assert settings.get("lanes.count") == 3
 
-    at_once(read)
+    run_concurrently(read)
 
 
 # Topologies ----------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def built() -> sf.Topology:
 def test_topologies_that_are_built_at_once() -> None:
     wanted = built()
     for _ in range(5):
-        made = at_once(lambda _: built())
+        made = run_concurrently(lambda _: built())
         assert {each.describe() for each in made} == {wanted.describe()}
         assert {each.to_json() for each in made} == {wanted.to_json()}
 
@@ -223,7 +223,7 @@ def test_topologies_that_are_built_at_once_while_garbage_is_collected() -> None:
     gc.callbacks.append(callback)
     gc.set_threshold(5)
     try:
-        at_once(lambda _: [built() for _ in range(10)])
+        run_concurrently(lambda _: [built() for _ in range(10)])
     finally:
         gc.set_threshold(*before)
         gc.callbacks.remove(callback)
@@ -237,7 +237,7 @@ def test_every_node_of_a_plan_has_its_own_place() -> None:
             made = [Node(line=f"{number}:{at}") for at in range(500)]
             return [(plan.add(node), node) for node in made]
 
-        placed = [each for one in at_once(add) for each in one]
+        placed = [each for one in run_concurrently(add) for each in one]
         nodes = plan.snapshot()
         assert len(nodes) == len(placed)
         assert all(nodes[at] is node for at, node in placed)
@@ -255,7 +255,7 @@ def test_a_builder_that_all_use() -> None:
                 stream = builder.stream(f"in-{name}", key=str, value=str)
                 stream.map_values(lambda v, name=name: f"{v} {name}").to(f"out-{name}", value=str)
 
-        at_once(add)
+        run_concurrently(add)
         with TopologyTestDriver(builder.build(), NAMED) as driver:
             for name in (f"{number}-{at}" for number in range(THREADS) for at in (0, branches - 1)):
                 driver.input(f"in-{name}", str, str).pipe("k", "v")
@@ -270,7 +270,9 @@ def test_a_topology_by_hand_that_all_ask() -> None:
     for _ in range(10):
         topology = sf.Topology().add_source("source", "in").add_processor("same", Same, "source")
         topology.add_sink("sink", "out", "same")
-        asked = at_once(lambda number, topology=topology: (topology.plan, topology.encoded)[:: 1 - 2 * (number % 2)])
+        asked = run_concurrently(
+            lambda number, topology=topology: (topology.plan, topology.encoded)[:: 1 - 2 * (number % 2)]
+        )
         assert len({frozenset(map(id, each)) for each in asked}) == 1
 
 
@@ -293,7 +295,7 @@ def test_an_embedded_broker_that_all_use(tmp_path: Path) -> None:
             own = [record for record in broker.read("all") if record.key == b"%d" % number]
             assert [int(record.value or b"") for record in own] == list(range(pages * page))
 
-        at_once(work)
+        run_concurrently(work)
         assert broker.topics() == {"all": 4, **{f"own{number}": 2 for number in range(THREADS)}}
         read = list(broker.read("all"))
         assert len(read) == THREADS * pages * page
@@ -313,7 +315,7 @@ def test_a_driver_that_all_use() -> None:
             for at in range(30):
                 topic.pipe(f"k{at % 5}", f"{number}")
 
-        at_once(pipe)
+        run_concurrently(pipe)
         rows = driver.output("out", str, int).read_key_values_to_list()
     assert Counter(key for key, _ in rows) == {f"k{at}": 6 * THREADS for at in range(5)}
     for key in {key for key, _ in rows}:
@@ -336,7 +338,7 @@ def test_event_loops_beside_each_other() -> None:
                 driver.input("in", str, str).pipe(f"k{at}", f"{at}-")
             return sorted(driver.output("out", str, str).read_values_to_list())
 
-    for number, values in enumerate(at_once(work)):
+    for number, values in enumerate(run_concurrently(work)):
         assert values == sorted(f"{at}-{number}" for at in range(20))
 
 
@@ -368,7 +370,7 @@ def test_a_loop_that_ends_leaves_nobody_waiting() -> None:
 
         ending = threading.Thread(target=end)
         ending.start()
-        at_once(call)
+        run_concurrently(call)
         ending.join()
 
 
@@ -406,7 +408,7 @@ def test_a_resource_is_open_or_closed() -> None:
             # The loop must get to run too.
             time.sleep(0)
 
-    at_once(look, 4)
+    run_concurrently(look, 4)
     assert seen == {"open", "closed"}
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
-from at_once import THREADS, at_once, changed, changing_all_the_time, until
+from concurrency import THREADS, changing_dict, frequent_thread_switches, run_concurrently, until
 from stoatflow import EmbeddedBroker, State, StoatFlow
 
 LANES = 64
@@ -26,7 +26,7 @@ NAMED = {"ensure.explicit.naming": False}
 
 @pytest.fixture(autouse=True)
 def changing() -> Iterator[None]:
-    with changing_all_the_time():
+    with frequent_thread_switches():
         yield
 
 
@@ -101,9 +101,9 @@ class Counting(sf.Processor[str, str, str, int]):
         self._store.put(record.key, count)
         if count == 5:
             rows = self._store.range(record.key, record.key)
-            found = at_once(lambda _: list(rows), 3)
+            found = run_concurrently(lambda _: list(rows), 3)
             assert sorted(found, key=len) == [[], [], [(record.key, 5)]], "each entry goes to one of them"
-            refused = at_once(self._refused, 3)
+            refused = run_concurrently(self._refused, 3)
             assert refused == [True] * 3
         self._context.forward(record.replace(value=count))
 
@@ -153,14 +153,14 @@ def test_metrics_while_lanes_run(broker: EmbeddedBroker, make: Callable[..., Sto
         return calls
 
     with app:
-        at_once(watch, 4)
+        run_concurrently(watch, 4)
         (spent,) = app.metrics()["functions"]
         assert spent["calls"] == count
         assert app.metrics()["records_in"] == count
     assert sum(broker.end_offsets("out").values()) == count
 
 
-def test_what_calls_took_is_no_more_than_there_was(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
+def test_call_times_do_not_exceed_elapsed_time(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
     """Calls of an aggregator are sampled, each sample counting for those before it: no call is counted twice."""
     count, pause = 1600, 0.002
     builder = sf.StreamsBuilder()
@@ -195,7 +195,7 @@ def test_a_dict_that_another_thread_changes_is_written(broker: EmbeddedBroker, m
     count = 4000
     broker.produce_many("in", ((None, b"%d" % at, b'{"of": 1}', at) for at in range(count)))
     stop = threading.Event()
-    changing = threading.Thread(target=changed, args=(shared, stop), daemon=True)
+    changing = threading.Thread(target=changing_dict, args=(shared, stop), daemon=True)
     changing.start()
     try:
         with make(builder.build()) as app:
@@ -248,7 +248,7 @@ def fails(_value: str) -> str:
     raise ValueError("always")
 
 
-def test_all_who_wait_get_the_error(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
+def test_all_waiters_get_the_error(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).map_values(fails).to("out", value=str)
     topology = builder.build()
@@ -265,7 +265,7 @@ def test_all_who_wait_get_the_error(broker: EmbeddedBroker, make: Callable[..., 
                 wait()
             return raised.value
 
-        errors = at_once(wait)
+        errors = run_concurrently(wait)
         assert len({id(error) for error in errors}) == 1
         assert app.error is errors[0]
 
@@ -292,7 +292,7 @@ def test_an_error_waits_for_no_listener(broker: EmbeddedBroker, make: Callable[.
     assert heard == [raised.value]
 
 
-def test_who_waits_goes_on_when_listeners_have_heard(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
+def test_waiters_continue_after_listeners_were_called(broker: EmbeddedBroker, make: Callable[..., StoatFlow]) -> None:
     """Otherwise a script ends, and its interpreter, while a listener of the last state is still running."""
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).to("out", value=str)
@@ -341,8 +341,8 @@ def test_an_application_starts_once(broker: EmbeddedBroker, tmp_path: Path) -> N
             return False
         return True
 
-    assert sorted(at_once(start)) == [*[False] * (THREADS - 1), True]
-    assert all(at_once(lambda _: app.close()))
+    assert sorted(run_concurrently(start)) == [*[False] * (THREADS - 1), True]
+    assert all(run_concurrently(lambda _: app.close()))
     assert app.state is State.STOPPED
     loops = [thread for thread in threading.enumerate() if thread.name == "stoatflow-event-loop"]
     assert not loops, "all runs have let go"
@@ -385,10 +385,10 @@ print(len(raised), len(set(map(id, raised))))
 """
 
 
-def test_an_error_that_takes_its_time_keeps_nobody(tmp_path: Path) -> None:
+def test_a_slow_error_blocks_nobody(tmp_path: Path) -> None:
     """Creating an exception runs Python code, which may yield: nothing may hold the interpreter and wait for it."""
     # In its own process: a deadlock of its threads would block this one.
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", SLOWLY_MADE, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
     )
-    assert said.stdout.split() == ["4", "1"], said.stderr
+    assert output.stdout.split() == ["4", "1"], output.stderr

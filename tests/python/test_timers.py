@@ -79,7 +79,7 @@ def test_event_timers_fire_once_when_time_has_come(lanes: int) -> None:
 
 
 @LANES
-def test_what_is_due_already_fires_with_its_own_commit(lanes: int) -> None:
+def test_an_overdue_timer_fires_in_its_own_commit(lanes: int) -> None:
     with TopologyTestDriver(topology(Remind), lanes=lanes) as driver:
         source = driver.input("in", str, int)
         source.pipe("a", 0, timestamp=1_000)
@@ -414,7 +414,7 @@ def test_an_error_names_processor_and_node() -> None:
 
 
 @LANES
-def test_a_handler_gives_a_timer_up(lanes: int) -> None:
+def test_a_handler_drops_a_failed_timer(lanes: int) -> None:
     made = topology(Raises)
     with TopologyTestDriver(made, lanes=lanes, on_processing_error=sf.log_and_continue()) as driver:
         source = driver.input("in", str, int)

@@ -98,7 +98,7 @@ def fired(folder: Path) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_kill_there_loses_and_doubles_no_timer(tmp_path: Path, place: str) -> None:
+def test_a_kill_at_a_failpoint_loses_and_duplicates_no_timer(tmp_path: Path, place: str) -> None:
     write(tmp_path, 0, RECORDS)
     code, errors = run(tmp_path, 1)
     assert code == 0, errors
@@ -115,7 +115,7 @@ def test_a_kill_there_loses_and_doubles_no_timer(tmp_path: Path, place: str) -> 
 
 
 @pytest.mark.slow
-def test_kills_at_any_time_lose_and_double_no_timer(tmp_path: Path) -> None:
+def test_random_kills_lose_and_duplicate_no_timer(tmp_path: Path) -> None:
     chance = random.Random(11)  # noqa: S311  # the same lives each time
     count, kills = 750 * KILLS, 0
     write(tmp_path, 0, count)

@@ -30,7 +30,7 @@ def counting(**source: Any) -> sf.Topology:
     return builder.build()
 
 
-def said(letter: Any) -> dict[str, str]:
+def error_headers(letter: Any) -> dict[str, str]:
     return {name.removeprefix("__stoatflow.errors."): text.decode() for name, text in letter.headers}
 
 
@@ -52,13 +52,13 @@ def test_a_record_of_tomorrow_closes_no_window_of_today(timestamp: Any, semantic
         assert driver.output("out", str, int).read_values_to_list() == [1, 2]
         letter = driver.output("bad").read()
     assert (letter.value, letter.timestamp) == (b"tomorrow", NOON + DAY)
-    headers = said(letter)
+    headers = error_headers(letter)
     assert headers["kind"] == "deserialization"
     assert headers["timestamp"] == str(NOON + DAY)
     assert f"{DAY - 60_000} ms further ahead of the clock" in headers["message"]
 
 
-def test_the_bound_goes_with_the_clock_and_belongs_to_what_is_allowed() -> None:
+def test_the_limit_follows_the_clock_and_is_inclusive() -> None:
     with TopologyTestDriver(counting(on_error=sf.log_and_continue()), SETTING, start=NOON) as driver:
         source, out = driver.input("in", str, str), driver.output("out", str, int)
         source.pipe("k", "a", timestamp=NOON + 60_000)
@@ -75,7 +75,7 @@ def test_without_the_setting_times_may_be_anything() -> None:
         assert driver.output("out", str, int).read_values_to_list() == [1]
 
 
-def test_without_a_handler_it_stops_the_application_and_says_what_to_do() -> None:
+def test_without_a_handler_the_application_stops_with_a_next_step() -> None:
     with TopologyTestDriver(counting(), SETTING, start=NOON) as driver:
         with pytest.raises(sf.errors.SerdeError, match=r"on_error=DLQ.*max\.timestamp\.ahead\.ms") as raised:
             driver.input("in", str, str).pipe("k", "a", timestamp=NOON + DAY)
@@ -127,7 +127,7 @@ def test_a_retry_waits_until_its_time_has_come() -> None:
     ("handler", "reason"),
     [("log_and_continue", "timestamp_ahead"), ("dlq:bad", "timestamp_ahead_dead_letter")],
 )
-def test_it_is_counted_by_a_reason_of_its_own_and_told_once(
+def test_drops_are_counted_by_reason_and_logged_once(
     handler: str, reason: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     settings = SETTING | {
@@ -154,6 +154,6 @@ def test_it_is_counted_by_a_reason_of_its_own_and_told_once(
     assert "a record was left out" not in log
 
 
-def test_what_is_no_duration_is_refused() -> None:
+def test_an_invalid_duration_is_refused() -> None:
     with pytest.raises(sf.errors.ConfigError, match=r"max\.timestamp\.ahead\.ms"):
         sf.Settings({"application.id": "a", "bootstrap.servers": "x:1", "max.timestamp.ahead.ms": "soon"}).check()

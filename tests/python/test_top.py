@@ -44,7 +44,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sf.StoatFlow]:
             yield running
 
 
-def test_it_is_printed_once_where_nobody_looks(app: sf.StoatFlow, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_top_prints_once(app: sf.StoatFlow, capsys: pytest.CaptureFixture[str]) -> None:
     # All work counts, even from a while ago.
     assert main(["top", str(app.admin_url), "--seconds", "3600"]) == 0
     printed = capsys.readouterr().out
@@ -60,7 +60,7 @@ def test_it_is_printed_once_where_nobody_looks(app: sf.StoatFlow, capsys: pytest
     assert rows["everything"].split()[1] == "100"
 
 
-def test_json_is_the_answer_of_the_port(app: sf.StoatFlow, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_is_the_response_of_the_port(app: sf.StoatFlow, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", str(app.admin_url), "--json", "--rows", "1", "--seconds", "3600"]) == 0
     top = json.loads(capsys.readouterr().out)
     assert [len(top[name]) for name in ("lanes", "functions", "keys", "stores")] == [1, 1, 1, 1]
@@ -69,7 +69,7 @@ def test_json_is_the_answer_of_the_port(app: sf.StoatFlow, capsys: pytest.Captur
     assert top["stores"][0]["keys"] > 300
 
 
-def test_it_is_drawn_anew_on_a_terminal_until_ctrl_c(app: sf.StoatFlow) -> None:
+def test_on_a_terminal_top_redraws_until_ctrl_c(app: sf.StoatFlow) -> None:
     here, there = pty.openpty()
     command = [sys.executable, "-m", "stoatflow", "top", str(app.admin_url), "--interval", "0.05"]
     # Processes that a shell starts in the background ignore Ctrl-C, and so would those that the tests start
@@ -98,13 +98,13 @@ def test_it_is_drawn_anew_on_a_terminal_until_ctrl_c(app: sf.StoatFlow) -> None:
     assert drawn.rstrip().endswith(b"\x1b[?25h\x1b[?1049l"), "the terminal is as it was"
 
 
-def test_who_does_not_answer_is_told_with_the_next_step(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_port_prints_the_next_step(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", "http://127.0.0.1:1", "--once"]) == 1
     assert "doesn't answer" in capsys.readouterr().err
     assert main(["top", "http://127.0.0.1:1", "--interval", "0"]) == 2
 
 
-def test_numbers_stand_below_each_other() -> None:
+def test_numbers_are_aligned() -> None:
     top = {
         "application_id": "shop", "state": "RUNNING", "seconds": 10.0,
         "records_per_second": 1234.5, "committed_per_second": 12.34,

@@ -57,7 +57,7 @@ BESIDE = {"a join with a table", "a join of streams"}
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_the_context_goes_through(shape: str, lanes: int) -> None:
+def test_trace_context_headers_pass_through(shape: str, lanes: int) -> None:
     builder = sf.StreamsBuilder()
     SHAPES[shape](builder, builder.stream("in", key=str, value=str)).to("out", key=str, value=str)
     with TopologyTestDriver(builder.build(), {"statestore.cache.max.bytes": 0}, lanes=lanes) as driver:

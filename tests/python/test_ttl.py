@@ -58,7 +58,7 @@ def test_rows_expire_by_the_clock(lanes: int) -> None:
 
 
 @LANES
-def test_what_is_made_of_the_table_is_told(lanes: int) -> None:
+def test_expirations_are_forwarded_downstream(lanes: int) -> None:
     builder, kept = table(TOLD)
     kept.filter(sf.value > 1, store="large").to_stream().to("out")
     kept.group_by(lambda _, value: (value % 2, value), key=int, value=int).count(store="parity")
@@ -133,7 +133,7 @@ def sessions(ttl: Any, **more: Any) -> sf.Topology:
 
 
 @LANES
-def test_each_row_says_how_long_it_lives(lanes: int) -> None:
+def test_a_ttl_per_row(lanes: int) -> None:
     with TopologyTestDriver(sessions(sf.value["ttl"]), lanes=lanes) as driver:
         source = driver.input("in", str, dict)
         source.pipe("short", {"ttl": 100}, timestamp=0)
@@ -159,7 +159,7 @@ def test_each_row_says_how_long_it_lives(lanes: int) -> None:
 
 
 @LANES
-def test_rows_that_live_until_a_time_of_theirs(lanes: int) -> None:
+def test_an_expiry_time_per_row(lanes: int) -> None:
     with TopologyTestDriver(sessions(sf.value["expires_at"] - sf.timestamp), lanes=lanes) as driver:
         source = driver.input("in", str, dict)
         source.pipe("a", {"expires_at": 700}, timestamp=500)
@@ -170,7 +170,7 @@ def test_rows_that_live_until_a_time_of_theirs(lanes: int) -> None:
         assert set(dict(driver.store("kept").all())) == {"b"}
 
 
-def test_a_row_whose_ttl_is_no_number() -> None:
+def test_a_ttl_that_is_not_a_number() -> None:
     with (
         pytest.raises(sf.ProcessingError, match="the ttl of a row is milliseconds, an int, or null"),
         TopologyTestDriver(sessions(sf.value["ttl"])) as driver,
@@ -233,7 +233,7 @@ def test_an_expression_that_is_no_ttl(ttl: Any, what: str) -> None:
         ),
     ],
 )
-def test_where_a_ttl_means_nothing(make: Callable[[sf.StreamsBuilder], object], what: str) -> None:
+def test_a_ttl_is_refused_where_it_has_no_meaning(make: Callable[[sf.StreamsBuilder], object], what: str) -> None:
     builder = sf.StreamsBuilder()
     make(builder)
     with pytest.raises(sf.TopologyError) as caught:
@@ -249,7 +249,7 @@ def test_where_a_ttl_means_nothing(make: Callable[[sf.StreamsBuilder], object], 
         (sf.Materialized("kept", ttl_forward=True), "given without ttl="),
     ],
 )
-def test_a_ttl_that_is_none(how: sf.Materialized, what: str) -> None:
+def test_an_invalid_ttl_is_refused(how: sf.Materialized, what: str) -> None:
     with pytest.raises((sf.TopologyError, sf.ConfigError)) as caught:
         sf.StreamsBuilder().table("in", key=str, value=int, store=how)
     assert what in str(caught.value)

@@ -14,7 +14,7 @@ import pytest
 
 import stoatflow
 import stoatflow as sf
-from at_once import until
+from concurrency import until
 from stoatflow import EmbeddedBroker, StoatFlow
 
 TTL = 1_000
@@ -104,9 +104,9 @@ def test_each_partition_has_a_time_of_its_own(tmp_path: Path, lanes: int, of_str
                 for at, (key, time, partition) in enumerate(rows)
             ]
         found = run(tmp_path, broker, made, lanes, alive(rows))
-        told = {(row.key or b"").decode(): row.value for row in broker.read("out")}
+        reported = {(row.key or b"").decode(): row.value for row in broker.read("out")}
     assert set(found) == alive(rows)
-    assert {key for key, value in told.items() if value is not None} == set(found)
+    assert {key for key, value in reported.items() if value is not None} == set(found)
 
 
 def test_a_store_that_gets_a_ttl_later(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def life(folder: Path, lanes: int, failpoints: str = "") -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_kill_there_loses_and_doubles_no_tombstone(tmp_path: Path, place: str) -> None:
+def test_a_kill_at_a_failpoint_loses_and_duplicates_no_tombstone(tmp_path: Path, place: str) -> None:
     def written(first: int, last: int) -> None:
         with EmbeddedBroker(tmp_path / "broker") as broker:
             for topic in ("in", "out"):
@@ -191,6 +191,6 @@ def test_a_kill_there_loses_and_doubles_no_tombstone(tmp_path: Path, place: str)
     code, errors = life(tmp_path, 2)
     assert code == 0, errors
     with EmbeddedBroker(tmp_path / "broker") as broker:
-        told = [((row.key or b"").decode(), row.value, row.timestamp) for row in broker.read("out")]
+        reported = [((row.key or b"").decode(), row.value, row.timestamp) for row in broker.read("out")]
     expected = [(f"k{n}", b"x", n) for n in (*range(120), 500)] + [(f"k{n}", None, n + 40) for n in range(120)]
-    assert sorted(told, key=repr) == sorted(expected, key=repr)
+    assert sorted(reported, key=repr) == sorted(expected, key=repr)

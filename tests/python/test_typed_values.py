@@ -98,7 +98,7 @@ def test_nested_values_dates_and_enums() -> None:
 
 @pytest.mark.parametrize(("kind", "value", "text"), SIMPLE, ids=IDS)
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_the_type_stands_for_its_serde(kind: Any, value: Any, text: bytes, lanes: int) -> None:
+def test_a_type_is_accepted_as_its_serde(kind: Any, value: Any, text: bytes, lanes: int) -> None:
     seen: list[Any] = []
 
     def look(order: Any) -> Any:
@@ -118,7 +118,7 @@ def test_the_type_stands_for_its_serde(kind: Any, value: Any, text: bytes, lanes
     assert seen == [value]
 
 
-def test_what_expressions_drop_is_never_decoded_unless_it_is_validated() -> None:
+def test_filtered_values_are_decoded_only_with_validation() -> None:
     decoded: list[str] = []
 
     @dataclasses.dataclass
@@ -141,7 +141,7 @@ def test_what_expressions_drop_is_never_decoded_unless_it_is_validated() -> None
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         (b'{"customer":"ann"}', "total"),
         (b'{"customer":"ann","total":"many"}', "total"),
@@ -149,7 +149,7 @@ def test_what_expressions_drop_is_never_decoded_unless_it_is_validated() -> None
         (b"[]", "object"),
     ],
 )
-def test_a_record_that_does_not_fit_is_a_bad_one(bad: bytes, said: str) -> None:
+def test_a_record_that_does_not_fit_is_a_bad_one(bad: bytes, message: str) -> None:
     builder = sf.StreamsBuilder()
     orders = builder.stream("orders", key=str, value=OrderStruct)
     orders.map_values(total).to("totals", key=str, value=int)
@@ -159,7 +159,7 @@ def test_a_record_that_does_not_fit_is_a_bad_one(bad: bytes, said: str) -> None:
         assert values(driver, "totals", int) == [1]
     builder = sf.StreamsBuilder()
     builder.stream("orders", key=str, value=OrderStruct).map_values(total).to("totals", key=str, value=int)
-    with TopologyTestDriver(builder.build()) as driver, pytest.raises(sf.SerdeError, match=said):
+    with TopologyTestDriver(builder.build()) as driver, pytest.raises(sf.SerdeError, match=message):
         driver.input("orders", str, bytes).pipe("a", bad)
 
 
@@ -202,7 +202,7 @@ def test_a_wrong_object_is_refused_by_name() -> None:
         driver.input("lines", str, str).pipe("a", "ann")
 
 
-def test_what_expressions_make_must_fit() -> None:
+def test_results_of_expressions_must_fit_the_type() -> None:
     builder = sf.StreamsBuilder()
     lines = builder.stream("lines", key=str, value=str)
     made = sf.obj(customer=sf.value, total=sf.when(sf.value == "ann").then(1).otherwise("none"))
@@ -226,7 +226,7 @@ def test_expressions_read_what_functions_returned() -> None:
 
 
 @pytest.mark.parametrize("store", ["in_memory", "rocksdb"])
-def test_tables_aggregations_joins_and_questions(store: str) -> None:
+def test_tables_aggregations_joins_and_queries(store: str) -> None:
     builder = sf.StreamsBuilder()
     customers = builder.table("customers", key=str, value=OrderDict, store="customers")
 
@@ -292,7 +292,7 @@ def test_async_functions_get_objects() -> None:
         assert driver.output("out", str, Order).read_value().total == 6
 
 
-def test_what_stands_for_no_serde_says_so() -> None:
+def test_a_type_without_a_serde_is_refused() -> None:
     class Plain:
         pass
 

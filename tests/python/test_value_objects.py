@@ -85,7 +85,7 @@ def yields(key: str, value: str) -> Any:
 
 
 @pytest.mark.parametrize(("build", "words"), [*WRONG_KIND, *BESIDE, *GENERATORS])
-def test_what_is_refused(build: Build, words: str) -> None:
+def test_invalid_arguments_are_refused(build: Build, words: str) -> None:
     builder = sf.StreamsBuilder()
     stream, table = builder.stream("s", key=str, value=str), builder.table("t", key=str, value=str, store="t")
     with pytest.raises(sf.TopologyError) as caught:
@@ -95,7 +95,7 @@ def test_what_is_refused(build: Build, words: str) -> None:
     assert caught.value.next_step
 
 
-def test_what_is_right_is_taken() -> None:
+def test_valid_value_objects_are_accepted() -> None:
     builder = sf.StreamsBuilder()
     stream = builder.stream("s", consumed=sf.Consumed(str, str))
     stream.flat_map_values(lambda value: (each for each in value)).repartition(sf.Repartitioned(name="r"))
@@ -118,7 +118,7 @@ def test_windows_are_not_versioned(window: Any) -> None:
         builder.build()
 
 
-def test_nor_is_what_deduplicates() -> None:
+def test_deduplicate_is_not_versioned() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("s", key=str, value=str).deduplicate(within="1s", store=sf.Materialized("d", history="1h"))
     with pytest.raises(sf.TopologyError, match="leave history out"):
@@ -136,5 +136,5 @@ def test_nor_is_what_deduplicates() -> None:
         (lambda: sf.Repartitioned[str, str](name="r"), sf.Repartitioned(name="r")),
     ],
 )
-def test_types_may_be_said_where_a_value_object_is_made(make: Callable[[], object], plain: object) -> None:
+def test_value_objects_accept_types(make: Callable[[], object], plain: object) -> None:
     assert make() == plain

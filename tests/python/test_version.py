@@ -25,9 +25,9 @@ def locked(crate: str) -> str:
 @pytest.mark.parametrize("order", [["--version", "--verbose"], ["--verbose", "--version"]])
 def test_verbose_has_all_versions(order: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(order) == 0
-    said = capsys.readouterr().out
-    assert said.startswith(f"stoatflow {sf.__version__}\n")
-    rows = {line.split("  ")[0]: line.split("  ", 1)[1].strip() for line in said.splitlines()[1:]}
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"stoatflow {sf.__version__}\n")
+    rows = {line.split("  ")[0]: line.split("  ", 1)[1].strip() for line in printed.splitlines()[1:]}
     assert rows["engine"] == sf.__version__
     assert rows["RocksDB"] == locked("librocksdb-sys").rpartition("+")[2]
     assert rows["TLS"] == f"rustls {locked('rustls')} with ring {locked('ring')}"
@@ -74,7 +74,7 @@ sf.StoatFlow(builder.build(), config)
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ([], "is native: it knows all properties that are set"),
         (["kafka.client=native"], "is native: kafka.client = native"),
@@ -82,7 +82,7 @@ sf.StoatFlow(builder.build(), config)
         (["debug=security"], "is librdkafka: only it knows debug"),
     ],
 )
-def test_the_client_and_the_reason_are_in_the_log(settings: list[str], said: str) -> None:
+def test_the_client_and_the_reason_are_in_the_log(settings: list[str], message: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *settings],
         env={"RUST_LOG": "info"},
@@ -90,4 +90,4 @@ def test_the_client_and_the_reason_are_in_the_log(settings: list[str], said: str
         text=True,
         check=True,
     )
-    assert f"the client of this application {said}" in done.stderr
+    assert f"the client of this application {message}" in done.stderr

@@ -60,7 +60,7 @@ def test_a_watermark_is_written_as_it_was_made() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: Watermark.bounded(10), "test_watermark.py:.*delay"),  # type: ignore[arg-type]
         (lambda: Watermark.bounded("-1s"), "negative|no duration"),
@@ -85,12 +85,12 @@ def test_a_watermark_is_written_as_it_was_made() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_where_it_was_written(make: Any, said: str) -> None:
-    with pytest.raises(sf.TopologyError, match=said):
+def test_errors_name_the_line_that_was_written(make: Any, message: str) -> None:
+    with pytest.raises(sf.TopologyError, match=message):
         make()
 
 
-def test_two_streams_of_one_topic_say_the_same() -> None:
+def test_two_streams_of_one_topic_must_agree() -> None:
     builder = sf.StreamsBuilder()
     builder.stream("a", key=str, watermark=Watermark.monotonic()).to("x")
     builder.stream("a", key=str).to("y")
@@ -99,11 +99,11 @@ def test_two_streams_of_one_topic_say_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [("bounded", "write bounded:10s"), ("idle:5m", "write bounded:10s"), ("none,idle:0s", "write bounded:10s")],
 )
-def test_the_default_is_checked(value: str, said: str) -> None:
-    with pytest.raises(sf.ConfigError, match=said):
+def test_the_default_is_checked(value: str, message: str) -> None:
+    with pytest.raises(sf.ConfigError, match=message):
         TopologyTestDriver(counted(None), {"watermark.default": value})
 
 
@@ -162,7 +162,7 @@ def test_the_least_of_two_sources_counts_until_one_is_idle(lanes: int) -> None:
         assert (driver.watermark, read(driver)) == (65_000, [("a", 50, 1)])
 
 
-def test_who_says_nothing_takes_no_part() -> None:
+def test_a_source_without_a_watermark_does_not_hold_it_back() -> None:
     with TopologyTestDriver(counted(Watermark.monotonic(), Watermark.none()), BY_WATERMARK) as driver:
         pipe(driver, "in1", "b", 90)
         assert driver.watermark == -1
@@ -173,7 +173,7 @@ def test_who_says_nothing_takes_no_part() -> None:
 @pytest.mark.parametrize(
     ("default", "expected"), [("bounded:7s", 23_000), ("monotonic", 30_000), ("none", -1), ("bounded:0ms", 30_000)]
 )
-def test_who_does_not_choose_has_the_default(default: str, expected: int) -> None:
+def test_sources_without_a_choice_have_the_default(default: str, expected: int) -> None:
     with TopologyTestDriver(counted(None), BY_WATERMARK | {"watermark.default": default}) as driver:
         pipe(driver, "in0", "a", 30)
         assert driver.watermark == expected
@@ -189,7 +189,7 @@ def test_the_default_may_be_idle() -> None:
 
 
 @LANES
-def test_a_function_says_it(lanes: int) -> None:
+def test_a_function_returns_the_watermark(lanes: int) -> None:
     seen: list[tuple[str, int, int]] = []
 
     def markers(record: sf.ConsumedRecord, current: int) -> int | None:
@@ -217,21 +217,21 @@ def test_a_function_says_it(lanes: int) -> None:
         assert read(driver) == [("a", 50, 3), ("mark", 20, 1)]
 
 
-def test_a_function_that_gives_something_else() -> None:
+def test_an_invalid_result_of_a_watermark_function() -> None:
     def wrong(record: sf.ConsumedRecord, current: int) -> Any:
         return "now"
 
-    said = r"milliseconds as an int, or None, it returned str"
+    output = r"milliseconds as an int, or None, it returned str"
     with (
         TopologyTestDriver(counted(Watermark.custom(wrong)), BY_WATERMARK) as driver,
-        pytest.raises(sf.ProcessingError, match=said),
+        pytest.raises(sf.ProcessingError, match=output),
     ):
         pipe(driver, "in0", "a", 3)
 
 
 @LANES
 @pytest.mark.parametrize("suppressed", [False, True])
-def test_restarts_give_windows_once(suppressed: bool, lanes: int) -> None:
+def test_windows_are_emitted_once_over_restarts(suppressed: bool, lanes: int) -> None:
     topology = counted(Watermark.bounded("5s"), suppressed=suppressed)
     with TopologyTestDriver(topology, BY_WATERMARK, lanes=lanes) as driver:
         for second in range(0, 60, 3):
@@ -243,7 +243,7 @@ def test_restarts_give_windows_once(suppressed: bool, lanes: int) -> None:
 
 
 @LANES
-def test_a_test_can_raise_it(lanes: int) -> None:
+def test_the_driver_can_advance_the_watermark(lanes: int) -> None:
     with TopologyTestDriver(counted(Watermark.monotonic()), BY_WATERMARK, lanes=lanes) as driver:
         pipe(driver, "in0", "a", 3)
         driver.advance_watermark(9_999)
@@ -278,7 +278,7 @@ class Closer(sf.ContextualProcessor[str, int, str, int]):
 
 
 @LANES
-def test_processors_go_by_it_and_can_raise_it(lanes: int) -> None:
+def test_processors_use_and_can_advance_the_watermark(lanes: int) -> None:
     builder = sf.StreamsBuilder()
     source = builder.stream("in", key=str, value=int, watermark=Watermark.bounded("20s"))
     source.process(Closer).to("out", key=str, value=int)
@@ -300,7 +300,7 @@ def test_processors_go_by_it_and_can_raise_it(lanes: int) -> None:
         assert (driver.watermark, [(r.key, r.value) for r in output.read_all()]) == (40_000, [("a", 40_000)])
 
 
-def test_in_stream_time_it_moves_nothing_but_is_known() -> None:
+def test_with_stream_time_the_watermark_is_only_reported() -> None:
     class Shows(sf.ContextualProcessor[str, int, str, int]):
         def process(self, record: sf.Record[str, int]) -> None:
             self.context.forward(sf.Record("watermark", self.context.watermark_ms, 0))
@@ -349,7 +349,7 @@ def test_left_joins_of_streams_wait_for_it(lanes: int) -> None:
         assert give("left", "l5", 10) == ["l5+None"]
 
 
-def test_what_a_window_gives_is_not_late_below() -> None:
+def test_window_results_are_not_late_downstream() -> None:
     """A window behind a window, in one stage: the second sees the watermark when the first has given."""
     builder = sf.StreamsBuilder()
     windows = sf.TimeWindows("10s", grace="0s")
@@ -368,7 +368,7 @@ def test_what_a_window_gives_is_not_late_below() -> None:
             assert [(r.key, r.value) for r in found] == [("a", 1)], lanes
 
 
-def test_who_runs_ahead_of_its_group_waits() -> None:
+def test_a_source_ahead_of_its_group_waits() -> None:
     aligned = Watermark.monotonic().aligned("g", "10s")
     with TopologyTestDriver(counted(aligned, aligned, Watermark.none()), BY_WATERMARK) as driver:
         pipe(driver, "in0", "a", 0)
@@ -418,7 +418,7 @@ def test_a_wrapper_sees_the_function() -> None:
     assert wrapped == [("stream", "watermark")]
 
 
-def test_the_mock_context_catches_it() -> None:
+def test_the_mock_context_captures_the_watermark() -> None:
     context = MockProcessorContext()
     context.set_watermark_ms(30)
     context.advance_watermark(50)
@@ -459,18 +459,18 @@ def log(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("log")
-def test_the_log_says_who_holds_the_watermark(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_log_names_the_source_that_holds_back_the_watermark(capfd: pytest.CaptureFixture[str]) -> None:
     """Once for as long as it stands still, not for each record, and only while records come."""
     builder = sf.StreamsBuilder()
     for topic in ("busy", "quiet"):
         builder.stream(topic, key=str, value=str, watermark=sf.Watermark.monotonic()).to("out", name=f"to-{topic}")
 
-    told: list[str] = []
+    reported: list[str] = []
 
     def listen() -> int:
         lines = capfd.readouterr().err.splitlines()
-        told.extend(line for line in lines if "the watermark stands still" in line)
-        return len(told)
+        reported.extend(line for line in lines if "the watermark stands still" in line)
+        return len(reported)
 
     with TopologyTestDriver(builder.build(), {"time.semantics": "watermark"}) as driver:
         busy, quiet = driver.input("busy", str, str), driver.input("quiet", str, str)
@@ -478,18 +478,18 @@ def test_the_log_says_who_holds_the_watermark(capfd: pytest.CaptureFixture[str])
             busy.pipe("k", "v", timestamp=seconds * 1000)
             driver.advance("1s")
         assert listen() == 1
-        assert "It waits for quiet-0 (no record yet)" in told[0]
-        assert '.idle(\\"5m\\")' in told[0]
+        assert "It waits for quiet-0 (no record yet)" in reported[0]
+        assert '.idle(\\"5m\\")' in reported[0]
         quiet.pipe("k", "v", timestamp=5_000)
         driver.advance("10m")
         assert listen() == 1
         busy.pipe("k", "v", timestamp=200_000)
         assert listen() == 2
-        assert "It waits for quiet-0 (at 5000)" in told[1]
+        assert "It waits for quiet-0 (at 5000)" in reported[1]
 
 
 @pytest.mark.usefixtures("log")
-def test_nobody_is_told_where_time_is_that_of_the_stream(capfd: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_logged_with_stream_time(capfd: pytest.CaptureFixture[str]) -> None:
     builder = sf.StreamsBuilder()
     for topic in ("busy", "quiet"):
         builder.stream(topic, key=str, value=str, watermark=sf.Watermark.monotonic()).to("out", name=f"to-{topic}")

@@ -136,7 +136,7 @@ def unspeakable(value: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "reported"),
     [
         (cancels_itself, "CancelledError: by a library"),
         (runs_out, "RuntimeError: the function raised StopIteration: "),
@@ -146,8 +146,8 @@ def unspeakable(value: str) -> str:
     ],
 )
 @pytest.mark.parametrize("timeout", [None, "1m"])
-def test_nothing_that_a_function_raises_ends_the_worker(
-    broker: sf.EmbeddedBroker, function: Any, told: str, timeout: str | None
+def test_no_exception_of_a_function_ends_the_worker(
+    broker: sf.EmbeddedBroker, function: Any, reported: str, timeout: str | None
 ) -> None:
     write(broker, "v0", "v1")
     handled = topology(on_error=lambda value, error: str(error))
@@ -156,7 +156,7 @@ def test_nothing_that_a_function_raises_ends_the_worker(
         sf.Worker(function, requests="asked", responses="answered", broker=broker, timeout=timeout),
     ):
         until(lambda: sum(map(len, results(broker).values())) == 2)
-    assert results(broker) == {"a": [told], "b": [told]}
+    assert results(broker) == {"a": [reported], "b": [reported]}
 
 
 def test_a_call_that_takes_too_long_is_an_error(broker: sf.EmbeddedBroker) -> None:
@@ -184,7 +184,7 @@ def test_a_plain_call_that_is_given_up_keeps_its_place(
             free.wait(60)
         return value
 
-    def told() -> int:
+    def reported() -> int:
         return sum("all 1 threads are busy" in record.getMessage() for record in list(caplog.records))
 
     write(broker, "v0", "v1", "v2", keys="a")
@@ -193,11 +193,11 @@ def test_a_plain_call_that_is_given_up_keeps_its_place(
         engine(handled, broker),
         sf.Worker(slow, requests="asked", responses="answered", broker=broker, concurrency=1, timeout="8s"),
     ):
-        until(lambda: told() > 0)
+        until(lambda: reported() > 0)
         free.set()
         until(lambda: sum(map(len, results(broker).values())) == 3)
     assert results(broker) == {"a": ["TimeoutError: the call did not end within 8 s", "v1=v1", "v2=v2"]}
-    assert told() == 1
+    assert reported() == 1
 
 
 class ByHand:
@@ -288,12 +288,12 @@ def test_an_answer_that_is_too_large_is_an_error(broker: sf.EmbeddedBroker, monk
         None,
         b"SerdeError: the answer can't be sent: too long",
     )
-    told = (dict(given[b"2"][1])["stoatflow-error"] or b"").decode()
-    assert told.startswith("ValueError: \u00e4\u00e4")
-    assert len(told.encode()) <= 4_100
+    reported = (dict(given[b"2"][1])["stoatflow-error"] or b"").decode()
+    assert reported.startswith("ValueError: \u00e4\u00e4")
+    assert len(reported.encode()) <= 4_100
 
 
-def test_it_goes_on_where_it_was(broker: sf.EmbeddedBroker) -> None:
+def test_a_restarted_worker_continues_at_its_offsets(broker: sf.EmbeddedBroker) -> None:
     app = engine(topology(), broker)
     with app:
         write(broker, "v0", "v1")
@@ -355,7 +355,7 @@ def test_a_request_that_cannot_be_read_is_answered_with_an_error(broker: sf.Embe
     assert results(broker)["a"][0].startswith("SerdeError: the serde 'json' can't read")
 
 
-def test_a_newer_one_takes_over(broker: sf.EmbeddedBroker) -> None:
+def test_a_newer_worker_takes_over(broker: sf.EmbeddedBroker) -> None:
     how: dict[str, Any] = {"requests": "asked", "responses": "answered", "broker": broker}
     older = sf.Worker(plain_upper, **how)
     older.start()
@@ -388,7 +388,7 @@ def test_workers_of_different_topics_leave_each_other_alone(broker: sf.EmbeddedB
     )
 
 
-def test_what_is_wrong_is_said(broker: sf.EmbeddedBroker) -> None:
+def test_wrong_arguments_are_refused(broker: sf.EmbeddedBroker) -> None:
     how: dict[str, Any] = {"requests": "asked", "responses": "answered", "broker": broker}
     with pytest.raises(sf.ConfigError, match="concurrency=0"):
         sf.Worker(plain_upper, concurrency=0, **how)
@@ -403,7 +403,7 @@ def test_what_is_wrong_is_said(broker: sf.EmbeddedBroker) -> None:
         again.start()
 
 
-def test_what_is_parked_is_known_from_outside(broker: sf.EmbeddedBroker) -> None:
+def test_parked_records_are_exposed(broker: sf.EmbeddedBroker) -> None:
     app = engine(topology(timeout=None), broker, **{"admin.listen": "127.0.0.1:0"})
     with pytest.raises(sf.ConfigError, match="not running"):
         app.parked("score")
@@ -421,7 +421,7 @@ def test_what_is_parked_is_known_from_outside(broker: sf.EmbeddedBroker) -> None
         assert f"stoatflow_parked_oldest_ms{labels} " in text
 
 
-def test_answers_that_nobody_waits_for_are_counted(broker: sf.EmbeddedBroker) -> None:
+def test_unexpected_answers_are_counted(broker: sf.EmbeddedBroker) -> None:
     app = engine(topology(timeout=None), broker)
     client = WorkerClient([("application.id", "by-hand")], "asked", "answered", 0, 1, broker.native)
     with app:
@@ -450,7 +450,7 @@ def _read(url: str) -> str:
     return text
 
 
-def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
+def test_the_command_names_missing_arguments(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("def score(value):\n    return value\n\nname = 'x'\n")
 
     def run(*arguments: str) -> tuple[int, str]:
@@ -461,11 +461,11 @@ def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
         )  # fmt: skip
         return done.returncode, done.stderr
 
-    code, told = run("app:score")
-    assert (code, "the topic 'asked' does not exist" in told) == (1, True)
-    code, told = run("app:nobody")
+    code, reported = run("app:score")
+    assert (code, "the topic 'asked' does not exist" in reported) == (1, True)
+    code, reported = run("app:nobody")
     assert code == 2
-    assert "app has no function named 'nobody'" in told
+    assert "app has no function named 'nobody'" in reported
     assert "names no function" in run("score")[1]
     assert "can't be imported" in run("nowhere:score")[1]
     assert "has no function named 'name'" in run("app.py:name")[1]
@@ -473,7 +473,7 @@ def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
     assert "did you mean 'score'?" in run("app:scroe")[1]
 
 
-def test_the_command_says_what_it_does_and_ends_with_a_signal(tmp_path: Path) -> None:
+def test_the_command_logs_its_work_and_ends_on_a_signal(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("def score(value):\n    return value\n")
     with sf.EmbeddedBroker(tmp_path / "topics") as broker:
         broker.create_topic("asked", 2)
@@ -484,8 +484,8 @@ def test_the_command_says_what_it_does_and_ends_with_a_signal(tmp_path: Path) ->
         assert running.stderr is not None
         assert running.stderr.readline() == "stoatflow: worker of asked reads partitions [0, 1]\n"
         running.send_signal(signal.SIGINT)
-        _, told = running.communicate(timeout=60)
-    assert (running.returncode, told) == (0, "stoatflow: SIGINT: calls that run may end; a second one aborts\n")
+        _, reported = running.communicate(timeout=60)
+    assert (running.returncode, reported) == (0, "stoatflow: SIGINT: calls that run may end; a second one aborts\n")
 
 
 def test_a_signal_does_not_wait_for_a_broker_that_is_away(tmp_path: Path) -> None:
@@ -501,9 +501,7 @@ def test_a_signal_does_not_wait_for_a_broker_that_is_away(tmp_path: Path) -> Non
     assert running.returncode == 0
 
 
-def test_it_starts_once_however_many_threads_start_it(
-    broker: sf.EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_starts_once_from_many_threads(broker: sf.EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     opened, refused = [], []
     open_it = sf.Worker._open
 
@@ -539,7 +537,7 @@ def test_a_function_is_found_by_module_or_file(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("is_plain", [True, False])
-def test_it_ends_when_its_calls_have_ended(
+def test_a_worker_ends_when_its_calls_have_ended(
     broker: sf.EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_plain: bool
 ) -> None:
     began = threading.Event()
@@ -558,7 +556,7 @@ def test_it_ends_when_its_calls_have_ended(
             await asyncio.sleep(0.02)
         return value
 
-    monkeypatch.setattr("stoatflow.worker._REMIND_S", 0.1)
+    monkeypatch.setattr("stoatflow.worker._DRAIN_LOG_S", 0.1)
     client = ByHand((0, "x"))
     with by_hand(client, broker, monkeypatch, plain if is_plain else later):
         assert began.wait(60)
@@ -567,7 +565,7 @@ def test_it_ends_when_its_calls_have_ended(
     assert reminded()
 
 
-def test_it_runs_in_any_thread(broker: sf.EmbeddedBroker) -> None:
+def test_a_worker_runs_in_any_thread(broker: sf.EmbeddedBroker) -> None:
     worker = sf.Worker(plain_upper, requests="asked", responses="answered", broker=broker)
     thread = threading.Thread(target=worker.run)
     thread.start()
@@ -580,7 +578,9 @@ def test_it_runs_in_any_thread(broker: sf.EmbeddedBroker) -> None:
     assert results(broker) == {"a": ["v0=V0"]}
 
 
-def test_what_a_worker_can_t_call_is_refused_at_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_functions_that_a_worker_cannot_call_are_refused_at_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "calls.py").write_text("def two(a, b): ...\ndef one(a, b=1): ...\nasync def more(*a): ...\n", "utf-8")
     with pytest.raises(sf.ConfigError, match=r"two\(a, b\) can't be called with a value"):
         load(f"{tmp_path}/calls.py:two")

@@ -65,8 +65,8 @@ def test_each_function_is_wrapped_once_at_the_build() -> None:
     table.transform_values(Loud).to_stream().to(lambda key, value, context: "out", key=str, value=str)
     kept.process(Totals, name="total").to("totals", key=str, value=int)
     topology = builder.build()
-    told = [(node.name, node.kind, node.function, node.stores) for node in tracing.nodes]
-    assert told == [
+    reported = [(node.name, node.kind, node.function, node.stores) for node in tracing.nodes]
+    assert reported == [
         ("KSTREAM-SOURCE-0000000000", "stream", "timestamp", ()),
         ("KSTREAM-FILTER-0000000001", "filter", "function", ()),
         ("again", "filter", "function", ()),
@@ -84,7 +84,7 @@ def test_each_function_is_wrapped_once_at_the_build() -> None:
         assert driver.output("totals", str, int).read_values_to_list() == [1, 1, 2]
         driver.crash()
         driver.restart(lanes=2)
-    assert len(tracing.nodes) == len(told), "nothing is wrapped while it runs"
+    assert len(tracing.nodes) == len(reported), "nothing is wrapped while it runs"
     calls = [name for name, _ in tracing.called]
     assert calls.count("KSTREAM-FILTER-0000000001") == calls.count("again") == calls.count("total") == 3
     assert calls.count("KTABLE-TRANSFORMVALUES-0000000005") == 3
@@ -92,7 +92,7 @@ def test_each_function_is_wrapped_once_at_the_build() -> None:
     assert [(record.key, record.value) for record in records] == [("a", "x"), ("b", "y"), ("a", "z")]
 
 
-def test_what_a_wrapper_changes_is_what_comes_out() -> None:
+def test_results_of_a_wrapper_are_used() -> None:
     def doubling(node: NodeInfo, next: Callable[..., Any]) -> Callable[..., Any]:  # noqa: A002
         if node.kind == "map_values":
             return lambda value: next(value) * 2
@@ -129,8 +129,8 @@ def test_topologies_by_hand() -> None:
         driver.input("in", str, str).pipe("a", "x")
         assert driver.output("out", str, int).read_values_to_list() == [1]
         assert driver.store("kept").all() == {b"k": b"v"}
-    told = {(node.kind, node.function, node.stores) for node in tracing.nodes}
-    assert told == {("process", "process", ("totals",)), ("global_store", "process", ("kept",))}
+    reported = {(node.kind, node.function, node.stores) for node in tracing.nodes}
+    assert reported == {("process", "process", ("totals",)), ("global_store", "process", ("kept",))}
     assert len(tracing.called) == 2
 
 
@@ -154,14 +154,14 @@ async def later(*arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize("wrapper", [5, "trace", later])
-def test_what_is_no_wrapper(wrapper: Any) -> None:
+def test_invalid_wrappers_are_refused(wrapper: Any) -> None:
     for start in (sf.StreamsBuilder, sf.Topology):
         with pytest.raises(sf.TopologyError, match=r"test_wrapping\.py:\d+ wrapper= must be a plain function"):
             start(wrapper=wrapper)
 
 
 @pytest.mark.parametrize("gives", [None, 3, later])
-def test_what_a_wrapper_must_give(gives: Any) -> None:
+def test_wrong_results_of_wrappers_are_refused(gives: Any) -> None:
     builder = sf.StreamsBuilder(wrapper=lambda node, next: gives)  # noqa: A006
     builder.stream("in", key=str, value=str).filter(lambda key, value: True)
     with pytest.raises(sf.TopologyError, match=r"test_wrapping\.py:\d+ the wrapper gave .* of 'KSTREAM-FILTER-"):
@@ -182,7 +182,7 @@ def test_next_works_in_its_call_only() -> None:
         kept[0](Record("a", "x", 1))
 
 
-def test_an_error_of_a_wrapped_function_says_whose_it_is() -> None:
+def test_an_error_of_a_wrapped_function_names_the_function() -> None:
     def fails(key: str, value: str) -> bool:
         raise LookupError("no luck")
 

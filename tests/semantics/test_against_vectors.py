@@ -68,7 +68,7 @@ def test_there_are_vectors() -> None:
     assert all(listed().values()), "each one has a reason"
 
 
-def test_the_registry_is_whole() -> None:
+def test_the_registry_is_complete() -> None:
     """Every function and processor of FUNCTIONS.md, and no other."""
     text = (runner.HERE / "FUNCTIONS.md").read_text("utf-8").partition("## predicate")[2]
     functions, _, processors = text.partition("## Processors")
@@ -76,7 +76,7 @@ def test_the_registry_is_whole() -> None:
     assert set(re.findall(r"^- `(\w+)` \(", processors, re.MULTILINE)) == set(PROCESSORS)
 
 
-def test_a_difference_is_seen() -> None:
+def test_a_difference_is_detected() -> None:
     """The comparison itself can fail."""
     case = next(case for case in ALL if case.name == "word_count/hand")
     topic = next(iter(case.data["outputs"]))

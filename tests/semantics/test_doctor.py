@@ -36,7 +36,7 @@ def shown(difference: Difference) -> str:
     return difference.value.removeprefix("{}")
 
 
-def said(finding: Finding) -> set[Difference]:
+def differences_of(finding: Finding) -> set[Difference]:
     return {each for each in Difference if any(text.endswith(shown(each)) for text in finding.differences)}
 
 
@@ -113,7 +113,7 @@ class Values:
 
 def check(given: str, wanted: Any, found: Any, finding: Finding) -> bool:
     """Whether they are the same, or the difference is reported."""
-    corners = said(finding)
+    corners = differences_of(finding)
     if wanted is RAISES:
         assert found is RAISES or corners - {Difference.READ_ONCE}, f"{given} raises, and gives {found}: not said"
         return False
@@ -186,7 +186,7 @@ def test_conditions(fn: Callable[..., Any], operator: str) -> None:
 
 
 @every(functions.NEVER)
-def test_what_has_no_equal_expression_gets_none(fn: Callable[..., Any]) -> None:
+def test_functions_without_an_equal_expression_get_no_proposal(fn: Callable[..., Any]) -> None:
     assert proposal(fn) is None
 
 
@@ -210,11 +210,11 @@ def test_what_has_no_equal_expression_gets_none(fn: Callable[..., Any]) -> None:
         (lambda v: not v["a"], {"a": "x"}, False, RAISES, Difference.TRUTH),
     ],
 )
-def test_a_difference_that_is_said_is_there(
+def test_reported_differences_exist(
     fn: Callable[..., Any], value: Any, function: Any, expression: Any, difference: Difference
 ) -> None:
     made, finding = proposed(fn)
-    assert difference in said(finding)
+    assert difference in differences_of(finding)
     plain = function if function is RAISES else json.dumps(function)
     assert of_function(fn, seen(value)) == plain
     assert of_expression(made, value) == (expression if expression is RAISES else json.dumps(expression))
@@ -303,7 +303,7 @@ def test_an_expression_in_the_place_of_a_function(place: str) -> None:
     assert result(rewritten, 1) == wanted
 
 
-def test_a_partner_that_is_missing_is_said() -> None:
+def test_a_missing_partner_is_reported() -> None:
     def both(one: Any, two: Any) -> Any:
         return {**one, **two}
 
@@ -311,7 +311,7 @@ def test_a_partner_that_is_missing_is_said() -> None:
     (finding,) = [each for each in examine(written) if each.kind == "expression"]
     assert finding.expression == "sf.left.merge(sf.right)"
     # The function raises if a value is missing, the expression continues with the other side.
-    assert Difference.NULL in said(finding)
+    assert Difference.NULL in differences_of(finding)
 
 
 def sessions(stream: Any) -> Any:
@@ -375,7 +375,7 @@ def test_an_aggregation_in_the_place_of_functions(name: str) -> None:
         (lambda: {"n": 0}, lambda k, v, a: {"n": a["n"] + 1, "m": 1}),
     ],
 )
-def test_what_is_no_sum_count_or_list_is_not_called_one(given: tuple[Any, ...]) -> None:
+def test_other_folds_are_not_reported_as_sum_count_or_list(given: tuple[Any, ...]) -> None:
     found = examine(aggregated(lambda s, _: s.group_by_key(), *given))
     assert not any("instead of" in each.next_step for each in found)
 

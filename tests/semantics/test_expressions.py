@@ -306,7 +306,7 @@ class Strict(Evaluator):
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(expression=expressions(), value=records, key=st.none() | texts, timestamp=times)
-def test_the_engine_gives_what_python_gives(expression: Any, value: Any, key: Any, timestamp: int) -> None:
+def test_the_engine_equals_the_python_interpreter(expression: Any, value: Any, key: Any, timestamp: int) -> None:
     try:
         wanted = Strict(value, key, timestamp)(expression.to_json())
     except UnspecifiedError:

@@ -35,7 +35,7 @@ def event(key: str, value: Any, timestamp: int = 20) -> Json:
     return {"topic": "in", "key": key, "value": value, "timestamp": timestamp}
 
 
-def test_the_side_of_a_join_goes_ahead_of_the_group_beside_it() -> None:
+def test_a_join_side_is_processed_before_a_sibling_group() -> None:
     """The table is joined with the old count: the count goes through a topic, the side of the join does not."""
     steps: list[Json] = [
         {"id": "table", "op": "table", "topic": "in", **TEXT},
@@ -110,7 +110,7 @@ def test_a_view_with_a_materialized_is_versioned_no_more() -> None:
     assert given["plain-long"] == ["then"]
 
 
-def test_a_filter_of_a_foreign_key_join_without_a_store_does_not_know_what_was_there() -> None:
+def test_a_filter_after_a_foreign_key_join_without_a_store_has_no_old_value() -> None:
     """With a store it leaves out needless tombstones; without one each row that doesn't match becomes one."""
     tables: list[Json] = [{"id": name, "op": "table", "topic": name, **TEXT} for name in ("in", "rates")]
     join: Json = {"op": "join", "from": "in", "other": "rates", "fk_fn": "key_prefix_fk", "joiner": "pair_text"}
@@ -127,7 +127,7 @@ def test_a_filter_of_a_foreign_key_join_without_a_store_does_not_know_what_was_t
     assert given == {"bare": [None, "zz/r", None], "stored": ["zz/r", None]}
 
 
-def test_a_window_without_a_grace_is_given_by_the_one_that_closes_it() -> None:
+def test_a_window_without_grace_is_emitted_by_the_record_that_closes_it() -> None:
     """If retention equals the time it is open, its store hides it when the next one begins, but it is emitted."""
     windowed: Json = {"time_windowed": "string", "size_ms": 10}
     steps: list[Json] = [

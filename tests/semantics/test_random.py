@@ -75,7 +75,7 @@ RACES = frozenset({"join_global_table", "global_table", "punctuate"})
 
 @searching
 @given(random_cases.cases(frozenset(all_moves()) - RACES), st.sampled_from([2, 3, 8, 16, 64]))
-def test_any_number_of_lanes_gives_the_same(case: Case, lanes: int) -> None:
+def test_any_number_of_lanes_gives_the_same_results(case: Case, lanes: int) -> None:
     """All inputs in one epoch: one lane, and many that work concurrently."""
     assume(not tells_the_time(case))
     few, many = (

@@ -98,8 +98,8 @@ def _topology(kind: str, dice: random.Random, *, exchanged: bool, partitions: in
     if kind in ("tumbling", "hopping", "sliding", "session"):
         function, comes = dice.choice(("count", "reduce", "aggregate")), dice.choice(("each", "suppressed", "on_close"))
         window = _window(kind, dice, graces)
-        told = f"{kind} {function}, {comes}, grace {window['grace_ms']} ms"
-        return told, aggregation(window, function, comes, exchanged=exchanged)
+        reported = f"{kind} {function}, {comes}, grace {window['grace_ms']} ms"
+        return reported, aggregation(window, function, comes, exchanged=exchanged)
     if kind in ("stream-join", "outer-join"):
         op = "outer_join" if kind == "outer-join" else dice.choice(("join", "left_join"))
         spans = [dice.choice((500, 2_000, 5_000)) for _ in range(2)]
@@ -110,8 +110,8 @@ def _topology(kind: str, dice: random.Random, *, exchanged: bool, partitions: in
     versioned = kind == "versioned-join"
     op = dice.choice(("join", "left_join"))
     grace = dice.choice((None, 2_000)) if versioned else None
-    told = f"{op} with a {'versioned ' if versioned else ''}table, grace {grace} ms"
-    return told, join_with_a_table(op, versioned=versioned, grace_ms=grace, exchanged=exchanged)
+    reported = f"{op} with a {'versioned ' if versioned else ''}table, grace {grace} ms"
+    return reported, join_with_a_table(op, versioned=versioned, grace_ms=grace, exchanged=exchanged)
 
 
 def drawn(seed: int, number: int, kind: str | None = None) -> SkewCase:
@@ -121,7 +121,7 @@ def drawn(seed: int, number: int, kind: str | None = None) -> SkewCase:
     round_ = number // len(KINDS)
     exchanged, live = (number // 2 + round_) % 2 == 1, (number // 3 + round_ // 2) % 2 == 1
     partitions = _PARTITIONS[number % len(_PARTITIONS)]
-    told, topology = _topology(kind, dice, exchanged=exchanged, partitions=partitions)
+    reported, topology = _topology(kind, dice, exchanged=exchanged, partitions=partitions)
     topics = tuple(sorted({topic for step in topology.steps for topic in _sources(step)}))
     count = {1: 160, 4: 70, 8: 40}[partitions] // len(topics)
     inputs = Inputs(dice, partitions, topics, letters=exchanged and len(topics) > 1)
@@ -134,7 +134,7 @@ def drawn(seed: int, number: int, kind: str | None = None) -> SkewCase:
             kept["keys"] = sorted({one.key for records in lists for one in records if one.topic == "right"})
     return SkewCase(
         name=f"{kind}-{seed}-{number}",
-        kind=told,
+        kind=reported,
         steps=topology.steps,
         stores=topology.stores,
         topics=topics,

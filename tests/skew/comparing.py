@@ -100,22 +100,22 @@ def _unordered(result: Result) -> dict[Key, Counter[Entry]]:
     return {key: Counter(entries) for key, entries in result.outputs.items()}
 
 
-def _told(case: SkewCase, wanted: Result, found: Result, keys: set[Key]) -> list[str]:
-    told = []
+def _reported(case: SkewCase, wanted: Result, found: Result, keys: set[Key]) -> list[str]:
+    reported = []
     for key in sorted(keys)[:_SHOWN]:
         right, wrong = wanted.outputs.get(key, []), found.outputs.get(key, [])
         same = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(right, wrong, strict=False))))
         both = (_shown_entries(case, entries[same : same + 2 * _SHOWN]) for entries in (right, wrong))
-        told.append(f"{shown_key(case, key)}, after {same} that are the same: Kafka Streams {' other '.join(both)}")
-    return [*told, f"... {len(keys)} keys of {len(wanted.outputs)}"] if keys else []
+        reported.append(f"{shown_key(case, key)}, after {same} that are the same: Kafka Streams {' other '.join(both)}")
+    return [*reported, f"... {len(keys)} keys of {len(wanted.outputs)}"] if keys else []
 
 
-def _told_stores(wanted: Result, found: Result, places: set[Place]) -> list[str]:
-    told = [
+def _reported_stores(wanted: Result, found: Result, places: set[Place]) -> list[str]:
+    reported = [
         f"{place}: Kafka Streams {wanted.stores.get(place)}, other {found.stores.get(place)}"
         for place in sorted(places, key=str)[:_SHOWN]
     ]
-    return [*told, f"... {len(places)} rows of {len(wanted.stores)} in stores"] if places else []
+    return [*reported, f"... {len(places)} rows of {len(wanted.stores)} in stores"] if places else []
 
 
 def _moving(case: SkewCase) -> int:
@@ -153,7 +153,7 @@ def compare(case: SkewCase, results: Mapping[str, Result]) -> Found:
         left_out |= _differing(_unordered(first), _unordered(other))
         all_keys |= other.outputs.keys()
         all_places |= other.stores.keys()
-        found.uncertain += _told(case, first, other, keys) + _told_stores(first, other, places)
+        found.uncertain += _reported(case, first, other, keys) + _reported_stores(first, other, places)
     found.outputs = Tally(len(all_keys), len(keys - left_out), len(left_out))
     found.stores = Tally(len(all_places), 0, len(places))
     never = _never_given(case, results, keys)
@@ -163,11 +163,11 @@ def compare(case: SkewCase, results: Mapping[str, Result]) -> Found:
             wrong_keys = _differing(first.outputs, result.outputs) - keys
             wrong_keys |= _differing(_unordered(first), _unordered(result)) - left_out
             wrong_places = _differing(first.stores, result.stores) - places
-            found.wrong[one] = _told(case, first, result, wrong_keys)
-            found.wrong_stores[one] = _told_stores(first, result, wrong_places)
+            found.wrong[one] = _reported(case, first, result, wrong_keys)
+            found.wrong_stores[one] = _reported_stores(first, result, wrong_places)
     return found
 
 
 def lines(wrong: Mapping[str, list[str]]) -> str:
     """All differences as text."""
-    return "".join(f"\nwith {one}:\n    " + "\n    ".join(told) for one, told in wrong.items() if told)
+    return "".join(f"\nwith {one}:\n    " + "\n    ".join(reported) for one, reported in wrong.items() if reported)

@@ -39,7 +39,7 @@ def tally() -> Tally:
     return Tally()
 
 
-def test_a_key_belongs_where_kafkas_clients_write_it() -> None:
+def test_keys_belong_to_the_partition_of_kafkas_clients() -> None:
     hashes = {"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536}
     assert {text: murmur2(text.encode()) for text in hashes} == {t: h % (1 << 32) for t, h in hashes.items()}
 
@@ -64,15 +64,15 @@ def test_a_partition_ten_minutes_behind_loses_nothing(ten_minutes: tuple[SkewCas
     assert counted == dict.fromkeys(EVERYBODY, 400)
     found = compare(case, results)
     assert not found.uncertain
-    told = lines(found.wrong)
-    assert not told, told
+    reported = lines(found.wrong)
+    assert not reported, reported
 
 
 def test_a_partition_ten_minutes_behind_keeps_its_own_last_window(
     ten_minutes: tuple[SkewCase, dict[str, Result]],
 ) -> None:
-    told = lines(compare(*ten_minutes).wrong_stores)
-    assert not told, told
+    reported = lines(compare(*ten_minutes).wrong_stores)
+    assert not reported, reported
 
 
 def _moved(case: SkewCase, results: dict[str, Result]) -> dict[str, str]:
@@ -126,10 +126,10 @@ def test_skewed_partitions_do_what_they_do_in_kafka_streams(
     if not case.is_certain:
         tally.count(found.outputs)
         tally.count(found.stores)
-    told = lines(found.wrong) + lines(found.wrong_stores)
-    assert not told, f"{case}{told}"
+    reported = lines(found.wrong) + lines(found.wrong_stores)
+    assert not reported, f"{case}{reported}"
 
 
-def test_little_was_left_out(tally: Tally) -> None:
+def test_few_cases_were_skipped(tally: Tally) -> None:
     """Otherwise the cases say little about exchanges: most results must be equal in each run of Kafka Streams."""
     assert tally.share <= MOST_LEFT_OUT, f"{tally.left_out} of {tally.all} keys and rows"

@@ -94,7 +94,7 @@ def own() -> Iterator[SparkSession]:
 def as_recorded(spark: SparkSession, name: str) -> list[str]:
     """Run a vector of Kafka Streams."""
     (case,) = (case for case in runner.cases() if case.name == name)
-    return twin_vectors.judge(case, lambda case, topology: twin_vectors.run_on_spark(spark, case, topology))
+    return twin_vectors.compare_case(case, lambda case, topology: twin_vectors.run_on_spark(spark, case, topology))
 
 
 def application(spark: SparkSession) -> list[str]:

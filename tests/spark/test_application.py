@@ -23,9 +23,9 @@ from stoatflow.errors import ConfigError, TopologyError
 from stoatflow.spark import SparkOptions
 from stoatflow.spark.errors import SparkUnavailableError, TwinError
 from stoatflow.spark.load import load
-from stoatflow.spark.refused import ARGUMENTS, METHODS
 from stoatflow.spark.twin import settings as meaning
 from stoatflow.spark.twin import workers
+from stoatflow.spark.unsupported import ARGUMENTS, METHODS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,7 +144,7 @@ def fails(value: str) -> str:
     raise ZeroDivisionError(f"no {value}")
 
 
-def test_what_fails_ends_it_with_the_error(spark: SparkSession) -> None:
+def test_a_failure_ends_the_application_with_its_error(spark: SparkSession) -> None:
     app = batch(spark, stream(fails), inputs=one(spark))
     with pytest.raises(TwinError, match=r"failed in a worker: .*ZeroDivisionError: no bread"), app:
         app.wait_until(caught_up=True, timeout="120s")
@@ -154,7 +154,7 @@ def test_what_fails_ends_it_with_the_error(spark: SparkSession) -> None:
         app.spark.output("out")
 
 
-def test_dead_letters_are_left_out_and_that_is_said(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+def test_dead_letters_are_dropped_and_that_is_logged(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     builder = sf.StreamsBuilder()
     tried = builder.stream("in", key=str, value=str).map_values(fails, on_error=sf.Retry(1, "1ms", then=sf.DLQ("dead")))
     tried.to("out", key=str, value=str)
@@ -197,7 +197,7 @@ def test_a_signal_ends_a_run_and_its_session(tmp_path: Path) -> None:
         assert process.wait(60) == 0
 
 
-def test_without_java_the_run_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     app = sf.StoatFlow(stream(str.upper), bootstrap_servers="localhost:1", engine="spark", batch=True)
@@ -205,7 +205,7 @@ def test_without_java_the_run_says_what_to_install(tmp_path: Path, monkeypatch: 
         app.run()
 
 
-def test_what_has_no_meaning_is_refused_by_name() -> None:
+def test_options_without_meaning_are_refused_by_name() -> None:
     """Every method of the table, on an application that has not started."""
     app = sf.StoatFlow(stream(str.upper), ID, bootstrap_servers="localhost:1", engine="spark", batch=True)
     calls: dict[str, list[Any]] = {
@@ -235,7 +235,7 @@ def test_what_has_no_meaning_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "options", "said"),
+    ("settings", "options", "message"),
     [
         ({}, {"checkpoint": "c"}, "there is no broker for in. Next: set bootstrap.servers"),
         ({"bootstrap.servers": "localhost:1"}, {}, "a stream on Spark needs a folder for its state"),
@@ -252,23 +252,25 @@ def test_what_has_no_meaning_is_refused_by_name() -> None:
         ({"lanes.count": 4, "config.strict": True}, {"checkpoint": "c"}, "lanes.count has no effect on Spark"),
     ],
 )
-def test_settings_and_options_are_looked_at_first(settings: dict[str, Any], options: dict[str, Any], said: str) -> None:
+def test_settings_and_options_are_checked_first(
+    settings: dict[str, Any], options: dict[str, Any], message: str
+) -> None:
     with pytest.raises((ConfigError, TopologyError, TwinError)) as raised:
         sf.StoatFlow(stream(str.upper), ID | settings, engine="spark", spark=SparkOptions(**options))
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"checkpoint": "c"}, "checkpoint is of a stream. Next: leave it out, or leave out batch=True"),
         ({"output": print}, "which a batch doesn't call. Next: name a folder"),
     ],
 )
-def test_a_batch_has_no_trigger(options: dict[str, Any], said: str) -> None:
+def test_a_batch_has_no_trigger(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         sf.StoatFlow(stream(str.upper), ID, engine="spark", batch=True, spark=SparkOptions(**options))
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_options_of_spark_are_of_spark() -> None:

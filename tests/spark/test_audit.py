@@ -15,9 +15,9 @@ import shop_twin
 
 import stoatflow as sf
 from stoatflow.cli import main
-from stoatflow.spark.audit import judge, page
+from stoatflow.spark.audit import compare, page
+from stoatflow.spark.audit.compare import Found
 from stoatflow.spark.audit.findings import Audit, AuditExample, TopicAudit
-from stoatflow.spark.audit.judge import Found
 from stoatflow.spark.audit.reconciling import reconcile
 from stoatflow.spark.load import load
 
@@ -34,7 +34,7 @@ def faults(expected: str, found: str, *, updates: bool = True, ordered: bool = T
     """Compare letters; return kinds with the offset of what was found."""
     records = [Found((letter.encode(), 0), 0, at) for at, letter in enumerate(found)]
     wanted = [(letter.encode(), 0) for letter in expected]
-    judged = judge.judge(wanted, records, updates=updates, ordered=ordered)
+    judged = compare.compare_key(wanted, records, updates=updates, ordered=ordered)
     return [(fault.kind, fault.found and fault.found.offset) for fault in judged]
 
 
@@ -81,14 +81,14 @@ def test_the_faults_of_a_key(expected: str, found: str, wanted: list[tuple[str, 
         ("abc", "bac", ["out of order"]),
     ],
 )
-def test_of_updates_the_last_one_is_enough(expected: str, found: str, wanted: list[str]) -> None:
+def test_the_last_update_is_enough(expected: str, found: str, wanted: list[str]) -> None:
     assert [kind for kind, _ in faults(expected, found, updates=False)] == wanted
 
 
-def test_what_comes_and_goes_in_one_commit_is_not_missed() -> None:
-    gone: list[judge.Content] = [(b"a", 0), (None, 1)]
-    assert list(judge.judge(gone, [], updates=False)) == []
-    left = judge.judge(gone, [Found((b"a", 0), 0, 0)], updates=False)
+def test_keys_added_and_deleted_in_one_commit_are_not_missed() -> None:
+    gone: list[compare.Content] = [(b"a", 0), (None, 1)]
+    assert list(compare.compare_key(gone, [], updates=False)) == []
+    left = compare.compare_key(gone, [Found((b"a", 0), 0, 0)], updates=False)
     assert [fault.kind for fault in left] == ["missing"]
 
 
@@ -102,17 +102,19 @@ def test_what_comes_and_goes_in_one_commit_is_not_missed() -> None:
         ("", "x", ["unexpected"]),
     ],
 )
-def test_of_a_table_that_was_grouped_anew_the_last_value_counts(expected: str, found: str, wanted: list[str]) -> None:
+def test_the_last_value_of_a_regrouped_table_counts(expected: str, found: str, wanted: list[str]) -> None:
     records = [Found((letter.encode(), 7), 0, at) for at, letter in enumerate(found)]
-    assert [fault.kind for fault in judge.final([(letter.encode(), 0) for letter in expected], records)] == wanted
+    assert [
+        fault.kind for fault in compare.compare_last([(letter.encode(), 0) for letter in expected], records)
+    ] == wanted
     two = [Found((b"a", 0), 0, 0), Found((b"b", 0), 1, 0)]
-    assert [fault.kind for fault in judge.final([(b"b", 0)], two)] == ["split"]
+    assert [fault.kind for fault in compare.compare_last([(b"b", 0)], two)] == ["split"]
 
 
 def test_records_without_a_key_have_no_order_and_a_key_has_one_partition() -> None:
     assert faults("abc", "cab", ordered=False) == []
     two = [Found((b"a", 0), 0, 0), Found((b"b", 0), 1, 0)]
-    assert [fault.kind for fault in judge.judge([(b"a", 0), (b"b", 0)], two, updates=True)] == ["split"]
+    assert [fault.kind for fault in compare.compare_key([(b"a", 0), (b"b", 0)], two, updates=True)] == ["split"]
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +142,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "broker"
 
 
-def test_what_the_engine_wrote_is_what_the_twin_expects(spark: SparkSession, shop: Path) -> None:
+def test_output_of_the_engine_matches_the_twin(spark: SparkSession, shop: Path) -> None:
     """With three partitions, a re-keying, windows with late records, and the engine's lanes and cache."""
     audit = reconcile(spark, shop_twin.topology, f"embedded:{shop}")
     assert audit.ok, audit.render()
@@ -188,7 +190,7 @@ def test_one_record_of_each_fault_is_found_among_all(spark: SparkSession, shop: 
     address = damaged(shop, tmp_path / "copy", "large", five_faults)
     audit = reconcile(spark, shop_twin.topology, address, topics=["large"])
     assert not audit.ok
-    assert {fault: audit.count(fault) for fault in judge.FAULTS if fault != "out of order"} == {
+    assert {fault: audit.count(fault) for fault in compare.FAULTS if fault != "out of order"} == {
         "missing": 1, "aborted": 0, "duplicated": 1, "wrong": 1, "unexpected": 1, "split": 0,
     }  # fmt: skip
     assert 1 <= audit.count("out of order") <= 2
@@ -263,7 +265,7 @@ def test_the_topology_runs_as_a_batch_by_command(
 
 
 @pytest.mark.parametrize("command", ["run --engine spark --batch", "reconcile", "load"])
-def test_without_java_a_command_says_what_to_install(
+def test_a_command_without_java_says_what_to_install(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)

@@ -18,7 +18,7 @@ from stoatflow.spark.audit.findings import DropAudit
 from stoatflow.spark.audit.reconciling import reconcile
 from stoatflow.spark.load import load
 from stoatflow.spark.twin import workers
-from stoatflow.spark.twin.cutting import cut
+from stoatflow.spark.twin.parts import cut
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,19 +120,19 @@ def test_a_counter_that_is_wrong_is_found(
     altered = [{**drop, "count": drop["count"] - (drop["reason"] == "late")} for drop in ran.metrics["dropped"]]
     less.write_text(json.dumps({"dropped": altered}))
     assert main([*given, "--counters", str(less)]) == 1
-    said = json.loads(capsys.readouterr().out)
-    assert said["verdict"] == "NOT OK: see what was dropped"
-    assert next(drop["expected"] for drop in said["drops"] if drop["reason"] == "late") == late
+    output = json.loads(capsys.readouterr().out)
+    assert output["verdict"] == "NOT OK: see what was dropped"
+    assert next(drop["expected"] for drop in output["drops"] if drop["reason"] == "late") == late
 
 
-def test_what_has_no_counters_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_without_counters_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("# HELP nothing\n")
-    for given, said in (
+    for given, output in (
         (tmp_path / "gone.txt", "gone.txt can't be read: "),
         (tmp_path / "empty.txt", "says nothing of StoatFlow's metrics"),
         ({"records_in": 1}, "these counters have no 'dropped'"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=output):
             counters.read(given)
     with pytest.raises(ConfigError, match="counters= are compared with the batch twin"):
         reconcile(spark, topology, "embedded:x", counters={"dropped": []}, expected={})

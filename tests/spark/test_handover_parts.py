@@ -14,13 +14,13 @@ from test_stream_parts import DIFFERS
 import stoatflow as sf
 from conformance import runner
 from stoatflow._runtime import bridge
-from stoatflow.spark.handover import refused, rows
+from stoatflow.spark.handover import rows, unsupported
 from stoatflow.spark.handover.rows import NONE, Time
-from stoatflow.spark.twin.cutting import KEYS, ONE, PARTITIONS, cut
-from stoatflow.spark.twin.kept import Change, Keeping
+from stoatflow.spark.twin.parts import KEYS, ONE, PARTITIONS, cut
 from stoatflow.spark.twin.routing import Reader
 from stoatflow.spark.twin.running import pairs_of
 from stoatflow.spark.twin.task import murmur2
+from stoatflow.spark.twin.task_state import Change, Retention
 
 EVERY = 1 if os.environ.get("STOATFLOW_TEST_TWIN") == "all" else 5
 SAMPLE = [case for at, case in enumerate(runner.cases()) if at % EVERY == 0]
@@ -47,7 +47,7 @@ def test_a_row_goes_to_the_task_of_its_records() -> None:
         assert rows.task_of(0, KEYS, 7)(key) == by_key.task(key, 0)
 
 
-def test_rows_say_of_which_key_they_are() -> None:
+def test_rows_have_their_key() -> None:
     """As the engine writes them."""
     builder = sf.StreamsBuilder()
     stream = builder.stream("in", **TEXT)
@@ -56,7 +56,7 @@ def test_rows_say_of_which_key_they_are() -> None:
         windowed.count(store=name).suppress(sf.Suppressed.until_window_closes(name=f"final-{name}"))
     grouped.count(store="c").suppress(sf.Suppressed.until_time_limit("1m", name="calm"))
     topology = builder.build()
-    behind = refused.behind_keys(topology)
+    behind = unsupported.behind_keys(topology)
     assert set(behind) == {"w", "s", "c", "final-w-store", "final-s-store", "calm-store"}
     driver = bridge.Driver(topology.plan, list(pairs_of(None)), 1, 0)
     try:
@@ -84,7 +84,7 @@ def clock(name: bytes, *times: Time) -> Change:
     return Change(rows.CLOCKS, name, value, timestamp, None)
 
 
-def test_each_task_goes_on_with_its_own_time_and_comes_back_with_it() -> None:
+def test_each_task_keeps_its_own_stream_time() -> None:
     given = [
         clock(b"w", Time(5, -1, -1), NONE, Time(7, 2, 8)),
         clock(b"application", Time(9, -1, -1)),
@@ -96,7 +96,7 @@ def test_each_task_goes_on_with_its_own_time_and_comes_back_with_it() -> None:
     assert list(rows.clocks_of_all(of_tasks, 3)) == given[:2]
 
 
-def test_what_waits_goes_along_where_there_is_one_task() -> None:
+def test_buffered_rows_are_handed_over_with_one_task() -> None:
     waits = Change(rows.CLOCKS, b"w\0\x80" + b"k", b"\0\0", 3, None)
     given = [clock(b"w", Time(5, -1, -1)), waits]
     assert not rows.is_time(waits.key)
@@ -109,22 +109,22 @@ def row(key: str, value: str | None, timestamp: int = 0) -> Change:
     return Change("s", key.encode(), None if value is None else value.encode(), timestamp, None)
 
 
-def test_a_changelog_gets_what_has_changed_and_loses_what_is_gone() -> None:
+def test_a_changelog_gets_changes_and_tombstones() -> None:
     before = [row("same", "1", 5), row("old", "1"), row("gone", "1", 3), row("deleted", "1"), row("deleted", None)]
     wanted = [row("same", "1", 5), row("old", "2"), row("new", "1", 4)]
-    found = list(rows.to_write(before, wanted, {"s": Keeping()}))
+    found = list(rows.to_write(before, wanted, {"s": Retention()}))
     assert found == [(b"old", b"2", 0, None), (b"new", b"1", 4, None), (b"gone", None, 3, None)]
     # Afterwards each key has its last row.
     after = [*before, *(Change("s", *record) for record in found)]
-    assert list(rows.to_write(after, wanted, {"s": Keeping()})) == []
+    assert list(rows.to_write(after, wanted, {"s": Retention()})) == []
     # The same value with another timestamp is another row.
-    assert list(rows.to_write([row("k", "1", 5)], [row("k", "1", 6)], {"s": Keeping()})) == [(b"k", b"1", 6, None)]
+    assert list(rows.to_write([row("k", "1", 5)], [row("k", "1", 6)], {"s": Retention()})) == [(b"k", b"1", 6, None)]
 
 
-def test_versions_are_told_apart_by_their_times() -> None:
+def test_versions_are_distinguished_by_their_times() -> None:
     before = [row("k", "1", 1), row("k", "2", 2)]
     wanted = [row("k", "2", 2), row("k", None, 3)]
-    assert list(rows.to_write(before, wanted, {"s": Keeping(history_ms=10)})) == [(b"k", None, 3, None)]
+    assert list(rows.to_write(before, wanted, {"s": Retention(history_ms=10)})) == [(b"k", None, 3, None)]
 
 
 class Ticking(sf.Processor[str, str, str, str]):
@@ -177,14 +177,14 @@ CASES: list[tuple[Any, int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("build", "partitions", "said"), CASES)
-def test_what_can_not_be_carried_is_refused_by_name(build: Any, partitions: int, said: str) -> None:
+@pytest.mark.parametrize(("build", "partitions", "message"), CASES)
+def test_state_that_cannot_be_handed_over_is_refused_by_name(build: Any, partitions: int, message: str) -> None:
     builder = sf.StreamsBuilder()
     build(builder, builder.stream("in", **TEXT))
     topology, settings = builder.build(), sf.Settings({"application.id": "a"}, environ={})
     with pytest.raises(sf.TopologyError, match="can't be handed over between the engine and Spark") as raised:
-        refused.check(topology, cut(topology), {"in": partitions}, settings)
-    assert said in str(raised.value)
+        unsupported.check(topology, cut(topology), {"in": partitions}, settings)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize("build", [case[0] for case in CASES if case[1] == 2])
@@ -192,7 +192,7 @@ def test_with_one_partition_there_is_one_task_for_all_of_it(build: Any) -> None:
     builder = sf.StreamsBuilder()
     build(builder, builder.stream("in", **TEXT))
     topology = builder.build()
-    refused.check(topology, cut(topology), {"in": 1}, sf.Settings({"application.id": "a"}, environ={}))
+    unsupported.check(topology, cut(topology), {"in": 1}, sf.Settings({"application.id": "a"}, environ={}))
 
 
 def test_topics_that_are_partitioned_differently_have_different_tasks() -> None:
@@ -200,9 +200,9 @@ def test_topics_that_are_partitioned_differently_have_different_tasks() -> None:
     windows(builder.stream("in", **TEXT)).count(store="w")
     builder.stream("other", **TEXT).group_by_key().count(store="c")
     topology, settings = builder.build(), sf.Settings({"application.id": "a"}, environ={})
-    refused.check(topology, cut(topology), {"in": 2, "other": 2}, settings)
+    unsupported.check(topology, cut(topology), {"in": 2, "other": 2}, settings)
     with pytest.raises(sf.TopologyError, match=r"different numbers of them \(in 2, other 3\)"):
-        refused.check(topology, cut(topology), {"in": 2, "other": 3}, settings)
+        unsupported.check(topology, cut(topology), {"in": 2, "other": 3}, settings)
 
 
 def test_a_table_without_a_changelog_is_refused() -> None:
@@ -211,7 +211,7 @@ def test_a_table_without_a_changelog_is_refused() -> None:
     topology = builder.build()
     settings = sf.Settings({"application.id": "a", "topology.optimization": "all"}, environ={})
     with pytest.raises(sf.TopologyError, match=r"store rows: topology.optimization keeps no changelog for it"):
-        refused.check(topology, cut(topology), {"in": 1}, settings)
+        unsupported.check(topology, cut(topology), {"in": 1}, settings)
 
 
 def test_a_store_without_a_name_is_refused() -> None:
@@ -223,7 +223,7 @@ def test_a_store_without_a_name_is_refused() -> None:
     with pytest.raises(
         sf.TopologyError, match="its name is a number, which is another one in a part of the topology: name it"
     ):
-        refused.check(topology, cut(topology), {"in": 1, "other": 1}, settings)
+        unsupported.check(topology, cut(topology), {"in": 1, "other": 1}, settings)
 
 
 @pytest.mark.parametrize("case", [case for case in SAMPLE if case.name not in DIFFERS], ids=lambda case: case.name)
@@ -232,4 +232,4 @@ def test_vectors_are_the_same_where_spark_has_the_middle(case: runner.Case) -> N
         with pytest.raises(sf.TopologyError, match="can't be handed over between the engine and Spark"):
             twin_handover.run(case, runner.build(case))
     else:
-        assert twin_vectors.judge(case, twin_handover.run) == []
+        assert twin_vectors.compare_case(case, twin_handover.run) == []

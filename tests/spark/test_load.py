@@ -34,7 +34,7 @@ def test_same_seed_same_input_for_any_number_of_tasks(spark: SparkSession, tasks
     assert rows(spark, 300, tasks=tasks, **options) == rows(spark, 300, tasks=2, **options)
 
 
-def test_what_a_seed_means_never_changes(spark: SparkSession) -> None:
+def test_results_of_a_seed_never_change(spark: SparkSession) -> None:
     # If this value changes, no recorded run of users can be repeated.
     assert rows(spark, 2, vocabulary=1000, seed=7) == GOLDEN
 
@@ -102,7 +102,7 @@ def test_keys_are_null_unless_asked_for(spark: SparkSession) -> None:
         ("skew", {"records": 1, "skew": -0.5}),
     ],
 )
-def test_impossible_wishes_are_refused_by_name(spark: SparkSession, name: str, options: dict[str, Any]) -> None:
+def test_impossible_options_are_refused_by_name(spark: SparkSession, name: str, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=name):
         lines(spark, **options)
 

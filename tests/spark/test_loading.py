@@ -14,7 +14,7 @@ import pytest
 
 from stoatflow.errors import ConfigError
 from stoatflow.spark import load as loading
-from stoatflow.spark.loading import dice
+from stoatflow.spark.loading import random_bits
 from stoatflow.spark.loading.batches import KINDS, batches
 from stoatflow.spark.loading.encode import schema
 from stoatflow.spark.loading.frames import frame
@@ -82,7 +82,7 @@ def everything() -> LoadSpec:
     return read_spec(EVERYTHING)
 
 
-def test_how_the_work_is_cut_changes_no_byte(everything: LoadSpec) -> None:
+def test_splitting_the_work_changes_no_byte(everything: LoadSpec) -> None:
     whole = made(everything, "orders")
     assert made(everything, "orders", rows=7) == whole
     assert made(everything, "orders", 1234, 1300, rows=13) == whole[1234:1300]
@@ -114,7 +114,7 @@ def _plain(record: Record) -> Record:
     return shown
 
 
-def test_what_a_seed_means_never_changes(everything: LoadSpec) -> None:
+def test_results_of_a_seed_never_change(everything: LoadSpec) -> None:
     # If this value changes, no load of users can be repeated.
     assert digest(made(everything, "orders", 0, 500)) == GOLDEN
 
@@ -182,11 +182,11 @@ def test_murmur2_is_kafkas() -> None:
         b"a-little-bit-long-string": -985981536,
         b"abc": 479470107,
     }.items():
-        hashed = dice.murmur2(np.frombuffer(key, dtype=np.uint8).reshape(1, -1))
+        hashed = random_bits.murmur2(np.frombuffer(key, dtype=np.uint8).reshape(1, -1))
         assert hashed.view(np.int32)[0] == wanted
 
 
-def test_event_time_goes_at_its_rate_in_bursts_and_over_gaps() -> None:
+def test_event_time_follows_rate_bursts_and_gaps() -> None:
     time = {
         "start": 1000,
         "rate": 10,
@@ -201,7 +201,7 @@ def test_event_time_goes_at_its_rate_in_bursts_and_over_gaps() -> None:
 
 
 @pytest.mark.parametrize("kind", ["uniform", "zipf", "sequential"])
-def test_keys_are_drawn_as_they_say(kind: str) -> None:
+def test_keys_follow_their_declared_distribution(kind: str) -> None:
     spec = one({"key": {"kind": kind, "count": 20}, "fields": {"n": {"kind": "index"}}})
     counts = Counter(record["key"] for record in made(spec, "t"))
     assert len(counts) == 20
@@ -222,7 +222,7 @@ def test_text_is_the_single_field() -> None:
 
 
 @pytest.mark.parametrize("framing", [None, 77])
-def test_avro_is_read_by_others(framing: int | None) -> None:
+def test_other_libraries_read_the_avro(framing: int | None) -> None:
     import io
 
     import fastavro
@@ -238,7 +238,7 @@ def test_avro_is_read_by_others(framing: int | None) -> None:
         assert fastavro.schemaless_reader(io.BytesIO(data), parsed, None) == json.loads(same["value"])
 
 
-def test_protobuf_is_read_by_others() -> None:
+def test_other_libraries_read_the_protobuf() -> None:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     spec = one({"format": "protobuf", "framing": 9, "fields": FIELDS})
@@ -267,7 +267,7 @@ def field(**members: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("topic", "said"),
+    ("topic", "message"),
     [
         (INDEX, "topics.t.records is missing"),
         (INDEX | {"records": -1}, "topics.t.records is at least 0"),
@@ -283,17 +283,17 @@ def field(**members: Any) -> dict[str, Any]:
         ({"records": 1, "format": "text", "fields": {"a": {"kind": "key"}, "b": {"kind": "key"}}}, "a single field"),
     ],
 )
-def test_a_bad_topic_is_refused_with_its_path(topic: dict[str, Any], said: str) -> None:
+def test_a_bad_topic_is_refused_with_its_path(topic: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         read_spec({"topics": {"t": topic}})
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
-@pytest.mark.parametrize(("spec", "said"), [({}, "topics is missing"), ({"topics": {}}, "topics is empty")])
-def test_a_bad_spec_is_refused_with_its_path(spec: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("spec", "message"), [({}, "topics is missing"), ({"topics": {}}, "topics is empty")])
+def test_a_bad_spec_is_refused_with_its_path(spec: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         read_spec(spec)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_every_problem_is_named_at_once() -> None:
@@ -303,7 +303,7 @@ def test_every_problem_is_named_at_once() -> None:
         assert part in str(raised.value)
 
 
-def test_a_file_that_is_no_toml_says_where(tmp_path: Path) -> None:
+def test_invalid_toml_names_the_line(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("seed = \n")
     with pytest.raises(ConfigError, match=r"bad.toml is no TOML: .*line 1"):
         read_spec(tmp_path / "bad.toml")
@@ -353,7 +353,7 @@ def test_the_command_loads_an_embedded_broker_without_spark(tmp_path: Path, caps
     assert json.loads(capsys.readouterr().out)["records"] == 5
 
 
-def test_what_can_not_be_loaded_says_what_to_do(tmp_path: Path) -> None:
+def test_a_failed_load_names_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="pass spark="):
         loading.load(read_spec(EVERYTHING), "127.0.0.1:1")
     with pytest.raises(ConfigError, match="has headers"):

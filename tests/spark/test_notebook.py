@@ -24,7 +24,7 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_holds_no_outputs() -> None:
+def test_the_notebook_holds_no_outputs() -> None:
     notebook = json.loads(NOTEBOOK.read_text("utf-8"))
     assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
     codes = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]

@@ -18,7 +18,7 @@ def result(words: int = 10, **faults: int) -> Reconciliation:
 
 
 @pytest.mark.parametrize("fault", list(Fault))
-def test_every_fault_spoils_the_verdict_and_one_headline(fault: Fault) -> None:
+def test_every_fault_changes_the_verdict_and_one_headline(fault: Fault) -> None:
     bad = result(**{fault.name: 2})
     assert not bad.ok
     headlines = {"missing": bad.missing, "duplicated": bad.duplicated, "wrong": bad.wrong}

@@ -60,7 +60,7 @@ def test_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
         local_session()
 
 
-def test_with_a_java_home_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_an_invalid_java_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(SparkUnavailableError, match="JAVA_HOME=/nowhere does not run"):
         local_session()
@@ -76,7 +76,7 @@ def test_with_an_old_java(java_saying: Path, says: str, major: str) -> None:
 
 
 @pytest.mark.parametrize("says", ['openjdk version "17.0.15" 2025', 'openjdk version "21" 2023', "something new"])
-def test_with_a_java_that_will_do(java_saying: Path, says: str, spark: SparkSession) -> None:
+def test_with_a_supported_java(java_saying: Path, says: str, spark: SparkSession) -> None:
     java_saying.write_text(says)
     assert local_session() is spark
 
@@ -98,7 +98,7 @@ def test_a_running_session_without_the_connector_is_not_used_for_kafka(
     assert not session.connector_is_here()
 
 
-def test_jars_that_are_gone_are_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_jars_are_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     jar = tmp_path / "connector.jar"
     kept = tmp_path / "stoatflow" / f"spark-{session.PYSPARK}" / "kafka-jars.txt"

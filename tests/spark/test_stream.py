@@ -17,7 +17,7 @@ from conformance import runner
 from stoatflow.cli import main
 from stoatflow.errors import ConfigError, TopologyError
 from stoatflow.spark.errors import SparkUnavailableError, TwinError
-from stoatflow.spark.twin import incoming, streaming, task, workers
+from stoatflow.spark.twin import input_topics, streaming, task, workers
 from stoatflow.spark.twin.stored import read_store
 from stoatflow.spark.twin.streaming import run_stream
 
@@ -51,7 +51,7 @@ def files(spark: SparkSession, tmp_path: Path) -> Files:
     return Files(spark, tmp_path)
 
 
-def test_the_shop_goes_on_where_it_stopped(spark: SparkSession, files: Files, tmp_path: Path) -> None:
+def test_the_shop_continues_where_it_stopped(spark: SparkSession, files: Files, tmp_path: Path) -> None:
     """Three parts, the last one after the first, both with state; a restart between two triggers."""
     checkpoint, output = tmp_path / "checkpoint", tmp_path / "output"
 
@@ -89,7 +89,7 @@ def _others_are_refused(spark: SparkSession, files: Files, checkpoint: Path) -> 
     inputs = {topic: files.read(topic) for topic in ("users", "orders")}
 
     def start(topology: sf.Topology, **more: Any) -> None:
-        read = {topic: inputs[topic] for topic in incoming.topics_read(topology)}
+        read = {topic: inputs[topic] for topic in input_topics.topics_read(topology)}
         run_stream(spark, topology, read, print, checkpoint=checkpoint, **more)
 
     other = stream(lambda s: s.group_by_key().count(store="counts"), "orders")
@@ -109,7 +109,7 @@ def test_vectors_are_the_same_on_spark(case: runner.Case, spark: SparkSession, f
     made: list[Any] = []
 
     def run() -> None:
-        inputs = {topic: files.read(topic) for topic in incoming.topics_read(topology)}
+        inputs = {topic: files.read(topic) for topic in input_topics.topics_read(topology)}
         with run_stream(
             spark,
             topology,
@@ -174,7 +174,7 @@ def fails(value: str) -> str:
     raise ZeroDivisionError(f"no {value}")
 
 
-def test_a_function_that_fails_is_named_with_what_it_said(spark: SparkSession, files: Files, tmp_path: Path) -> None:
+def test_a_failing_function_is_named_with_its_error(spark: SparkSession, files: Files, tmp_path: Path) -> None:
     topology = stream(lambda s: s.map_values(fails).to("out", key=str, value=str))
     files.write("in", [(b"k", b"bread", 1, None, 0, 0)])
     with (
@@ -186,7 +186,7 @@ def test_a_function_that_fails_is_named_with_what_it_said(spark: SparkSession, f
         query.wait()
 
 
-def test_inputs_and_folders_are_looked_at_first(
+def test_inputs_and_folders_are_checked_first(
     spark: SparkSession, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topology = stream(lambda s: s.map_values(str.upper).to("out", key=str, value=str))
@@ -217,9 +217,9 @@ def test_inputs_and_folders_are_looked_at_first(
         start({"in": files.read("in")})
 
 
-def test_the_command_wants_a_checkpoint_and_a_broker(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_requires_a_checkpoint_and_a_broker(capsys: pytest.CaptureFixture[str]) -> None:
     app = str(Path(shop_twin.__file__))
-    for options, said in (
+    for options, output in (
         (["--bootstrap", "localhost:1"], "--checkpoint is missing"),
         (["--checkpoint", "c"], "--bootstrap is missing"),
         (["--checkpoint", "c", "--bootstrap", "embedded:x"], "embedded:x is an embedded broker"),
@@ -227,6 +227,6 @@ def test_the_command_wants_a_checkpoint_and_a_broker(capsys: pytest.CaptureFixtu
         (["--batch", "--checkpoint", "c"], "--checkpoint is not for --batch"),
     ):
         assert main(["run", app, "--engine", "spark", *options]) == 2
-        assert said in capsys.readouterr().err
+        assert output in capsys.readouterr().err
     assert main(["run", app, "--batch"]) == 2
     assert "write --engine spark --batch" in capsys.readouterr().err

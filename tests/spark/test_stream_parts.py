@@ -16,14 +16,14 @@ import stoatflow as sf
 from conformance import runner
 from stoatflow.cli import main
 from stoatflow.errors import TopologyError
-from stoatflow.spark.twin import faithful, kept, outgoing, resumed, schedules
-from stoatflow.spark.twin.cutting import cut
-from stoatflow.spark.twin.kept import Change, Keeping, Kept
+from stoatflow.spark.twin import faithful, output_records, resumed_task, schedules, task_state
 from stoatflow.spark.twin.once import Once
-from stoatflow.spark.twin.resumed import Resumed
+from stoatflow.spark.twin.parts import cut
+from stoatflow.spark.twin.resumed_task import ResumedTask
 from stoatflow.spark.twin.routing import Routed, place_of, routes
 from stoatflow.spark.twin.running import pairs_of
 from stoatflow.spark.twin.task import HOP, RECORD, Row, Work, murmur2
+from stoatflow.spark.twin.task_state import Change, Retention, TaskState
 
 ALL = runner.cases()
 DIFFERS = {
@@ -42,7 +42,7 @@ def no_engine_outlives_a_test() -> Iterator[None]:
     twin_triggers.end_engines()
 
 
-def test_what_differs_is_listed_by_name() -> None:
+def test_vectors_that_differ_are_listed_by_name() -> None:
     assert {case.name for case in ALL} >= set(DIFFERS)
     assert 1 - len(DIFFERS) / len(ALL) >= 0.93
 
@@ -50,11 +50,11 @@ def test_what_differs_is_listed_by_name() -> None:
 @pytest.mark.parametrize("case", [case for case in SAMPLE if case.name not in DIFFERS], ids=lambda case: case.name)
 def test_vectors_are_the_same_trigger_by_trigger(case: runner.Case) -> None:
     """Also if the engines end in the middle, again and again."""
-    assert twin_vectors.judge(case, twin_triggers.run) == []
+    assert twin_vectors.compare_case(case, twin_triggers.run) == []
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
-def test_what_is_listed_as_refused_is_refused(case: runner.Case) -> None:
+def test_vectors_listed_as_refused_are_refused(case: runner.Case) -> None:
     with pytest.raises(TopologyError, match="this topology has no streaming twin"):
         faithful.check(runner.build(case), streaming=True)
 
@@ -64,50 +64,54 @@ def change(key: str, value: str | None, timestamp: int = 0, store: str = "s") ->
 
 
 def test_a_chunk_gives_its_rows_again() -> None:
-    rows = [change("a", "1", 5), change("b", None), Change("s", None, b"", 7, kept.packed([("h", None), ("é", b"x")]))]
-    assert list(kept.read_chunk(kept.chunk(rows))) == rows
-    assert kept.unpacked(rows[2].headers) == [("h", None), ("é", b"x")]
+    rows = [
+        change("a", "1", 5),
+        change("b", None),
+        Change("s", None, b"", 7, task_state.packed([("h", None), ("é", b"x")])),
+    ]
+    assert list(task_state.read_chunk(task_state.chunk(rows))) == rows
+    assert task_state.unpacked(rows[2].headers) == [("h", None), ("é", b"x")]
 
 
 def test_state_is_appended_and_compacted_when_half_of_it_is_old() -> None:
     cells = Cells()
     for trigger in range(12):
-        assert Kept(cells, {}).token == (f"t{trigger - 1}" if trigger else "")
-        Kept(cells, {}).add([change(f"k{n}", f"{trigger}") for n in range(400)], f"t{trigger}")
+        assert TaskState(cells, {}).token == (f"t{trigger - 1}" if trigger else "")
+        TaskState(cells, {}).add([change(f"k{n}", f"{trigger}") for n in range(400)], f"t{trigger}")
         if trigger == 1:
             # The last head, and a chunk of each trigger.
             assert sorted(cells.data) == [-1, 0, 1]
     assert len(cells.data) < 6
-    Kept(cells, {}).add([change("k0", None)], "end")
-    rows = Kept(cells, {}).rows()
+    TaskState(cells, {}).add([change("k0", None)], "end")
+    rows = TaskState(cells, {}).rows()
     assert {(row.key, row.value) for row in rows} == {(f"k{n}".encode(), b"11") for n in range(1, 400)}
 
 
 def test_many_rows_are_several_chunks() -> None:
     cells = Cells()
-    Kept(cells, {}).add([change(f"k{n}", "x") for n in range(12_000)], "t")
+    TaskState(cells, {}).add([change(f"k{n}", "x") for n in range(12_000)], "t")
     assert sorted(cells.data) == [-1, 0, 1, 2]
-    assert len(Kept(cells, {}).rows()) == 12_000
+    assert len(TaskState(cells, {}).rows()) == 12_000
 
 
-def test_windows_go_a_day_after_their_retention_and_versions_keep_the_last() -> None:
+def test_windows_expire_a_day_after_retention_and_versions_keep_the_last() -> None:
     day = 86_400_000
     rows = [change("old", "1", 0), change("young", "1", 100), change("new", "1", day + 200)]
-    windows = kept.compacted(rows, {"s": Keeping(retention_ms=100)})
+    windows = task_state.compacted(rows, {"s": Retention(retention_ms=100)})
     assert [row.key for row in windows] == [b"young", b"new"]
     versions = [change("k", "1", 0), change("k", "2", 10), change("k", None, day + 300), change("other", "1", 0)]
-    found = kept.compacted(versions, {"s": Keeping(history_ms=100)})
+    found = task_state.compacted(versions, {"s": Retention(history_ms=100)})
     assert [(row.key, row.value) for row in found] == [(b"k", None), (b"other", b"1")]
 
 
-def counting() -> Resumed:
+def counting() -> ResumedTask:
     builder = sf.StreamsBuilder()
     builder.stream("in", key=str, value=str).group_by_key().count(store="counts").to_stream().to(
         "out", key=str, value=int
     )
     (part,) = cut(builder.build())
     work = Work(0, part.nodes, pairs_of(None), {}, part.sinks, False, part.stores, False, None)
-    return Resumed("test", work)
+    return ResumedTask("test", work)
 
 
 def record(key: str, offset: int) -> tuple[Any, ...]:
@@ -118,41 +122,41 @@ def counts(rows: Iterator[Row]) -> list[int]:
     return [int.from_bytes(row.value or b"", "big") for row in rows if row.kind == RECORD]
 
 
-def test_an_engine_goes_on_with_the_next_trigger_and_not_after_one_that_failed() -> None:
+def test_an_engine_is_reused_by_the_next_trigger_unless_one_failed() -> None:
     tasks, cells = counting(), Cells()
-    assert counts(tasks.trigger(0, [record("a", 0)], Kept(cells, tasks.keeping))) == [1]
-    driver = resumed._ENGINES["test", 0, 0].driver
+    assert counts(tasks.trigger(0, [record("a", 0)], TaskState(cells, tasks.retentions))) == [1]
+    driver = resumed_task._ENGINES["test", 0, 0].driver
     before = dict(cells.data)
-    assert counts(tasks.trigger(0, [record("a", 1)], Kept(cells, tasks.keeping))) == [2]
-    assert resumed._ENGINES["test", 0, 0].driver is driver
+    assert counts(tasks.trigger(0, [record("a", 1)], TaskState(cells, tasks.retentions))) == [2]
+    assert resumed_task._ENGINES["test", 0, 0].driver is driver
     # Spark discards the attempt and its writes.
     cells.data.clear()
     cells.data.update(before)
-    assert counts(tasks.trigger(0, [record("a", 1)], Kept(cells, tasks.keeping))) == [2]
-    assert resumed._ENGINES["test", 0, 0].driver is not driver
+    assert counts(tasks.trigger(0, [record("a", 1)], TaskState(cells, tasks.retentions))) == [2]
+    assert resumed_task._ENGINES["test", 0, 0].driver is not driver
 
 
 def test_an_attempt_that_raises_leaves_no_engine_and_no_state() -> None:
     tasks, cells = counting(), Cells()
     wrong = (0, "nowhere", b"a", b"x", 0, [], b"", False)
     with pytest.raises(sf.StoatFlowError):
-        list(tasks.trigger(0, [record("a", 0), wrong], Kept(cells, tasks.keeping)))
-    assert resumed._ENGINES == {}
+        list(tasks.trigger(0, [record("a", 0), wrong], TaskState(cells, tasks.retentions)))
+    assert resumed_task._ENGINES == {}
     assert cells.data == {}
-    assert counts(tasks.trigger(0, [record("a", 0)], Kept(cells, tasks.keeping))) == [1]
+    assert counts(tasks.trigger(0, [record("a", 0)], TaskState(cells, tasks.retentions))) == [1]
 
 
-def test_engines_are_made_anew_now_and_then_and_no_more_than_some_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resumed, "_RENEWED", 2)
-    monkeypatch.setattr(resumed, "_ALIVE", 2)
+def test_engines_are_renewed_and_their_number_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resumed_task, "_RENEWED", 2)
+    monkeypatch.setattr(resumed_task, "_ALIVE", 2)
     tasks = counting()
     cells = [Cells() for _ in range(4)]
     for task in range(4):
-        list(tasks.trigger(task, [record("a", 0)], Kept(cells[task], tasks.keeping)))
-    assert list(resumed._ENGINES) == [("test", 0, 2), ("test", 0, 3)]
-    assert counts(tasks.trigger(3, [record("a", n) for n in (1, 2)], Kept(cells[3], tasks.keeping))) == [2, 3]
-    assert list(resumed._ENGINES) == [("test", 0, 2)]
-    assert counts(tasks.trigger(0, [record("a", 1)], Kept(cells[0], tasks.keeping))) == [2]
+        list(tasks.trigger(task, [record("a", 0)], TaskState(cells[task], tasks.retentions)))
+    assert list(resumed_task._ENGINES) == [("test", 0, 2), ("test", 0, 3)]
+    assert counts(tasks.trigger(3, [record("a", n) for n in (1, 2)], TaskState(cells[3], tasks.retentions))) == [2, 3]
+    assert list(resumed_task._ENGINES) == [("test", 0, 2)]
+    assert counts(tasks.trigger(0, [record("a", 1)], TaskState(cells[0], tasks.retentions))) == [2]
 
 
 def shop_routes() -> Any:
@@ -172,33 +176,33 @@ def test_a_record_goes_to_each_part_that_reads_it() -> None:
     assert [row.part for row in shop_routes().of_source("users", 0, 0, 1, (None, b"1", 1, None))] == [0]
 
 
-def test_what_a_part_gives_out_goes_on_or_out() -> None:
+def test_outputs_of_a_part_go_to_the_next_part_or_a_sink() -> None:
     place = place_of(5_000, 0, 2, 7) + b"\0\0\0\0\0\0"
     hop = Row(HOP, "twin-hop-0", 1, murmur2(b"n"), b"n", b"v", 5, None, None, None, place)
     (walked,) = shop_routes().of_part(hop)
     assert (walked.part, walked.task) == (3, shop_routes().hops["twin-hop-0"][0].task(b"n", 0))
     (out,) = shop_routes().of_part(hop._replace(kind=RECORD, name="large", headers=[("h", b"x")]))
-    assert out == Routed(4, 1, "large", b"n", b"v", 5, kept.packed([("h", b"x")]), place, False)
+    assert out == Routed(4, 1, "large", b"n", b"v", 5, task_state.packed([("h", b"x")]), place, False)
 
 
-def test_a_partition_that_the_checkpoint_does_not_know_ends_the_query() -> None:
+def test_a_partition_missing_in_the_checkpoint_ends_the_query() -> None:
     with pytest.raises(TopologyError, match="orders has got the partition 3, and the checkpoint was begun with 3"):
         list(shop_routes().of_source("orders", 3, 0, 1, (b"ann", b"1", 1, None)))
 
 
 def headers(offset: int, trigger: int, number: int = 0) -> list[tuple[str, bytes | None]]:
     place = place_of(1, 0, 2, offset) + b"\0\1" + number.to_bytes(4, "big")
-    return outgoing.provenance(["orders"], place, 77, trigger)
+    return output_records.provenance(["orders"], place, 77, trigger)
 
 
-def test_headers_say_what_made_a_record() -> None:
-    said = {name.removeprefix("__stoatflow.twin."): value for name, value in headers(7, 4, 3)}
-    assert said == {
+def test_headers_hold_the_origin_of_a_record() -> None:
+    output = {name.removeprefix("__stoatflow.twin."): value for name, value in headers(7, 4, 3)}
+    assert output == {
         "topic": b"orders", "partition": b"2", "offset": b"7", "ordinal": b"1.3", "timestamp": b"77", "trigger": b"4"
     }  # fmt: skip
 
 
-def test_a_reader_leaves_out_what_was_written_twice() -> None:
+def test_a_reader_drops_duplicate_writes() -> None:
     once = Once()
     written = [(1, 0), (2, 0), (3, 1), (4, 1), (3, 1), (4, 1), (4, 1, 1), (1, 0), (5, 2)]
     assert [at for at, of in enumerate(written) if once.is_new(headers(*of))] == [0, 1, 2, 3, 6, 8]
@@ -237,7 +241,7 @@ def stream(build: Any) -> sf.Topology:
 
 
 @pytest.mark.parametrize(
-    ("build", "said"),
+    ("build", "message"),
     [
         (lambda b, s: s.process(Ticks).to("out", key=str, value=str), "Ticks schedules by the wall clock: a task runs"),
         (lambda b, s: b.global_table("g", key=str, value=str), "global_table: which of its rows a record meets would"),
@@ -252,10 +256,10 @@ def stream(build: Any) -> sf.Topology:
         (lambda b, s: b.scheduled("tick", every="1s").to("ticks", key=str, value=dict), "scheduled: a task runs when"),
     ],
 )
-def test_what_is_refused_is_refused_by_name_with_a_way_out(build: Any, said: str) -> None:
+def test_refusals_name_the_operator_and_an_alternative(build: Any, message: str) -> None:
     with pytest.raises(TopologyError) as raised:
         faithful.check(stream(build), streaming=True)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert "test_stream_parts.py:" in str(raised.value)
 
 
@@ -263,7 +267,7 @@ def test_the_streaming_table_names_operators_and_settings_that_exist() -> None:
     assert set(faithful.STREAMING) <= {*faithful.OPERATORS, *faithful.OTHERS}
 
 
-def test_describe_says_what_a_stream_is_refused_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_describe_names_the_reason_of_a_refusal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     app = tmp_path / "app.py"
     app.write_text(
         "import stoatflow as sf\n"
@@ -274,7 +278,7 @@ def test_describe_says_what_a_stream_is_refused_for(tmp_path: Path, capsys: pyte
         "utf-8",
     )
     assert main(["describe", str(app), "--engine", "spark"]) == 0
-    said = capsys.readouterr().out
-    assert "global_table differs: all of its topic is read" in said
-    assert "has no streaming twin" in said
-    assert "global_table: which of its rows a record meets would depend on the trigger" in said
+    printed = capsys.readouterr().out
+    assert "global_table differs: all of its topic is read" in printed
+    assert "has no streaming twin" in printed
+    assert "global_table: which of its rows a record meets would depend on the trigger" in printed

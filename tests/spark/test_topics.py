@@ -40,7 +40,7 @@ def count_words(broker_class: Broker, word_count: Count) -> Callable[[Path], Non
     return run
 
 
-def test_rows_arrive_in_order_and_whole(spark: SparkSession, broker_class: Broker) -> None:
+def test_rows_arrive_complete_and_in_order(spark: SparkSession, broker_class: Broker) -> None:
     df = load.lines(spark, 1000, 100, 5, 3, keys=4, tasks=7)
     seen: list[int] = []
     assert load.to_broker(df, "embedded:/a", "lines", progress=seen.append) == 1000
@@ -59,7 +59,7 @@ def test_a_topic_with_too_few_partitions_is_refused(spark: SparkSession, broker_
         load.to_broker(load.lines(spark, 10, partitions=3), "embedded:/a", "lines")
 
 
-def test_a_broker_that_is_in_use_is_named_with_the_way_out(spark: SparkSession, broker_class: Broker) -> None:
+def test_a_broker_in_use_is_named_with_the_next_step(spark: SparkSession, broker_class: Broker) -> None:
     with broker_class("/a"), pytest.raises(TopicError, match="close that first"):
         load.to_broker(load.lines(spark, 10), "embedded:/a", "lines")
 
@@ -154,7 +154,7 @@ def test_the_commands_and_their_exit_codes(
         (reconcile.main, ["--bootstrap", "embedded:/no/such", "--input", "a", "--output", "b"], "no embedded broker"),
     ],
 )
-def test_what_cannot_run_says_so_and_exits_with_2(
+def test_commands_that_cannot_run_exit_with_2(
     command: Callable[[list[str]], int], arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(arguments) == 2
@@ -168,7 +168,7 @@ def test_arguments_are_checked_before_spark_starts(wrong: list[str]) -> None:
     assert stop.value.code == 2
 
 
-def test_fewer_arrivals_than_wishes_are_an_error(
+def test_fewer_records_than_requested_are_an_error(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(load, "local_session", lambda **_: contextlib.nullcontext(spark))

@@ -19,7 +19,7 @@ from stoatflow.cli import main
 from stoatflow.errors import ConfigError, TopologyError
 from stoatflow.spark.errors import SparkUnavailableError, TwinError
 from stoatflow.spark.twin import faithful, workers
-from stoatflow.spark.twin.cutting import cut
+from stoatflow.spark.twin.parts import cut
 from stoatflow.spark.twin.running import run_batch
 from stoatflow.spark.twin.task import murmur2
 
@@ -38,33 +38,35 @@ SAMPLE = [case for at, case in enumerate(ALL) if at % EVERY == 0]
 ON_SPARK = ["word_count/hand", "st_rekeyed/seed1", "tumbling_group_by/hand", "fk_inner/hand", "ss_outer_grace/hand"]
 
 
-def test_what_differs_is_listed_by_name() -> None:
+def test_vectors_that_differ_are_listed_by_name() -> None:
     assert {case.name for case in ALL} >= DIFFERS
     assert 1 - len(DIFFERS) / len(ALL) >= 0.94
 
 
 @pytest.mark.parametrize("case", [case for case in SAMPLE if case.name not in DIFFERS], ids=lambda case: case.name)
 def test_vectors_are_the_same_part_by_part(case: runner.Case) -> None:
-    assert twin_vectors.judge(case, twin_vectors.run_here) == []
+    assert twin_vectors.compare_case(case, twin_vectors.run_here) == []
 
 
 @pytest.mark.parametrize("case", [case for case in SAMPLE if case.name in DIFFERS], ids=lambda case: case.name)
-def test_what_is_listed_does_differ(case: runner.Case) -> None:
-    assert twin_vectors.judge(case, twin_vectors.run_here)
+def test_listed_vectors_differ(case: runner.Case) -> None:
+    assert twin_vectors.compare_case(case, twin_vectors.run_here)
 
 
 @pytest.mark.parametrize("case", [case for case in ALL if case.name in ON_SPARK], ids=lambda case: case.name)
 def test_vectors_are_the_same_on_spark(case: runner.Case, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     # Checked once, in its own test.
     monkeypatch.setattr(workers, "check_workers", lambda _: None)
-    assert twin_vectors.judge(case, lambda case, topology: twin_vectors.run_on_spark(spark, case, topology)) == []
+    assert (
+        twin_vectors.compare_case(case, lambda case, topology: twin_vectors.run_on_spark(spark, case, topology)) == []
+    )
 
 
 def test_the_table_has_every_operator() -> None:
     assert set(faithful.OPERATORS) == set(node_kinds())
 
 
-def test_the_shop_is_cut_where_keys_change() -> None:
+def test_the_shop_is_split_where_keys_change() -> None:
     parts = [(part.topics, part.hops_in, part.sinks, part.how) for part in cut(shop_twin.topology)]
     assert parts == [
         (("users", "orders"), (), (), "keys"),
@@ -74,7 +76,7 @@ def test_the_shop_is_cut_where_keys_change() -> None:
     ]
 
 
-def test_what_two_results_share_is_not_a_reason_to_go_to_one_task() -> None:
+def test_a_shared_source_of_two_results_does_not_force_one_task() -> None:
     """The re-grouped table needs all records in one task, the windows don't, though both come from one table."""
     builder = sf.StreamsBuilder()
     users = builder.table("users", key=str, value=str, store="users")
@@ -87,7 +89,7 @@ def test_what_two_results_share_is_not_a_reason_to_go_to_one_task() -> None:
     assert parts == {("users",): "keys", ("per-city",): "one", ("minutes",): "partitions"}
 
 
-def test_a_branch_has_those_before_it_in_its_part() -> None:
+def test_a_branch_is_in_one_part_with_earlier_branches() -> None:
     """Otherwise the records of earlier branches would also reach the default branch."""
     builder = sf.StreamsBuilder()
     split = builder.stream("in", key=str, value=str).split()
@@ -102,7 +104,7 @@ def count_minutes(records: sf.KStream[str, str]) -> None:
     records.group_by_key().windowed_by(sf.TimeWindows("1m", grace="0s")).count(store="as")
 
 
-def test_describe_says_where_it_is_cut_and_what_differs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_describe_shows_the_parts_and_the_differences(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe", str(Path(shop_twin.__file__)), "--engine", "spark"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "part 1: orders -> large; shared out by key"
@@ -123,7 +125,7 @@ async def ask(value: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("build", "said"),
+    ("build", "message"),
     [
         (lambda b, s: s.map_values(ask).to("out", value=str), "async functions: what a service answers"),
         (
@@ -144,10 +146,10 @@ async def ask(value: str) -> str:
         (lambda b, s: b.stream("l", key=str, value=str, late="drop").to("out"), "late=: a late policy goes by"),
     ],
 )
-def test_what_is_refused_is_refused_by_name_with_a_way_out(build: Any, said: str) -> None:
+def test_refusals_name_the_operator_and_an_alternative(build: Any, message: str) -> None:
     with pytest.raises(TopologyError) as raised:
         faithful.check(stream(build))
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert "test_twin.py:" in str(raised.value)
     assert "docs/reference/spark.md" in str(raised.value)
 
@@ -212,13 +214,13 @@ def fails(value: str) -> str:
     raise ZeroDivisionError(f"no {value}")
 
 
-def test_a_function_that_fails_is_named_with_what_it_said(spark: SparkSession) -> None:
+def test_a_failing_function_is_named_with_its_error(spark: SparkSession) -> None:
     topology = stream(lambda _, s: s.map_values(fails).to("out", key=str, value=str))
     with pytest.raises(TwinError, match=r"the batch failed in a worker: .*ZeroDivisionError: no bread"):
         run_batch(topology, {"in": frame(spark, [(0, 0, "k", "bread", 1)])})
 
 
-def test_a_worker_without_the_wheel_is_told(spark: SparkSession) -> None:
+def test_a_worker_without_the_wheel_is_an_error(spark: SparkSession) -> None:
     workers.check_workers(spark)
     with pytest.raises(
         SparkUnavailableError, match=r"a worker .* has no stoatflow_of_tomorrow. Install the same wheel"
@@ -226,7 +228,7 @@ def test_a_worker_without_the_wheel_is_told(spark: SparkSession) -> None:
         workers.check_workers(spark, "stoatflow_of_tomorrow")
 
 
-def test_inputs_are_looked_at_first(spark: SparkSession) -> None:
+def test_inputs_are_checked_first(spark: SparkSession) -> None:
     topology = count_per_minute()
     with pytest.raises(ConfigError, match="reads in, of which no input is given"):
         run_batch(topology, {})

@@ -19,4 +19,4 @@ ELSEWHERE = frozenset({"join_global_table", "global_table", "punctuate"})
 @random_cases.searching(20)
 @given(random_cases.cases(frozenset(all_moves()) - ELSEWHERE))
 def test_the_twin_does_what_the_interpreter_does(case: Case) -> None:
-    assert twin_vectors.judge(case, twin_vectors.run_here) == []
+    assert twin_vectors.compare_case(case, twin_vectors.run_here) == []

@@ -141,7 +141,7 @@ def test_updates_in_the_wrong_order(spark: SparkSession, updates: list[Update]) 
 
 
 @pytest.mark.parametrize("key", ["ferret", "", "The", None])
-def test_a_key_that_is_no_word(spark: SparkSession, updates: list[Update], key: str | None) -> None:
+def test_an_output_key_that_is_no_input_word(spark: SparkSession, updates: list[Update], key: str | None) -> None:
     result = check(spark, [*updates, (0, 1000, key, 1)])
     assert found(result) == {Fault.EXTRA_WORD: 1}
     assert result.output_keys == 8
@@ -149,7 +149,7 @@ def test_a_key_that_is_no_word(spark: SparkSession, updates: list[Update], key: 
 
 
 @pytest.mark.parametrize("value", [None, 0, -3])
-def test_a_value_that_is_no_count(spark: SparkSession, updates: list[Update], value: int | None) -> None:
+def test_a_value_that_is_not_a_count(spark: SparkSession, updates: list[Update], value: int | None) -> None:
     at = where(updates, "the", 1)
     updates[at] = (*updates[at][:3], value)
     result = check(spark, updates)
@@ -231,7 +231,7 @@ def damage(values: list[int], dice: random.Random) -> list[int]:
 
 
 @pytest.mark.parametrize("every_update", [False, True])
-def test_random_damage_is_judged_as_by_hand(spark: SparkSession, every_update: bool) -> None:
+def test_random_damage_gets_the_expected_verdict(spark: SparkSession, every_update: bool) -> None:
     # Each word is its own case: 2,000 cases in one job.
     dice = random.Random(2024)  # noqa: S311
     counts = {f"w{n}": dice.randrange(1, 9) for n in range(2000)}

@@ -25,13 +25,13 @@ LOAD = Load(3000, 1, partitions=3, table_keys=300)
 
 
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
-def test_the_engine_writes_what_the_twin_makes(
+def test_the_engine_writes_the_output_of_the_twin(
     name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "check_workers", lambda _: None)
     workload = WORKLOADS[name]
     audited.run_engine(workload, LOAD, tmp_path)
-    audit = audited.judge(spark, workload, tmp_path)
+    audit = audited.audit_output(spark, workload, tmp_path)
     assert audit.ok, audit.render()
     assert dict(audit.inputs) == {source.name: source.count(LOAD) for source in workload.inputs}
     assert all(topic.found > 0 for topic in audit.topics)
@@ -45,5 +45,5 @@ def test_one_record_too_many_is_found(spark: SparkSession, tmp_path: Path, monke
     with sf.EmbeddedBroker(tmp_path / "broker") as broker:
         last = list(broker.read("kept-out"))[-1]
         broker.produce_many("kept-out", [(last.partition, last.key, last.value, last.timestamp)])
-    audit = audited.judge(spark, workload, tmp_path)
+    audit = audited.audit_output(spark, workload, tmp_path)
     assert (audit.ok, audit.count("duplicated")) == (False, 1)

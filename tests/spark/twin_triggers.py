@@ -11,10 +11,10 @@ import twin_vectors
 
 from conformance.runner import Case
 from stoatflow import Topology
-from stoatflow.spark.twin import faithful, resumed
-from stoatflow.spark.twin.cutting import cut
-from stoatflow.spark.twin.kept import Kept
-from stoatflow.spark.twin.resumed import Resumed
+from stoatflow.spark.twin import faithful, resumed_task
+from stoatflow.spark.twin.parts import cut
+from stoatflow.spark.twin.resumed_task import ResumedTask
+from stoatflow.spark.twin.task_state import TaskState
 
 SIZE = 3
 """Number of records per trigger."""
@@ -38,15 +38,15 @@ class Cells:
 
 def end_engines() -> None:
     """Do what the end of the worker processes does."""
-    for place in list(resumed._ENGINES):
-        resumed._end(place)
-    resumed._TOPOLOGIES.clear()
+    for place in list(resumed_task._ENGINES):
+        resumed_task._end(place)
+    resumed_task._TOPOLOGIES.clear()
 
 
 def run(case: Case, topology: Topology) -> twin_vectors.Rows:
     """Run a vector trigger by trigger."""
     faithful.check(topology, streaming=True)
-    parts = [(part, Resumed("test", twin_vectors.work_of(part, case))) for part in cut(topology)]
+    parts = [(part, ResumedTask("test", twin_vectors.work_of(part, case))) for part in cut(topology)]
     cells: dict[tuple[int, int], Cells] = {}
     rows: twin_vectors.Rows = []
     for number, first in enumerate(range(0, len(twin_vectors.inputs(case)), SIZE)):
@@ -54,7 +54,7 @@ def run(case: Case, topology: Topology) -> twin_vectors.Rows:
         for part, tasks in parts:
             records = [r for r in twin_vectors.records_of(part, case, made) if first <= _order(r[6]) < first + SIZE]
             for task, group in itertools.groupby(records, key=lambda record: record[0]):
-                kept = Kept(cells.setdefault((part.number, task), Cells()), tasks.keeping)
+                kept = TaskState(cells.setdefault((part.number, task), Cells()), tasks.retentions)
                 made += list(tasks.trigger(task, group, kept))
         rows += made
         if number % EVERY == EVERY - 1:
@@ -62,7 +62,7 @@ def run(case: Case, topology: Topology) -> twin_vectors.Rows:
     end_engines()
     for (number, task), cell in cells.items():
         tasks = parts[number][1]
-        rows += list(tasks.store_rows(task, Kept(cell, tasks.keeping).rows()))
+        rows += list(tasks.store_rows(task, TaskState(cell, tasks.retentions).rows()))
     return rows
 
 

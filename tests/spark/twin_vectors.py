@@ -16,7 +16,7 @@ from conformance.runner import Case
 from stoatflow import Topology, Windowed
 from stoatflow.serdes.planned import planned
 from stoatflow.spark.twin import faithful, task
-from stoatflow.spark.twin.cutting import KEYS, Part, cut
+from stoatflow.spark.twin.parts import KEYS, Part, cut
 from stoatflow.spark.twin.running import pairs_of
 from stoatflow.windowed import Window
 
@@ -181,7 +181,7 @@ def _stores(case: Case, topology: Topology, rows: Rows) -> Iterator[str]:
             yield f"timestamps of {name}"
 
 
-def judge(case: Case, run: Callable[[Case, Topology], Rows]) -> list[str]:
+def compare_case(case: Case, run: Callable[[Case, Topology], Rows]) -> list[str]:
     """Return the differences of a vector."""
     topology = runner.build(case)
     return list(differences(case, topology, run(case, topology)))

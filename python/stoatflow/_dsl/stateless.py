@@ -16,7 +16,7 @@ from stoatflow.handlers import OnError, handler
 from stoatflow.plan import Handle, nodes
 from stoatflow.plan.functions import KEY_VALUE, VALUE, callable_only, function, given, pairing, user_line
 from stoatflow.printed import Printed
-from stoatflow.serdes.resolve import Untold
+from stoatflow.serdes.resolve import Unspecified
 
 if TYPE_CHECKING:
     from stoatflow.arrow import ArrowResult
@@ -126,7 +126,7 @@ class Stateless(Handle, Generic[K, V]):
     @overload
     def map_values(
         self,
-        fn: Callable[[K, V], Untold],
+        fn: Callable[[K, V], Unspecified],
         *,
         with_key: Literal[True],
         name: str | None = ...,
@@ -135,7 +135,7 @@ class Stateless(Handle, Generic[K, V]):
     @overload
     def map_values(
         self,
-        fn: Callable[[V], Untold],
+        fn: Callable[[V], Unspecified],
         *,
         with_key: Literal[False] = ...,
         name: str | None = ...,
@@ -248,7 +248,7 @@ class Stateless(Handle, Generic[K, V]):
     @overload
     def flat_map_values(
         self,
-        fn: Callable[[K, V], Untold],
+        fn: Callable[[K, V], Unspecified],
         *,
         with_key: Literal[True],
         name: str | None = ...,
@@ -257,7 +257,7 @@ class Stateless(Handle, Generic[K, V]):
     @overload
     def flat_map_values(
         self,
-        fn: Callable[[V], Untold],
+        fn: Callable[[V], Unspecified],
         *,
         with_key: Literal[False] = ...,
         name: str | None = ...,

@@ -44,7 +44,7 @@ def wrapped(encoded: EncodedPlan, physical: str, plan: Sequence[Node], wrapper: 
         for index, (fn, (at, field)) in enumerate(zip(encoded.functions, encoded.function_uses, strict=True))
     ]
     processors = [
-        _around(wrapper, plan[at], names.get(("processor", index)), supplier)
+        _wrap_supplier(wrapper, plan[at], names.get(("processor", index)), supplier)
         for index, (supplier, at) in enumerate(zip(encoded.processors, encoded.processor_uses, strict=True))
     ]
     return replace(encoded, functions=tuple(functions), processors=tuple(processors))
@@ -99,12 +99,12 @@ def _uses(part: object) -> Iterator[tuple[str, int]]:
             yield from _uses(content)
 
 
-def _around(wrapper: Wrapper, node: Node, name: str | None, supplier: Callable[[], Any]) -> Callable[[], Any]:
+def _wrap_supplier(wrapper: Wrapper, node: Node, name: str | None, supplier: Callable[[], Any]) -> Callable[[], Any]:
     work = "transform" if node.op == "transform_values" else "process"
     info = _info(node, work, name)
-    here = _Here()
+    here = _CurrentCall()
 
-    def work_of_this_lane(*arguments: Any) -> Any:
+    def call_in_this_thread(*arguments: Any) -> Any:
         if here.work is None:
             raise RuntimeError(
                 f"next() of '{info.name}' was called outside of {work}(), or in another thread. "
@@ -112,22 +112,22 @@ def _around(wrapper: Wrapper, node: Node, name: str | None, supplier: Callable[[
             )
         return here.work(*arguments)
 
-    made = _wrap(wrapper, info, work_of_this_lane, node.line)
-    if made is work_of_this_lane:
+    made = _wrap(wrapper, info, call_in_this_thread, node.line)
+    if made is call_in_this_thread:
         return supplier
-    return lambda: _Around(supplier(), work, made, here)
+    return lambda: _WrappedProcessor(supplier(), work, made, here)
 
 
-class _Here(threading.local):
+class _CurrentCall(threading.local):
     """The `process` or `transform` of the processor that runs in this thread."""
 
     work: Function | None = None
 
 
-class _Around:
+class _WrappedProcessor:
     """A processor whose `process` or `transform` goes through the wrapper; all other methods are its own."""
 
-    def __init__(self, inner: Any, work: str, wrapped: Function, here: _Here) -> None:
+    def __init__(self, inner: Any, work: str, wrapped: Function, here: _CurrentCall) -> None:
         self.init = inner.init
         self.close = inner.close
         if hasattr(inner, "on_timer"):

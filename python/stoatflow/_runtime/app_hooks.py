@@ -1,22 +1,25 @@
 """Callbacks of an application: state listeners, hooks, and the handler of uncaught exceptions.
 
-Takes the user's functions, before or after the start. The application calls them.
+Takes the user's functions, before or after the start. The application calls them, and its listeners through here.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from stoatflow.errors import ConfigError
 from stoatflow.hooks import ExceptionResponse
 
 if TYPE_CHECKING:
-    from stoatflow.app import StateListener
+    from stoatflow.app import State, StateListener
     from stoatflow.durations import Duration
     from stoatflow.hooks import Hook, Hooks, Phase, UncaughtExceptionHandler
     from stoatflow.spark.engine import SparkEngine
 
 __all__ = ["AppHooks"]
+
+_log = logging.getLogger("stoatflow")
 
 
 class AppHooks:
@@ -96,3 +99,14 @@ class AppHooks:
                 next_step=f"let it give one of {', '.join(ExceptionResponse)}",
             )
         self._uncaught = handler
+
+    def _notify_listeners(self, new: State, old: State) -> None:
+        for listener in tuple(self._listeners):
+            _call_listener(listener, new, old)
+
+
+def _call_listener(listener: StateListener, new: State, old: State) -> None:
+    try:
+        listener(new, old)
+    except Exception:  # an exception of a listener must not stop the engine
+        _log.exception("a state listener failed at %s", new)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stoatflow.spark.engine import SparkEngine
     from stoatflow.spark.run import SparkRun
     from stoatflow.sql import Parameters, SqlResult
-    from stoatflow.sql.known import StoreForm
+    from stoatflow.sql.store_schema import StoreForm
     from stoatflow.topology import Topology
 
 __all__ = ["AppReads"]
@@ -250,6 +250,6 @@ class AppReads:
         return SparkRun(self._on_spark)
 
     def _store_forms(self) -> Mapping[str, StoreForm]:
-        from stoatflow.sql.known import forms_of
+        from stoatflow.sql.store_schema import forms_of
 
         return forms_of(json.loads(self.topology.plan.physical_json)["stores"])

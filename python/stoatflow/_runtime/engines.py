@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from stoatflow._runtime import bridge
 from stoatflow.errors import ConfigError
-from stoatflow.restoring import RestoreListener, hear
+from stoatflow.restoring import RestoreListener, restore_callback
 
 if TYPE_CHECKING:
     from stoatflow.embedded import EmbeddedBroker
@@ -37,7 +37,7 @@ def native(
             settings.pairs(),
             None if broker is None else broker.native,
             listener,
-            None if on_restore is None else hear(on_restore),
+            None if on_restore is None else restore_callback(on_restore),
             uncaught,
             [(name, settings.origin(name)) for name in settings],
         )
@@ -80,7 +80,7 @@ def on_spark(
     """Return the engine that drives Spark; `arguments` are those that have no meaning there."""
     from stoatflow.spark.engine import SparkEngine
     from stoatflow.spark.options import SparkOptions
-    from stoatflow.spark.refused import ARGUMENTS, refuse_arguments
+    from stoatflow.spark.unsupported import ARGUMENTS, refuse_arguments
 
     refuse_arguments(dict(zip(ARGUMENTS, arguments, strict=True)))
     return SparkEngine(topology, settings, options or SparkOptions(), batch=batch, listener=listener)

@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from stoatflow._runtime.loop_life import EventLoopEndedError, Life
+from stoatflow._runtime.loop_lifecycle import EventLoopEndedError, LoopLifecycle
 from stoatflow.asynchronous import Awaiting
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Caller:
             result, leaving = self._loop.run(partial(self._guarded, arguments)).result()
             failed = leaving is not None
         except Cancelled:
-            raise self._loop.why_cancelled(self._display) from None
+            raise self._loop.cancellation_error(self._display) from None
         finally:
             self._tally.ended(failed)
         if leaving is not None:
@@ -103,15 +103,15 @@ class Caller:
 
     def submit(self, calls: list[NativeCall], pause_s: float) -> None:
         """Start these calls, all of one lane, after a pause."""
-        self._loop.soon(self._take, calls, pause_s)
+        self._loop.call_soon(self._take, calls, pause_s)
 
     def cancel(self, line: int) -> None:
         """Cancel the calls of a lane that has ended."""
-        self._loop.soon(self._give_up, line)
+        self._loop.call_soon(self._give_up, line)
 
     # Called on the loop.
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Drop the calls of an earlier loop: a new one has started."""
         self._waiting, self._running, self._pausing = deque(), {}, {}
 
@@ -121,7 +121,7 @@ class Caller:
 
     def abandon(self) -> None:
         """Fail the calls that are queued or paused: the loop ends early."""
-        gone = self._loop.why_cancelled(self._display)
+        gone = self._loop.cancellation_error(self._display)
         calls = [call for call, _ in self._waiting]
         for timer, paused in self._pausing.values():
             timer.cancel()
@@ -147,7 +147,7 @@ class Caller:
         loop = asyncio.get_running_loop()
         while self._waiting and len(self._running) < self._awaiting.concurrency:
             call, began = self._waiting.popleft()
-            self._running[loop.create_task(self._attend(call, began))] = call.line
+            self._running[loop.create_task(self._supervise(call, began))] = call.line
 
     def _give_up(self, line: int) -> None:
         for number, (timer, calls) in tuple(self._pausing.items()):
@@ -162,13 +162,13 @@ class Caller:
                 task.cancel()
         self._fill()
 
-    async def _attend(self, call: NativeCall, began: float) -> None:
+    async def _supervise(self, call: NativeCall, began: float) -> None:
         loop = asyncio.get_running_loop()
         waited_s = loop.time() - began
         try:
             result = await self._attempts(call.arguments())
         except asyncio.CancelledError:
-            gone = self._loop.why_cancelled(self._display)
+            gone = self._loop.cancellation_error(self._display)
             following = call.failed(gone, loop.time() - began, waited_s)
         except BaseException as error:  # a SystemExit is for the application, but would end the loop here
             following = call.failed(error, loop.time() - began, waited_s)
@@ -265,7 +265,7 @@ class EventLoop:
         self._users = 0
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._life: Life | None = None
+        self._life: LoopLifecycle | None = None
 
     def caller(self, awaiting: Awaiting[Any, Any], display: str) -> Caller:
         """Return a callable that runs this function on the loop."""
@@ -324,7 +324,7 @@ class EventLoop:
             future.cancel()
         return future
 
-    def soon(self, what: Callable[..., object], *arguments: object) -> None:
+    def call_soon(self, what: Callable[..., object], *arguments: object) -> None:
         """Call a function on the loop soon; raises if the loop has ended."""
         loop = self._loop
         if loop is None:
@@ -340,7 +340,7 @@ class EventLoop:
         """Whether the loop has ended, or is about to."""
         return self._life is not None and self._life.ends()
 
-    def why_cancelled(self, display: str) -> BaseException:
+    def cancellation_error(self, display: str) -> BaseException:
         """Return the error of a cancelled call of this function."""
         if self.has_died():
             return EventLoopEndedError()
@@ -373,7 +373,7 @@ class EventLoop:
         return own.union(*(caller.running() for caller in self._callers))
 
     def _main(self, opened: Future[None]) -> None:
-        life = Life()
+        life = LoopLifecycle()
         try:
             asyncio.run(self._live(life, opened))
         except BaseException as error:  # raised where the thread was started
@@ -389,7 +389,7 @@ class EventLoop:
             for future in life.waiting.copy():
                 future.cancel()
 
-    async def _live(self, life: Life, opened: Future[None]) -> None:
+    async def _live(self, life: LoopLifecycle, opened: Future[None]) -> None:
         # Resources open and close in this one task: cancel scopes of their libraries require it.
         life.closing = asyncio.get_running_loop().create_future()
         with self._turn:
@@ -399,7 +399,7 @@ class EventLoop:
                 for resource in self._resources:
                     await resource.open(stack)
                 for caller in self._callers:
-                    caller.begin_anew()
+                    caller.reset()
                 self._loop = asyncio.get_running_loop()
                 opened.set_result(None)
                 try:

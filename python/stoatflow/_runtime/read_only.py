@@ -16,7 +16,7 @@ from stoatflow.stores import ValueAndTimestamp
 if TYPE_CHECKING:
     from stoatflow._runtime import bridge
     from stoatflow.expressions import Expression
-    from stoatflow.sql.known import StoreForm
+    from stoatflow.sql.store_schema import StoreForm
 
 __all__ = ["Entries", "Forms", "ReadOnlyKeyValueStore", "ReadOnlyStore"]
 

@@ -25,7 +25,7 @@ from stoatflow.errors import ConfigError
 
 _MOST = 16 << 20
 """Largest answer, in bytes."""
-_SAID = 400
+_LONGEST_MESSAGE = 400
 """Longest message, in characters."""
 
 
@@ -44,10 +44,10 @@ class Answer:
         return self.body.get("error_code") if isinstance(self.body, dict) else None
 
     @property
-    def said(self) -> str:
+    def reason(self) -> str:
         """The registry's error message."""
         message = self.body.get("message") if isinstance(self.body, dict) else None
-        return str(message or self.text or "no reason").strip()[:_SAID]
+        return str(message or self.text or "no reason").strip()[:_LONGEST_MESSAGE]
 
 
 class _NoRedirects(HTTPRedirectHandler):

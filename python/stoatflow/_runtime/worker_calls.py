@@ -65,7 +65,7 @@ class Calls:
         try:
             value = None if data is None else self._value.deserialize(data)
             answer = await self._in_time(self._awaited(value) if self._threads is None else self._in_thread(value))
-            if isinstance(answer, _Left):
+            if isinstance(answer, _Exited):
                 return None, answer.error
             return (None if answer is None else self._answer.serialize(answer)), None
         except BaseException as error:
@@ -87,7 +87,7 @@ class Calls:
         except SystemExit as error:  # it would end the event loop; the one of a second signal does
             if self._aborting.is_set():
                 raise
-            return _Left(error)
+            return _Exited(error)
 
     async def _in_thread(self, value: object) -> Any:
         thread = asyncio.get_running_loop().run_in_executor(self._threads, self._plain, value)
@@ -104,7 +104,7 @@ class Calls:
         except StopIteration as error:  # a future can't hold it
             raise RuntimeError(f"the function raised StopIteration: {error}") from error
         except SystemExit as error:
-            return _Left(error)
+            return _Exited(error)
 
     def _returned(self, thread: asyncio.Future[Any]) -> None:
         self.overdue.discard(thread)
@@ -112,7 +112,7 @@ class Calls:
             thread.exception()  # retrieved here, or asyncio warns
 
 
-class _Left(NamedTuple):
+class _Exited(NamedTuple):
     """An exception that must not leave a task."""
 
     error: SystemExit

@@ -77,8 +77,8 @@ def collect(wanted: Wanted) -> Collected:
     missing = [each for each in taken if isinstance(each, Missing)]
     answers = {each.name.removesuffix(".json"): each.answer for each in parts}
     numbers, grown = _numbers(parts)
-    found = [*findings(answers, numbers, grown), *_of_before(parts)]
-    seen = Seen(answers, grown, found, _said(answers.get("doctor")), missing, wanted.with_data, began)
+    found = [*findings(answers, numbers, grown), *_last_report_findings(parts)]
+    seen = Seen(answers, grown, found, _text_of_error(answers.get("doctor")), missing, wanted.with_data, began)
     parts.insert(0, Part("SUMMARY.md", "the other parts", secrets.text(summary(seen))))
     application = str((info or answers.get("state") or {}).get("application_id", "unknown"))
     manifest = {
@@ -129,7 +129,7 @@ def _numbers(parts: list[Part]) -> tuple[dict[str, float], dict[str, float]]:
     return (numbers[-1] if numbers else {}), grown
 
 
-def _of_before(parts: list[Part]) -> list[Finding]:
+def _last_report_findings(parts: list[Part]) -> list[Finding]:
     reports = (each.of for each in parts if each.name == _REPORT)
     return [Finding(f"it has stalled before: {_REPORT}, from {of}", "StoatFlowStalled") for of in reports]
 
@@ -218,11 +218,11 @@ def _doctor(secrets: Secrets, wanted: Wanted) -> Part | Missing | None:
     except subprocess.TimeoutExpired:
         return Missing(of, f"it took longer than {_DOCTOR_S:g} s")
     except ValueError:
-        said = done.stderr.strip().splitlines() or [f"it ended with exit code {done.returncode}"]
-        return Missing(of, secrets.text(said[-1]))
+        output_lines = done.stderr.strip().splitlines() or [f"it ended with exit code {done.returncode}"]
+        return Missing(of, secrets.text(output_lines[-1]))
 
 
-def _said(findings: Any) -> list[str]:
+def _text_of_error(findings: Any) -> list[str]:
     return [
         f"{each['line'] or 'the topology'}: {each['op']} '{each['node']}': {each['message']}. Next: {each['next_step']}"
         for each in findings or ()

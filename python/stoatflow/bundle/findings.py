@@ -53,8 +53,8 @@ def _readiness(ready: dict[str, Any]) -> list[Finding]:
     if ready.get("ready") is not False:
         return []
     reason = str(ready.get("reason"))
-    told = [f"not ready: {reason}", str(ready.get("detail", "")), f"Next: {ready.get('next_step', '')}"]
-    return [Finding(". ".join(each for each in told if each), _SECTIONS.get(reason, "StoatFlowNotReady"))]
+    parts = [f"not ready: {reason}", str(ready.get("detail", "")), f"Next: {ready.get('next_step', '')}"]
+    return [Finding(". ".join(each for each in parts if each), _SECTIONS.get(reason, "StoatFlowNotReady"))]
 
 
 def calls(threads: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -60,13 +60,13 @@ def is_here(info: Any, threads: Any) -> bool:
     """Whether the process that answered runs on this machine."""
     if not isinstance(info, dict) or info.get("host") != socket.gethostname() or not isinstance(info.get("pid"), int):
         return False
-    told = {str(each.get("id")) for each in (threads or {}).get("threads", ())}
+    threads_of_port = {str(each.get("id")) for each in (threads or {}).get("threads", ())}
     try:
         seen = set(os.listdir(_PROC / str(info["pid"]) / "task"))
     except OSError:
         return False
     # Some threads may have ended meanwhile. In another container the thread ids differ.
-    return len(told & seen) * 2 > len(told)
+    return len(threads_of_port & seen) * 2 > len(threads_of_port)
 
 
 def process(pid: int) -> dict[str, Any]:

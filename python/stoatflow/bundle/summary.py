@@ -44,8 +44,8 @@ def summary(seen: Seen) -> str:
 
 
 def _application(answers: dict[str, Any]) -> str:
-    told = answers.get("info") or answers.get("state") or {}
-    return str(told.get("application_id", "an application that doesn't answer"))
+    info = answers.get("info") or answers.get("state") or {}
+    return str(info.get("application_id", "an application that doesn't answer"))
 
 
 def _facts(seen: Seen) -> list[str]:

@@ -62,14 +62,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def call(given: argparse.Namespace) -> int:
     """Run the parsed command; print errors to stderr."""
+    from stoatflow.cli.error_output import print_error
     from stoatflow.cli.loading import UserFileError
-    from stoatflow.cli.saying import say_error
     from stoatflow.errors import StoatFlowError
 
     try:
         return int(given.run(given))
     except StoatFlowError as error:
-        say_error(error)
+        print_error(error)
         return error.exit_code
     except UserFileError as error:
         print(error.text, end="", file=sys.stderr)

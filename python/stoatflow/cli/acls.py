@@ -12,7 +12,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
-from stoatflow.dlq.named import dead_letter_topics
+from stoatflow.dlq.dead_letter_topics import dead_letter_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

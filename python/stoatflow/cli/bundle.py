@@ -93,7 +93,7 @@ def run(given: argparse.Namespace) -> int:
         raise ConfigError(
             f"{path} can't be written: {error.strerror or error}", next_step="name another place with -o"
         ) from None
-    _tell(given, path, size, collected)
+    _print_summary(given, path, size, collected)
     return 0
 
 
@@ -136,10 +136,10 @@ def _ask(port: AdminPort, path: str, seconds: float, most: int) -> bytes:
         raise
 
 
-def _tell(given: argparse.Namespace, path: Path, size: int, collected: Collected) -> None:
+def _print_summary(given: argparse.Namespace, path: Path, size: int, collected: Collected) -> None:
     failed = [each for each in collected.missing if each.is_failure]
     if given.json:
-        told = {
+        report = {
             "path": str(path),
             "bytes": size,
             "application": collected.application,
@@ -147,7 +147,7 @@ def _tell(given: argparse.Namespace, path: Path, size: int, collected: Collected
             "missing": [each.entry() for each in collected.missing],
             "findings": [{"text": each.text, "section": each.section} for each in collected.found],
         }
-        print(json.dumps(told, ensure_ascii=False))
+        print(json.dumps(report, ensure_ascii=False))
         return
     print(f"{path} ({size / 1024:.0f} KiB)")
     for each in failed:

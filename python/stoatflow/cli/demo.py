@@ -203,8 +203,10 @@ def _count(places: Places, given: argparse.Namespace) -> int:
             continue
         print()
         if code != 0:
-            said = (places.folder / "engine.log").read_text(errors="replace").splitlines()[-12:]
-            raise SystemExit("\n".join([f"stoatflow demo: the engine ended with exit code {code}. It said:", *said]))
+            last_lines = (places.folder / "engine.log").read_text(errors="replace").splitlines()[-12:]
+            raise SystemExit(
+                "\n".join([f"stoatflow demo: the engine ended with exit code {code}. It said:", *last_lines])
+            )
         return kills
 
 

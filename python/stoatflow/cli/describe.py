@@ -64,7 +64,7 @@ def _on_spark(topology: Topology) -> str:
     """Return the parts that Spark runs, and the differences; raise `TopologyError` if the topology is refused."""
     from stoatflow.errors import TopologyError
     from stoatflow.spark.twin import faithful
-    from stoatflow.spark.twin.cutting import cut
+    from stoatflow.spark.twin.parts import cut
 
     differs = faithful.check(topology)
     lines = [part.describe() for part in cut(topology)]

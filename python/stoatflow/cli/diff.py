@@ -40,8 +40,8 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Load both topologies, compare them, print."""
+    from stoatflow.cli.error_output import print_error
     from stoatflow.cli.loading import UserFileError
-    from stoatflow.cli.saying import say_error
     from stoatflow.errors import StoatFlowError
     from stoatflow.upgrade.comparison import Comparison
     from stoatflow.upgrade.report import text
@@ -51,7 +51,7 @@ def run(given: argparse.Namespace) -> int:
         new = load_side(given.new, given.new_config or given.config)
     # Errors exit with 2: exit code 1 means that state would be lost.
     except StoatFlowError as error:
-        say_error(error)
+        print_error(error)
         return 2
     except UserFileError as error:
         print(error.text, end="", file=sys.stderr)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from stoatflow.dlq.letter import Cause, Letter
+    from stoatflow.dlq.dead_letter import Cause, DeadLetter
     from stoatflow.dlq.marks import Replayed
     from stoatflow.dlq.replay import Replay
     from stoatflow.dlq.selection import Selection
@@ -146,7 +146,7 @@ def _show(given: argparse.Namespace) -> int:
     places = () if given.place is None else (given.place,)
     topic, chosen = _open(given), _selection(given, places)
     seen = selection.Seen()
-    newest: Letter | None = None
+    newest: DeadLetter | None = None
     for letter in topic.letters():
         seen.note(letter, chosen)
         if chosen.takes(letter) and (newest is None or letter.timestamp >= newest.timestamp):
@@ -176,12 +176,12 @@ def _replayed(topic: DeadLetterTopic) -> Replayed | None:
         return None
 
 
-def _is_in(replayed: Replayed | None, letter: Letter) -> bool | None:
+def _is_in(replayed: Replayed | None, letter: DeadLetter) -> bool | None:
     return None if replayed is None else (letter.partition, letter.offset) in replayed
 
 
 def _replay(given: argparse.Namespace) -> int:
-    from stoatflow.cli.confirming import confirmed
+    from stoatflow.cli.confirmation import confirm
     from stoatflow.dlq import text
     from stoatflow.dlq.replay import Replay, Verdict
     from stoatflow.dlq.topic import DeadLetterTopic, connect
@@ -197,10 +197,10 @@ def _replay(given: argparse.Namespace) -> int:
     replay.check(plan)
     total = plan.total(Verdict.SENT)
     if given.dry_run or total == 0:
-        _say(given, "nothing was changed (--dry-run)" if given.dry_run else "there is nothing to replay")
+        _print(given, "nothing was changed (--dry-run)" if given.dry_run else "there is nothing to replay")
         return 0
-    if not given.yes and not confirmed(f"\nSend {total:,} back?"):
-        _say(given, "nothing was changed")
+    if not given.yes and not confirm(f"\nSend {total:,} back?"):
+        _print(given, "nothing was changed")
         return 1
     return _make(given, replay, total)
 
@@ -216,13 +216,13 @@ def _make(given: argparse.Namespace, replay: Replay, total: int) -> int:
                 f"stoatflow: {replay.done:,} of {total:,} were replayed; the next replay leaves them out",
                 file=sys.stderr,
             )
-    _say(given, f"replayed: {done:,}")
+    _print(given, f"replayed: {done:,}")
     if done != total:
-        _say(given, "another replay has sent the others meanwhile")
+        _print(given, "another replay has sent the others meanwhile")
     return 0
 
 
-def _say(given: argparse.Namespace, text: str) -> None:
+def _print(given: argparse.Namespace, text: str) -> None:
     """Print the outcome; with JSON on stdout, to stderr."""
     print(text if given.json else f"\n{text}", file=sys.stderr if given.json else sys.stdout)
 

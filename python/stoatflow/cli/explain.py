@@ -33,7 +33,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Look the name up, print."""
-    from stoatflow.explain.known import entries, find, nearest
+    from stoatflow.explain.catalog import entries, find, nearest
     from stoatflow.explain.text import listed, shown
 
     known = entries()

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
+    from stoatflow.prove.engine_side import EngineSide
     from stoatflow.prove.inputs import Input
-    from stoatflow.prove.ours import Ours
     from stoatflow.settings import Settings
 
 
@@ -78,14 +78,14 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Compare, report."""
+    from stoatflow.cli.error_output import print_error
     from stoatflow.cli.loading import UserFileError
-    from stoatflow.cli.saying import say_error
     from stoatflow.errors import StoatFlowError
 
     try:
         return _prove(given)
     except StoatFlowError as error:
-        say_error(error)
+        print_error(error)
     except UserFileError as error:
         print(error.text, end="", file=sys.stderr)
     return 2
@@ -95,14 +95,14 @@ def _prove(given: argparse.Namespace) -> int:
     from stoatflow.cli.run import find
     from stoatflow.errors import ConfigError
     from stoatflow.prove import proving
+    from stoatflow.prove.engine_side import EngineSide
     from stoatflow.prove.jvm import KafkaStreams
-    from stoatflow.prove.ours import Ours
     from stoatflow.prove.report import Report
     from stoatflow.settings import Settings
 
     config = Settings(environ={}) if given.config is None else Settings.from_file(given.config, environ={})
     settings = config if given.settings is None else Settings.from_file(given.settings, environ={})
-    settings = proving.settings_of_ours(settings)
+    settings = proving.engine_settings(settings)
     try:
         settings.check()
     except ConfigError as error:
@@ -112,11 +112,11 @@ def _prove(given: argparse.Namespace) -> int:
             f"{given.config} as the port's settings: {error.message}",
             next_step="give the port a file of its own with --settings FILE: names of yours are for Java only",
         ) from error
-    python = Ours(_topology(find(given.file), settings), given.file, settings)
+    python = EngineSide(_topology(find(given.file), settings), given.file, settings)
     inputs, source = _inputs(given, python)
-    with KafkaStreams(given.java, given.kafka_streams, given.topology, proving.config_of_java(config)) as java:
-        both = proving.Both(java, python, given.same_json, dict(_pair("store", one) for one in given.store))
-        proof = proving.prove(both, inputs, most_runs=given.runs, tell=_tell)
+    with KafkaStreams(given.java, given.kafka_streams, given.topology, proving.java_config(config)) as java:
+        both = proving.Sides(java, python, given.same_json, dict(_pair("store", one) for one in given.store))
+        proof = proving.prove(both, inputs, most_runs=given.runs, tell=_print_progress)
     if proof.shortened is not None and given.keep is not None:
         _keep(given.keep, proof.shortened.inputs)
     report = Report(proof, python, source, given.keep)
@@ -143,7 +143,7 @@ def _topology(found: Any, settings: Settings) -> Any:
     return found.build(settings) if isinstance(found, StreamsBuilder) else found
 
 
-def _inputs(given: argparse.Namespace, python: Ours) -> tuple[list[Input], str]:
+def _inputs(given: argparse.Namespace, python: EngineSide) -> tuple[list[Input], str]:
     from stoatflow.errors import ConfigError
     from stoatflow.prove import inputs as files
     from stoatflow.prove.generate import Generator, Shapes
@@ -189,6 +189,6 @@ def _shape(option: str, text: str) -> Any:
         ) from None
 
 
-def _tell(text: str) -> None:
+def _print_progress(text: str) -> None:
     if sys.stderr.isatty():
         print(f"stoatflow: {text}", file=sys.stderr)

@@ -50,7 +50,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Reconcile, report."""
-    from stoatflow.cli.saying import say_error
+    from stoatflow.cli.error_output import print_error
     from stoatflow.errors import StoatFlowError
     from stoatflow.spark.audit import page
     from stoatflow.spark.errors import SparkUnavailableError, TopicError, TwinError
@@ -58,7 +58,7 @@ def run(given: argparse.Namespace) -> int:
     try:
         audit = _audit(given)
     except StoatFlowError as error:
-        say_error(error)
+        print_error(error)
         return 2
     except (SparkUnavailableError, TopicError, TwinError) as error:
         print(f"stoatflow: {error}", file=sys.stderr)

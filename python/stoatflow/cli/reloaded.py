@@ -54,10 +54,10 @@ class _Reporter:
 
     def report(self) -> None:
         """Report newly loaded files."""
-        from stoatflow._runtime import leaving
+        from stoatflow._runtime import process_exit
 
         with self._lock:
-            now = {STOPS} if leaving.was_asked() else set()
+            now = {STOPS} if process_exit.stop_requested() else set()
             now |= loaded_files()
             new = "".join(f"{each}\n" for each in sorted(now - self._told))
             self._told |= now

@@ -28,7 +28,7 @@ _STEP_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # A child in the same terminal or process group has received the signal already, and reports it within this
 # time.
-_HEARS_S = 1.0
+_SIGNAL_DELAY_S = 1.0
 _FILES = 5000
 Stamp: TypeAlias = "tuple[int, int] | None"
 
@@ -78,7 +78,7 @@ class Watched:
                 is_newer = found is not None and self._began < found[0] <= now
                 self._stamps[file] = None if is_newer else found
 
-    def and_also(self, files: Iterable[str]) -> Watched:
+    def with_files(self, files: Iterable[str]) -> Watched:
         """Return a copy that watches these files too."""
         more = Watched(())
         more._began, more._stamps = self._began, dict(self._stamps)
@@ -119,9 +119,9 @@ class _Reloading:
             if end is _End.ASKED or (end is _End.BY_ITSELF and code == 0):
                 return code
             if end is _End.BY_ITSELF:
-                _say(f"it ended with exit code {code}; it starts again when a file changes, Ctrl-C ends")
+                _print(f"it ended with exit code {code}; it starts again when a file changes, Ctrl-C ends")
                 # The file to fix may not have been loaded.
-                if not self._changes(self._watched.and_also(python_files(self._folder))):
+                if not self._changes(self._watched.with_files(python_files(self._folder))):
                     return code
 
     def _until_it_ends(self, child: _Child) -> tuple[_End, int]:
@@ -131,11 +131,11 @@ class _Reloading:
             number = _signal(_POLL_S if end is _End.BY_ITSELF else _STEP_S)
             self._watched.add(child.files())
             if number is not None:
-                child.pass_on(number, again=end is _End.ASKED)
+                child.forward_signal(number, again=end is _End.ASKED)
                 end = _End.ASKED
-            child.pass_on_in_time()
+            child.forward_held_signal()
             if end is _End.BY_ITSELF and (changed := self._watched.changed()):
-                _say(f"{_names(changed)} changed: stopping, to start anew")
+                _print(f"{_names(changed)} changed: stopping, to start anew")
                 end = _End.CHANGED
                 child.process.send_signal(signal.SIGTERM)
         self._watched.add(child.files())
@@ -146,7 +146,7 @@ class _Reloading:
         while not (changed := watched.changed()):
             if _signal(_POLL_S) is not None:
                 return False
-        _say(f"{_names(changed)} changed: starting anew")
+        _print(f"{_names(changed)} changed: starting anew")
         return True
 
 
@@ -191,20 +191,20 @@ class _Child:
         except BlockingIOError:
             pass
         *lines, self._text = self._text.split(b"\n")
-        told = [os.fsdecode(line) for line in lines]
-        self._stops = self._stops or STOPS in told
-        return [each for each in told if each != STOPS]
+        names = [os.fsdecode(line) for line in lines]
+        self._stops = self._stops or STOPS in names
+        return [each for each in names if each != STOPS]
 
-    def pass_on(self, number: int, *, again: bool) -> None:
+    def forward_signal(self, number: int, *, again: bool) -> None:
         """Forward a signal to the child: the first one only if the child doesn't receive it by itself."""
         if again:
             self.process.send_signal(number)
         else:
             self._held = (number, time.monotonic())
 
-    def pass_on_in_time(self) -> None:
+    def forward_held_signal(self) -> None:
         """Forward a signal that the child has not received itself: two signals would abort it."""
-        if self._held is not None and (self._stops or time.monotonic() - self._held[1] > _HEARS_S):
+        if self._held is not None and (self._stops or time.monotonic() - self._held[1] > _SIGNAL_DELAY_S):
             if not self._stops:
                 self.process.send_signal(self._held[0])
             self._held = None
@@ -241,5 +241,5 @@ def _names(files: list[str]) -> str:
     return ", ".join(str(path.relative_to(here) if path.is_relative_to(here) else path) for path in paths)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(f"stoatflow: {text}", file=sys.stderr, flush=True)

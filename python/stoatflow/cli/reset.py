@@ -142,12 +142,12 @@ def run(given: argparse.Namespace) -> int:
 
 def consents(given: argparse.Namespace, question: str) -> bool:
     """Ask for confirmation, unless it is a dry run; print why nothing is changed."""
-    from stoatflow.cli.confirming import confirmed
+    from stoatflow.cli.confirmation import confirm
 
     if given.dry_run:
         print("nothing was changed (--dry-run)")
         return False
-    if not confirmed(question):
+    if not confirm(question):
         print("nothing was changed")
         return False
     return True

@@ -77,7 +77,7 @@ def run(given: argparse.Namespace) -> int:
         app.close()
     if app.error is not None:
         raise app.error
-    _tell(app, given.follow, 0)
+    _print_lag(app, given.follow, 0)
     return 0
 
 
@@ -90,12 +90,12 @@ def _until_consumed(app: StoatFlow, follow: bool) -> None:
         if str(app.state) == "RUNNING":
             with contextlib.suppress(BrokerUnavailableError):
                 lag = app.lag()
-        _tell(app, follow, lag)
+        _print_lag(app, follow, lag)
         if lag == 0:
             return
 
 
-def _tell(app: StoatFlow, follow: bool, lag: int | None) -> None:
+def _print_lag(app: StoatFlow, follow: bool, lag: int | None) -> None:
     if not follow:
         return
     metrics = app.metrics()

@@ -43,10 +43,10 @@ class Mark(NamedTuple):
     def decode(value: bytes | None, where: str) -> Mark:
         """Decode a mark; raise `IncompatibleStateError` for anything else."""
         try:
-            told: dict[str, Any] = json.loads(value or b"")
-            if told["format"] == _FORMAT:
-                ranges = {int(p): [(int(a), int(b)) for a, b in given] for p, given in told["ranges"].items()}
-                return Mark(told["topic_id"], ranges)
+            content: dict[str, Any] = json.loads(value or b"")
+            if content["format"] == _FORMAT:
+                ranges = {int(p): [(int(a), int(b)) for a, b in given] for p, given in content["ranges"].items()}
+                return Mark(content["topic_id"], ranges)
         except (ValueError, KeyError, TypeError, AttributeError):
             pass
         raise IncompatibleStateError(

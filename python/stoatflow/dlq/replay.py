@@ -21,7 +21,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from stoatflow.dlq import marks
-from stoatflow.dlq.letter import REPLAY
+from stoatflow.dlq.dead_letter import REPLAY
 from stoatflow.dlq.selection import Seen
 from stoatflow.errors import (
     AuthorizationError,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from stoatflow._runtime import bridge
-    from stoatflow.dlq.letter import Cause, Header, Letter, Place
+    from stoatflow.dlq.dead_letter import Cause, DeadLetter, Header, Place
     from stoatflow.dlq.selection import Selection
     from stoatflow.dlq.topic import DeadLetterTopic
 
@@ -91,7 +91,7 @@ class Replay:
     def look(self) -> Plan:
         """Return what the replay would do, and change nothing."""
         plan, seen = Plan(), Seen()
-        for letter, verdict in self._judged(self._replayed(), seen):
+        for letter, verdict in self._with_verdicts(self._replayed(), seen):
             counted = Counted(letter.cause, verdict)
             plan.counts[counted] = plan.counts.get(counted, 0) + 1
             if verdict is Verdict.SENT and letter.source is not None:
@@ -150,13 +150,13 @@ class Replay:
             coordinates=error.coordinates,
         )
 
-    def _judged(self, replayed: marks.Replayed, seen: Seen) -> Iterator[tuple[Letter, Verdict]]:
+    def _with_verdicts(self, replayed: marks.Replayed, seen: Seen) -> Iterator[tuple[DeadLetter, Verdict]]:
         for letter in self._topic.letters():
             seen.note(letter, self._selection)
             if self._selection.takes(letter):
                 yield letter, self._verdict(letter, replayed)
 
-    def _verdict(self, letter: Letter, replayed: marks.Replayed) -> Verdict:
+    def _verdict(self, letter: DeadLetter, replayed: marks.Replayed) -> Verdict:
         if letter.source is None:
             return Verdict.NOWHERE
         if letter.is_gone:
@@ -165,10 +165,10 @@ class Replay:
             return Verdict.REPLAYED
         return Verdict.SENT
 
-    def _batches(self, replayed: marks.Replayed) -> Iterator[list[tuple[Letter, Place]]]:
-        batch: list[tuple[Letter, Place]] = []
+    def _batches(self, replayed: marks.Replayed) -> Iterator[list[tuple[DeadLetter, Place]]]:
+        batch: list[tuple[DeadLetter, Place]] = []
         weight = 0
-        for letter, verdict in self._judged(replayed, Seen()):
+        for letter, verdict in self._with_verdicts(replayed, Seen()):
             if verdict is Verdict.SENT and letter.source is not None:
                 batch.append((letter, letter.source))
                 weight += len(letter.key or b"") + len(letter.value or b"")
@@ -178,7 +178,7 @@ class Replay:
         if batch:
             yield batch
 
-    def _commit(self, writer: bridge.TransactionalWriter, batch: list[tuple[Letter, Place]], key: str) -> None:
+    def _commit(self, writer: bridge.TransactionalWriter, batch: list[tuple[DeadLetter, Place]], key: str) -> None:
         """Write a batch and its mark in a transaction; retry one that the broker aborts."""
         places = [(letter.partition, letter.offset) for letter, _ in batch]
         mark = marks.Mark(self._topic.id, marks.ranges_of(places))
@@ -203,16 +203,16 @@ class Replay:
             next_step="look at the broker's log, then replay again: it goes on with those that are left",
         )
 
-    def _record(self, letter: Letter, source: Place) -> Record:
+    def _record(self, letter: DeadLetter, source: Place) -> Record:
         """Build the record to send: the input record's bytes, and headers that name the letter."""
         headers = [header for header in letter.headers if not header[0].startswith(REPLAY)]
-        told = {
+        origin = {
             "topic": self._topic.name,
             "partition": letter.partition,
             "offset": letter.offset,
             "attempt": letter.replays + 1,
         }
-        headers += [(f"{REPLAY}{name}", str(value).encode()) for name, value in told.items()]
+        headers += [(f"{REPLAY}{name}", str(value).encode()) for name, value in origin.items()]
         return source.topic, source.partition, letter.key, letter.value, letter.timestamp, headers
 
     def _make_marks_topic(self) -> None:

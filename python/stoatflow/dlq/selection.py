@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from stoatflow.errors import ConfigError
 
 if TYPE_CHECKING:
-    from stoatflow.dlq.letter import Cause, Letter
+    from stoatflow.dlq.dead_letter import Cause, DeadLetter
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Selection:
     places: frozenset[tuple[int, int]] = frozenset()
     """Partition and offset in the dead-letter topic."""
 
-    def takes(self, letter: Letter) -> bool:
+    def takes(self, letter: DeadLetter) -> bool:
         """Whether this letter is selected."""
         cause = letter.cause
         return (
@@ -48,7 +48,7 @@ class Seen:
     words: set[str | None] = field(default_factory=set)
     places: set[tuple[int, int]] = field(default_factory=set)
 
-    def note(self, letter: Letter, selection: Selection) -> None:
+    def note(self, letter: DeadLetter, selection: Selection) -> None:
         """Note a letter, selected or not."""
         cause = letter.cause
         if cause not in self.causes:
@@ -60,15 +60,15 @@ class Seen:
 
     def check(self, selection: Selection, topic: str) -> None:
         """Raise `ConfigError` for values that no letter has."""
-        said = [
+        unmatched = [
             *(f"--cause {word}" for word in selection.causes if word not in self.words),
             *(f"--node {word}" for word in selection.nodes if word not in self.words),
             *(f"--source {word}" for word in selection.sources if word not in self.words),
             *(f"offset {p}:{o}" for p, o in sorted(selection.places - self.places)),
         ]
-        if said:
+        if unmatched:
             raise ConfigError(
-                f"no dead letter in '{topic}' matches {', '.join(said)}",
+                f"no dead letter in '{topic}' matches {', '.join(unmatched)}",
                 next_step=f"see what there is: stoatflow dlq list {topic}",
             )
 
@@ -86,7 +86,7 @@ class Sum:
     again: int = 0
     """How many of them are of records that had been replayed, and failed again."""
 
-    def add(self, letter: Letter, *, replayed: bool | None) -> None:
+    def add(self, letter: DeadLetter, *, replayed: bool | None) -> None:
         """Count a letter."""
         self.first, self.last = min(self.first, letter.timestamp), max(self.last, letter.timestamp)
         self.count += 1
@@ -94,7 +94,7 @@ class Sum:
         self.again += letter.replays > 0
 
 
-def add(sums: dict[Cause, Sum], letter: Letter, *, replayed: bool | None) -> None:
+def add(sums: dict[Cause, Sum], letter: DeadLetter, *, replayed: bool | None) -> None:
     """Count a letter with its cause."""
     cause = letter.cause
     if cause not in sums:

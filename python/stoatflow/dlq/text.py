@@ -17,7 +17,7 @@ from stoatflow.dlq.replay import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from stoatflow.dlq.letter import Cause, Letter
+    from stoatflow.dlq.dead_letter import Cause, DeadLetter
     from stoatflow.dlq.replay import Plan
     from stoatflow.dlq.selection import Sum
     from stoatflow.dlq.topic import DeadLetterTopic
@@ -97,31 +97,33 @@ def listed_json(topic: DeadLetterTopic, sums: Sequence[Sum]) -> dict[str, Any]:
     }
 
 
-def shown(letter: Letter, *, replayed: bool | None) -> str:
+def shown(letter: DeadLetter, *, replayed: bool | None) -> str:
     """Format one letter."""
-    cause, source, told = letter.cause, letter.source, letter.told
+    cause, source, error = letter.cause, letter.source, letter.error
     rows = [
         ("letter", f"{letter.partition}:{letter.offset}, {time_of(letter.timestamp)}"),
         ("cause", f"{cause.id}: {line(cause.exception)} at {line(cause.node)} ({line(cause.kind)})"),
-        ("message", line(told.get("message"))),
+        ("message", line(error.get("message"))),
         ("source", "none" if source is None else f"{line(source.topic)}, {source.partition}:{source.offset}"),
         ("replayed", "not known" if replayed is None else "yes" if replayed else "no"),
     ]
     if letter.replays:
         rows.append(("failed again", f"its record had been replayed {_many(letter.replays, 'time')}"))
-    rows += [(name, line(told[name])) for name in ("application", "function", "attempts", "watermark") if name in told]
+    rows += [
+        (name, line(error[name])) for name in ("application", "function", "attempts", "watermark") if name in error
+    ]
     rows += [("header", f"{line(name)}: {_short(value)}") for name, value in letter.headers]
     lines = table(rows)
     if letter.is_gone:
         lines += ["", "The record had left its topic before the letter was written: no key, no value."]
     else:
         lines += ["", "key", *_body(letter.key), "", "value", *_body(letter.value)]
-    if "traceback" in told:
-        lines += ["", "traceback", *(f"  {line(each)}" for each in told["traceback"].rstrip().splitlines())]
+    if "traceback" in error:
+        lines += ["", "traceback", *(f"  {line(each)}" for each in error["traceback"].rstrip().splitlines())]
     return "\n".join(lines)
 
 
-def shown_json(letter: Letter, *, replayed: bool | None) -> dict[str, Any]:
+def shown_json(letter: DeadLetter, *, replayed: bool | None) -> dict[str, Any]:
     """Return the same as plain data."""
     source = letter.source
     return {
@@ -129,7 +131,7 @@ def shown_json(letter: Letter, *, replayed: bool | None) -> dict[str, Any]:
         "offset": letter.offset,
         "timestamp_ms": letter.timestamp,
         **_cause(letter.cause),
-        "message": letter.told.get("message"),
+        "message": letter.error.get("message"),
         "source": None if source is None else source._asdict(),
         "replayed": replayed,
         "gone": letter.is_gone,
@@ -137,7 +139,7 @@ def shown_json(letter: Letter, *, replayed: bool | None) -> dict[str, Any]:
         "key": _plain(letter.key),
         "value": _plain(letter.value),
         "headers": [{"name": name, "value": _plain(value)} for name, value in letter.headers],
-        "error": dict(letter.told),
+        "error": dict(letter.error),
     }
 
 
@@ -150,7 +152,7 @@ def planned(topic: DeadLetterTopic, plan: Plan) -> str:
             continue
         lines += ["", f"{verdict.value}: {total:,}"]
         rows = [
-            (f"  {counted.cause.id}", f"{count:,}", *_told(counted.cause, verdict))
+            (f"  {counted.cause.id}", f"{count:,}", *_described(counted.cause, verdict))
             for counted, count in sorted(plan.counts.items(), key=lambda each: (-each[1], each[0].cause.id))
             if counted.verdict is verdict
         ]
@@ -179,15 +181,15 @@ def line(text: str | None) -> str:
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
-def _told(cause: Cause, verdict: Verdict) -> tuple[str, str]:
+def _described(cause: Cause, verdict: Verdict) -> tuple[str, str]:
     way = f"-> {line(cause.source)}" if verdict is Verdict.SENT else line(cause.source)
     return way, f"{line(cause.exception)} at {line(cause.node)}"
 
 
 def _cause(cause: Cause) -> dict[str, str | None]:
-    told = cause._asdict()
-    told["source_topic"] = told.pop("source")
-    return {"cause": cause.id, **told}
+    fields = cause._asdict()
+    fields["source_topic"] = fields.pop("source")
+    return {"cause": cause.id, **fields}
 
 
 def _many(count: int, one: str, more: str | None = None) -> str:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from stoatflow._runtime import bridge
 from stoatflow.dlq import marks
-from stoatflow.dlq.letter import OURS, STREAMS, read
+from stoatflow.dlq.dead_letter import OURS, STREAMS, read
 from stoatflow.errors import ConfigError, IncompatibleStateError, MissingTopicError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stoatflow.dlq.letter import Header, Letter
+    from stoatflow.dlq.dead_letter import DeadLetter, Header
     from stoatflow.settings import Settings
 
 _PAGE = 1000
@@ -62,7 +62,7 @@ class DeadLetterTopic:
         """Address of the broker."""
         return self._client.address
 
-    def letters(self) -> Iterator[Letter]:
+    def letters(self) -> Iterator[DeadLetter]:
         """Read all letters; raise `ConfigError` if there are records, but no letter."""
         self.strangers = known = 0
         for partition, offset, timestamp, key, value, headers in self._records():

@@ -23,7 +23,7 @@ from stoatflow.doctor.source import Written, written
 from stoatflow.doctor.suggestion import suggest
 from stoatflow.errors import TopologyError
 from stoatflow.plan import Node, Udf, encode
-from stoatflow.plan.nodes import LateFunction, TimestampFunction
+from stoatflow.plan.node_base import LateFunction, TimestampFunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,8 +131,8 @@ def _of_names(error: TopologyError) -> Iterator[Finding]:
     """Return a finding for each store."""
     _, _, several = error.message.partition(":\n")
     for text in several.splitlines() or [error.message]:
-        told = _STORE.fullmatch(text)
-        place = told.groupdict("") if told else {"line": "", "op": "", "message": text, "next": error.next_step}
+        match = _STORE.fullmatch(text)
+        place = match.groupdict("") if match else {"line": "", "op": "", "message": text, "next": error.next_step}
         yield Finding(
             kind="store names",
             line=place["line"],

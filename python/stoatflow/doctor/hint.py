@@ -63,7 +63,7 @@ class Hints:
         for spent in json.loads(self._engine.metrics_json())["functions"]:
             use = spent["node"], spent["function"]
             if use in uses and spent["calls"] >= _OFTEN:
-                self._say(spent, *uses.pop(use))
+                self._log_hint(spent, *uses.pop(use))
         return bool(uses)
 
     def _uses(self) -> dict[tuple[str, str], tuple[int, str]]:
@@ -86,7 +86,7 @@ class Hints:
 
         return isinstance(call, Caller)
 
-    def _say(self, spent: dict[str, Any], at: int, field: str) -> None:
+    def _log_hint(self, spent: dict[str, Any], at: int, field: str) -> None:
         from stoatflow.doctor.kinds import sides
         from stoatflow.doctor.suggestion import suggest
 

@@ -43,9 +43,9 @@ class Report:
             found.extend(ask())
         except StoatFlowError as error:
             found.append(of_error(error))
-        said = [finding for finding in found if finding is not None]
-        self.findings += (finding for finding in said if finding not in self.findings)
-        if found and not said:
+        reported = [finding for finding in found if finding is not None]
+        self.findings += (finding for finding in reported if finding not in self.findings)
+        if found and not reported:
             self.fine.append(what)
 
 

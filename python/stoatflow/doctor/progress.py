@@ -27,16 +27,16 @@ _LAST = 100
 
 def positions(topology: Topology, settings: Settings) -> Iterator[Finding | None]:
     """Check that the application can continue from its committed positions."""
-    told: dict[str, Any] = json.loads(bridge.reset(topology.plan, settings.pairs(), "earliest", 0, []))
-    if told["begun"]:
+    plan: dict[str, Any] = json.loads(bridge.reset(topology.plan, settings.pairs(), "earliest", 0, []))
+    if plan["begun"]:
         yield Finding.of_surroundings(
             "position",
-            f"a reset of '{told['application']}' was begun and has not ended: the application refuses to start",
+            f"a reset of '{plan['application']}' was begun and has not ended: the application refuses to start",
             "run the same stoatflow reset again: it goes on where it stopped",
         )
         return
     yield None
-    for row in told["partitions"]:
+    for row in plan["partitions"]:
         was, first = row["from"], row["to"]
         if was is not None and first is not None and was < first and "global table" not in row["why"]:
             yield Finding.of_surroundings(
@@ -52,9 +52,9 @@ def positions(topology: Topology, settings: Settings) -> Iterator[Finding | None
 
 def orphans(topology: Topology, settings: Settings) -> Iterator[Finding | None]:
     """Check for changelogs or rows of stores that the topology no longer has."""
-    told: dict[str, Any] = json.loads(bridge.remove_orphans(topology.plan, settings.pairs(), []))
-    topics = [f"the topic {one['topic']}" for one in told["changelogs"]]
-    left = [*topics, *(f"rows of '{store}' in {told['state']}" for store in told["stores"])]
+    orphans: dict[str, Any] = json.loads(bridge.remove_orphans(topology.plan, settings.pairs(), []))
+    topics = [f"the topic {one['topic']}" for one in orphans["changelogs"]]
+    left = [*topics, *(f"rows of '{store}' in {orphans['state']}" for store in orphans["stores"])]
     if not left:
         yield None
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from stoatflow.dlq.named import dead_letter_topics
+from stoatflow.dlq.dead_letter_topics import dead_letter_topics
 from stoatflow.doctor.finding import Finding, Kind
 from stoatflow.errors import AuthorizationError
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias
 
 from stoatflow.durations import duration_ms, timestamp_ms
 from stoatflow.expressions.lists import ListMethods
-from stoatflow.expressions.place import Place, here, shown
 from stoatflow.expressions.show import show
+from stoatflow.expressions.source_line import Place, here, shown
 from stoatflow.expressions.text import TextMethods, text
 from stoatflow.expressions.times import TimeMethods
 

@@ -16,7 +16,7 @@ from opentelemetry import metrics, trace
 from stoatflow._version import __version__
 from stoatflow.durations import Duration, timeout_s
 from stoatflow.opentelemetry.commits import CommitSpans
-from stoatflow.opentelemetry.figures import Figures
+from stoatflow.opentelemetry.instruments import MetricInstruments
 from stoatflow.opentelemetry.port import own_port
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Instrumentation:
     def __init__(self, app: StoatFlow, meters: MeterProvider, tracers: TracerProvider, interval_s: float) -> None:
         """Start at once; what is read before the application runs is empty."""
         self._port = own_port(app)
-        self._figures = Figures(meters.get_meter(_NAME, __version__), self._port)
+        self._figures = MetricInstruments(meters.get_meter(_NAME, __version__), self._port)
         self._commits = CommitSpans(tracers.get_tracer(_NAME, __version__), str(app.settings.get("application.id")))
         self._interval_s = interval_s
         self._ended = threading.Event()

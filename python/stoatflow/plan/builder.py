@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 
 from stoatflow.errors import TopologyError
-from stoatflow.plan.nodes import Node
+from stoatflow.plan.node_base import Node
 
 
 class PlanBuilder:

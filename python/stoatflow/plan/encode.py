@@ -16,7 +16,7 @@ from stoatflow.asynchronous import Awaiting
 from stoatflow.expressions import Expression
 from stoatflow.handlers import ErrorHandler
 from stoatflow.plan.annotations import returned
-from stoatflow.plan.nodes import LateFunction, Node, ProcessorRef, TimestampFunction, Udf
+from stoatflow.plan.node_base import LateFunction, Node, ProcessorRef, TimestampFunction, Udf
 from stoatflow.plan.settings import NO_PLAN_SETTINGS, PlanSettings
 from stoatflow.plan.specs import Spec
 from stoatflow.serdes import (
@@ -90,7 +90,7 @@ class _Tables:
         return len(self.processors) - 1
 
     def serde(self, serde: Serde[Any]) -> object:
-        serde = self.defaults.meant(serde)
+        serde = self.defaults.resolved(serde)
         if isinstance(serde, BuiltinSerde):
             return serde.name
         if isinstance(serde, TimeWindowedSerde):

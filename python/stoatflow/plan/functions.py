@@ -18,7 +18,7 @@ from stoatflow._dsl.signatures import signature_of
 from stoatflow.asynchronous import as_awaiting
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression, array
-from stoatflow.plan.nodes import Function, ProcessorRef, Udf
+from stoatflow.plan.node_base import Function, ProcessorRef, Udf
 
 VALUE = ("value",)
 KEY_VALUE = ("key", "value")

@@ -5,118 +5,24 @@ A field `parent` is `from` in the JSON (a keyword of Python). Nodes name earlier
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from stoatflow.aggregations import Aggregation
-from stoatflow.expressions import Expression
-from stoatflow.plan.specs import (
-    ExpirySpec,
-    IndexSpec,
-    JoinWindowSpec,
-    PatienceSpec,
-    RocksDBSpec,
-    Spec,
-    UntilSpec,
-    WindowSpec,
-)
+from stoatflow.plan.node_base import Function as Function
+from stoatflow.plan.node_base import Late, Timestamps, WatermarkSpec
+from stoatflow.plan.node_base import LateFunction as LateFunction
+from stoatflow.plan.node_base import Node as Node
+from stoatflow.plan.node_base import ProcessorRef as ProcessorRef
+from stoatflow.plan.node_base import StoreKindSpec as StoreKindSpec
+from stoatflow.plan.node_base import StoreSpec as StoreSpec
+from stoatflow.plan.node_base import TimestampFunction as TimestampFunction
+from stoatflow.plan.node_base import Udf as Udf
+from stoatflow.plan.specs import IndexSpec, JoinWindowSpec, PatienceSpec, RocksDBSpec, UntilSpec, WindowSpec
 from stoatflow.serdes import Serde
 
 if TYPE_CHECKING:
     from stoatflow.handlers import ErrorHandler
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Udf:
-    """A user's function, with its name for messages (`app.py:12 is_large`)."""
-
-    call: Callable[..., Any]
-    display: str
-
-
-Function: TypeAlias = Udf | Expression | Aggregation[Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ProcessorRef:
-    """A user's supplier of processors, with its name for messages (`app.py:12 Enrich`)."""
-
-    supplier: Callable[[], Any]
-    display: str
-    on_timer: bool = False
-    """Whether it has `on_timer`."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StoreSpec(Spec):
-    """How a table is stored."""
-
-    store: str | None = None
-    key: Serde[Any] | None = None
-    value: Serde[Any] | None = None
-    logged: bool = True
-    cached: bool = True
-    retention_ms: int | None = None
-    history_ms: int | None = None
-    expiry: ExpirySpec | None = None
-    in_memory: bool = False
-    topic: Mapping[str, str] = field(default_factory=dict)
-    indexes: tuple[IndexSpec, ...] = ()
-    rocksdb: RocksDBSpec | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StoreKindSpec(Spec):
-    """The type of a store, with its retention, window size and history."""
-
-    type: str
-    retention_ms: int | None = None
-    size_ms: int | None = None
-    history_ms: int | None = None
-    duplicates: bool = False
-    timestamped: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TimestampFunction:
-    """A user's timestamp extractor."""
-
-    udf: Udf
-
-
-Timestamps: TypeAlias = TimestampFunction | Expression | str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WatermarkSpec(Spec):
-    """How the watermark of a source is computed: by a function, a named strategy, or a named strategy with a number."""
-
-    strategy: object
-    idle_ms: int | None = None
-    group: str | None = None
-    max_drift_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LateFunction:
-    """A user's function for late records, and the dead-letter topics that it may name."""
-
-    udf: Udf
-    topics: tuple[str, ...] = ()
-
-
-Late: TypeAlias = "LateFunction | ErrorHandler | str"
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Node:
-    """A DSL call: its line, and the name that the user gave it."""
-
-    op: ClassVar[str]
-    line: str | None
-    name: str | None = None
-    on_error: ErrorHandler | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -586,12 +492,9 @@ class To(Node):
 
 
 NODE_CLASSES: tuple[type[Node], ...] = (
-    Stream, Table, GlobalTable, StateStore, GlobalStore, Scheduled,
-    Filter, FilterNot, Map, MapValues, FlatMap, FlatMapValues,
-    MapBatches,
-    SelectKey, Peek, Foreach, ForeachBatch, Merge, Split, Branch, Repartition, ToTable, Process,
-    ProcessValues, TransformValues,
-    GroupByKey, GroupBy, WindowedBy, EmitStrategyNode, Cogroup, Count, Reduce, Aggregate, Suppress, Join, LeftJoin,
-    OuterJoin, Deduplicate, Offload, ToStream, To,
+    Stream, Table, GlobalTable, StateStore, GlobalStore, Scheduled, Filter, FilterNot, Map, MapValues, FlatMap,
+    FlatMapValues, MapBatches, SelectKey, Peek, Foreach, ForeachBatch, Merge, Split, Branch, Repartition, ToTable,
+    Process, ProcessValues, TransformValues, GroupByKey, GroupBy, WindowedBy, EmitStrategyNode, Cogroup, Count, Reduce,
+    Aggregate, Suppress, Join, LeftJoin, OuterJoin, Deduplicate, Offload, ToStream, To,
 )  # fmt: skip
 """All node classes; a test keeps their tags equal to the engine's."""

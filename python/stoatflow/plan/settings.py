@@ -37,7 +37,7 @@ class PlanSettings:
             self.single_store_self_join or others.single_store_self_join,
         )
 
-    def meant(self, serde: Serde[Any]) -> Serde[Any]:
+    def resolved(self, serde: Serde[Any]) -> Serde[Any]:
         """Replace a marker by the default serde; return any other serde unchanged."""
         default = self.key if serde is UNSET_KEY else self.value if serde is UNSET_VALUE else None
         return serde if default is None else default

@@ -149,18 +149,18 @@ def _plain(one: Output | Row, rules: Rules) -> Output | Row:
     if not rules.same_json or one.value is None:
         return one
     try:
-        said = json.loads(one.value)
+        parsed = json.loads(one.value)
     except ValueError:
         return one
     # 1 and 1.0 are the same number in JSON, and equal in Python; true is not a number.
-    return replace(one, value=json.dumps(_numbers(said), sort_keys=True).encode())
+    return replace(one, value=json.dumps(_numbers(parsed), sort_keys=True).encode())
 
 
-def _numbers(said: object) -> object:
-    if isinstance(said, dict):
-        return {name: _numbers(value) for name, value in said.items()}
-    if isinstance(said, list):
-        return [_numbers(value) for value in said]
-    if isinstance(said, float) and said.is_integer() and abs(said) < 2**53:
-        return int(said)
-    return said
+def _numbers(parsed: object) -> object:
+    if isinstance(parsed, dict):
+        return {name: _numbers(value) for name, value in parsed.items()}
+    if isinstance(parsed, list):
+        return [_numbers(value) for value in parsed]
+    if isinstance(parsed, float) and parsed.is_integer() and abs(parsed) < 2**53:
+        return int(parsed)
+    return parsed

@@ -64,53 +64,55 @@ def read(path: Path, serdes: Callable[[str], Serdes | None]) -> list[Input]:
     return found
 
 
-def parse(said: Any, serdes: Callable[[str], Serdes | None]) -> Input:
+def parse(given_value: Any, serdes: Callable[[str], Serdes | None]) -> Input:
     """Parse a line of JSON to an input; raise `ValueError`, `KeyError` or `TypeError`."""
-    if not isinstance(said, dict):
+    if not isinstance(given_value, dict):
         raise TypeError("it is no JSON object")
-    if _STEP in said:
-        return ClockStep(_whole(said[_STEP], _STEP, 0))
-    topic = said["topic"]
+    if _STEP in given_value:
+        return ClockStep(_whole(given_value[_STEP], _STEP, 0))
+    topic = given_value["topic"]
     if not isinstance(topic, str):
         raise TypeError(f"the topic {topic!r} is no text")
     both = serdes(topic) or (None, None)
-    key, value = (_bytes(said.get(part), part, serde) for part, serde in zip(("key", "value"), both, strict=True))
-    headers = tuple((str(name), _bytes(content, "header", None)) for name, content in said.get("headers", ()))
-    return InputRecord(topic, key, value, _whole(said["timestamp"], "timestamp", 0), headers)
+    key, value = (
+        _bytes(given_value.get(part), part, serde) for part, serde in zip(("key", "value"), both, strict=True)
+    )
+    headers = tuple((str(name), _bytes(content, "header", None)) for name, content in given_value.get("headers", ()))
+    return InputRecord(topic, key, value, _whole(given_value["timestamp"], "timestamp", 0), headers)
 
 
-def _whole(said: object, name: str, least: int) -> int:
-    if isinstance(said, bool) or not isinstance(said, int) or said < least:
-        raise ValueError(f"{name} {said!r} is no whole number from {least} on")
-    return said
+def _whole(given_value: object, name: str, least: int) -> int:
+    if isinstance(given_value, bool) or not isinstance(given_value, int) or given_value < least:
+        raise ValueError(f"{name} {given_value!r} is no whole number from {least} on")
+    return given_value
 
 
-def _bytes(said: Any, part: str, serde: Serde[Any] | None) -> bytes | None:
-    if said is None:
+def _bytes(given_value: Any, part: str, serde: Serde[Any] | None) -> bytes | None:
+    if given_value is None:
         return None
-    if isinstance(said, str):
-        return said.encode()
-    if isinstance(said, dict) and said.keys() == {"base64"}:
+    if isinstance(given_value, str):
+        return given_value.encode()
+    if isinstance(given_value, dict) and given_value.keys() == {"base64"}:
         try:
-            return base64.b64decode(said["base64"], validate=True)
+            return base64.b64decode(given_value["base64"], validate=True)
         except (binascii.Error, TypeError) as error:
             raise ValueError(f"the {part} is no Base64: {error}") from error
-    if isinstance(said, dict) and said.keys() == {"json"}:
-        return json.dumps(said["json"], ensure_ascii=False, separators=(",", ":")).encode()
+    if isinstance(given_value, dict) and given_value.keys() == {"json"}:
+        return json.dumps(given_value["json"], ensure_ascii=False, separators=(",", ":")).encode()
     if serde is None:
-        raise ValueError(f'the {part} {said!r} is neither text nor {{"base64": ...}} nor {{"json": ...}}')
-    return serde.serialize(said)
+        raise ValueError(f'the {part} {given_value!r} is neither text nor {{"base64": ...}} nor {{"json": ...}}')
+    return serde.serialize(given_value)
 
 
 def line(given: Input) -> str:
     """Return an input as a line of JSON."""
     if isinstance(given, ClockStep):
         return json.dumps({_STEP: given.ms})
-    said: dict[str, Any] = {"topic": given.topic, "key": spelt(given.key), "value": spelt(given.value)}
-    said["timestamp"] = given.timestamp
+    given_value: dict[str, Any] = {"topic": given.topic, "key": spelt(given.key), "value": spelt(given.value)}
+    given_value["timestamp"] = given.timestamp
     if given.headers:
-        said["headers"] = [[name, spelt(content)] for name, content in given.headers]
-    return json.dumps(said, ensure_ascii=False)
+        given_value["headers"] = [[name, spelt(content)] for name, content in given.headers]
+    return json.dumps(given_value, ensure_ascii=False)
 
 
 def spelt(data: bytes | None) -> Any:

@@ -51,11 +51,11 @@ def find_java() -> str:
     if java is None or not os.access(java, os.X_OK):
         where = f"JAVA_HOME={home} has no bin/java" if home else "no java is on the PATH"
         raise ConfigError(f"the Java topology needs Java, and {where}", next_step=_GET_JAVA)
-    said = _said([java, "-version"])
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    output = _output_of([java, "-version"])
+    found = re.search(r'version "(?:1\.)?(\d+)', output)
     if found is None or int(found[1]) < OLDEST_JAVA:
-        raise ConfigError(f"{java} is no Java {OLDEST_JAVA} or newer: {said.strip()[:200]!r}", next_step=_GET_JAVA)
-    if "jdk.compiler" not in _said([java, "--list-modules"]):
+        raise ConfigError(f"{java} is no Java {OLDEST_JAVA} or newer: {output.strip()[:200]!r}", next_step=_GET_JAVA)
+    if "jdk.compiler" not in _output_of([java, "--list-modules"]):
         raise ConfigError(f"{java} has no compiler: it is a runtime only, a JDK is needed", next_step=_GET_JAVA)
     return java
 
@@ -65,7 +65,7 @@ def compiled(java: str, source: Path, path: ClassPath) -> Path | None:
 
     `None` if that fails, such as without a writable cache: Java can run the source too, with a slower start.
     """
-    text = "\0".join([_said([java, "-version"]), path.version() or str(path), source.read_text("utf-8")])
+    text = "\0".join([_output_of([java, "-version"]), path.version() or str(path), source.read_text("utf-8")])
     folder = cache() / f"{source.stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     if folder.is_dir():
         return folder
@@ -85,7 +85,7 @@ def compiled(java: str, source: Path, path: ClassPath) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _said(command: list[str]) -> str:
+def _output_of(command: list[str]) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -131,8 +131,8 @@ class ClassPath:
             found = _VERSION.fullmatch(part.name)
             if found is not None:
                 return found[1]
-            said = _read(part, _VERSION_FILE)
-            version = re.search(r"^version=(\S+)", said.decode("utf-8", "replace"), re.MULTILINE) if said else None
+            output = _read(part, _VERSION_FILE)
+            version = re.search(r"^version=(\S+)", output.decode("utf-8", "replace"), re.MULTILINE) if output else None
             if version is not None:
                 return version[1]
         return None

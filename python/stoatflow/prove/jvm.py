@@ -85,22 +85,22 @@ class KafkaStreams:
         if not name or not self._method.isidentifier():
             raise ConfigError(f"--topology {topology} is no CLASS::METHOD", next_step=f"name {_FORMS}")
         self._class = name
-        (said,) = self._answers([f"topology\t{name}\t{self._method}"])
-        topics, sinks, stores = (frozenset[str](said[of]) for of in ("topics", "sinks", "stores"))
-        if said["patterns"]:
+        (answer,) = self._answers([f"topology\t{name}\t{self._method}"])
+        topics, sinks, stores = (frozenset[str](answer[of]) for of in ("topics", "sinks", "stores"))
+        if answer["patterns"]:
             raise ConfigError(
-                f"the Java topology reads topics by the pattern {said['patterns'][0]}, which a proof can't",
+                f"the Java topology reads topics by the pattern {answer['patterns'][0]}, which a proof can't",
                 next_step="let it read a list of topics for the proof",
             )
         # Without the application id as prefix, as the test driver names them.
         internal = frozenset(name for name in topics & sinks if _INTERNAL.search(name))
         self.described = Described(
             topology,
-            f"Kafka Streams {self._path.version() or '(no version said)'}, Java {said['java']}",
+            f"Kafka Streams {self._path.version() or '(no version said)'}, Java {answer['java']}",
             topics - internal,
             sinks - internal - {""},
             stores,
-            said["describe"],
+            answer["describe"],
         )
 
     def __exit__(
@@ -124,8 +124,8 @@ class KafkaStreams:
     def run(self, inputs: Sequence[Input], start: int) -> Run:
         """Run the topology from a fresh start with these inputs; the wall clock starts at `start`."""
         run = Run()
-        for said in self._answers([f"run\t{start}", *map(self._asked, inputs), "end"]):
-            _note(run, said)
+        for answer in self._answers([f"run\t{start}", *map(self._asked, inputs), "end"]):
+            _note(run, answer)
         run.sort()
         return run
 
@@ -137,11 +137,11 @@ class KafkaStreams:
         except BrokenPipeError:
             raise self._ended() from None
         refused: ConfigError | None = None
-        while "done" not in (said := self._line()):
-            if "refused" in said:
-                refused = self._refused(said["kind"], said["refused"])
+        while "done" not in (answer := self._line()):
+            if "refused" in answer:
+                refused = self._refused(answer["kind"], answer["refused"])
             else:
-                yield said
+                yield answer
         if refused is not None:
             raise refused
 
@@ -162,18 +162,18 @@ class KafkaStreams:
         text = _pipe(self._running.stdout).readline()
         if not text:
             raise self._ended()
-        said: dict[str, Any] = json.loads(text)
-        return said
+        answer: dict[str, Any] = json.loads(text)
+        return answer
 
     def _ended(self) -> ConfigError:
         code = self._running.wait()
         self._log.seek(0)
-        said = self._log.read().decode("utf-8", "replace").strip().splitlines()
+        answer = self._log.read().decode("utf-8", "replace").strip().splitlines()
         return ConfigError(
             f"the JVM ended with {code}; it said last:\n"
-            + "\n".join(f"  {each}" for each in said[-15:] or ["nothing"]),
+            + "\n".join(f"  {each}" for each in answer[-15:] or ["nothing"]),
             next_step="report it with the version of Kafka Streams: prove can't be compiled with it"
-            if said[-1:] == ["error: compilation failed"]
+            if answer[-1:] == ["error: compilation failed"]
             else "see what it said; a topology that ends the process can't be proven",
         )
 
@@ -217,21 +217,25 @@ def _fields(given: InputRecord) -> Iterable[str]:
         yield _text(content)
 
 
-def _note(run: Run, said: dict[str, Any]) -> None:
-    if "topic" in said:
-        headers = tuple((name, _data(content)) for name, content in said["headers"])
-        run.add(said["topic"], said["i"], Output(_data(said["key"]), _data(said["value"]), said["timestamp"], headers))
-    elif "row" in said:
-        window = said.get("window")
-        key, value = _data(said["key"]) or b"", _data(said["value"]) or b""
-        row = Row(key, window and (window[0], window[1]), value, said.get("timestamp"))
-        run.stores.setdefault(said["row"], []).append(row)
-    elif "store" in said:
-        run.stores[said["store"]] = []
-    elif "unreadable" in said:
-        run.unreadable[said["unreadable"]] = said["why"]
-    elif "failed" in said:
-        run.failure = Failure(said["failed"], said["class"], said["message"], said["trace"])
+def _note(run: Run, answer: dict[str, Any]) -> None:
+    if "topic" in answer:
+        headers = tuple((name, _data(content)) for name, content in answer["headers"])
+        run.add(
+            answer["topic"],
+            answer["i"],
+            Output(_data(answer["key"]), _data(answer["value"]), answer["timestamp"], headers),
+        )
+    elif "row" in answer:
+        window = answer.get("window")
+        key, value = _data(answer["key"]) or b"", _data(answer["value"]) or b""
+        row = Row(key, window and (window[0], window[1]), value, answer.get("timestamp"))
+        run.stores.setdefault(answer["row"], []).append(row)
+    elif "store" in answer:
+        run.stores[answer["store"]] = []
+    elif "unreadable" in answer:
+        run.unreadable[answer["unreadable"]] = answer["why"]
+    elif "failed" in answer:
+        run.failure = Failure(answer["failed"], answer["class"], answer["message"], answer["trace"])
 
 
 def _text(data: bytes | None) -> str:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from stoatflow.errors import ConfigError
 from stoatflow.prove import hints
 from stoatflow.prove.compare import Difference, Rules, compare, failed_together
+from stoatflow.prove.engine_side import EngineSide
 from stoatflow.prove.inputs import ClockStep, Input, InputRecord
 from stoatflow.prove.jvm import KafkaStreams, in_memory
-from stoatflow.prove.ours import Ours
 from stoatflow.prove.runs import Described, Failure, Run
 from stoatflow.prove.shorten import Shortened, shorten
 from stoatflow.settings import Settings
@@ -31,7 +31,7 @@ _MOST_FAILURES = 100
 
 
 @dataclass(frozen=True)
-class Together:
+class InputResults:
     """An input with which both sides fail."""
 
     given: Input
@@ -52,7 +52,7 @@ class Proof:
     stores: dict[str, int]
     """Number of equal rows, by store."""
     shortened: Shortened | None = None
-    failed: list[Together] = field(default_factory=list)
+    failed: list[InputResults] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     slips: list[str] = field(default_factory=list)
     known: list[str] = field(default_factory=list)
@@ -63,13 +63,13 @@ class Proof:
         return None if self.shortened is None else self.shortened.difference
 
 
-def settings_of_ours(given: Settings) -> Settings:
+def engine_settings(given: Settings) -> Settings:
     """Return the settings for the Python topology's runs."""
     forced = {f"emit.interval.ms.kstreams.{name}": 0 for name in _INTERVALS}
     return given.with_defaults({**DEFAULTS, **_OF_OURS}).with_values({**_OF_BOTH, **forced, "lanes.count": 1})
 
 
-def config_of_java(given: Settings) -> dict[str, str]:
+def java_config(given: Settings) -> dict[str, str]:
     """Return the configuration for the Java topology's runs."""
     named = {name: given.get(name) for name in given}
     forced = {f"__emit.interval.ms.kstreams.{name}__": 0 for name in _INTERVALS}
@@ -79,11 +79,11 @@ def config_of_java(given: Settings) -> dict[str, str]:
 
 
 @dataclass
-class Both:
+class Sides:
     """The two sides."""
 
     java: KafkaStreams
-    python: Ours
+    python: EngineSide
     same_json: bool = False
     renamed: dict[str, str] = field(default_factory=dict)
     """Stores that have another name in Python, by their name in Java."""
@@ -105,13 +105,13 @@ class Both:
 
 
 def prove(
-    both: Both, inputs: Sequence[Input], *, most_runs: int, tell: Callable[[str], object] = lambda _: None
+    both: Sides, inputs: Sequence[Input], *, most_runs: int, tell: Callable[[str], object] = lambda _: None
 ) -> Proof:
     """Compare; shorten inputs that differ, in at most `most_runs` runs. Raise `ConfigError` if nothing was compared."""
     kept = list(inputs)
     _check_topics(both, kept)
     both.start = next((one.timestamp for one in kept if isinstance(one, InputRecord)), 0)
-    failed: list[Together] = []
+    failed: list[InputResults] = []
     with _in_memory():
         while True:
             tell(f"running both with {len(kept):,} inputs")
@@ -128,7 +128,7 @@ def prove(
                     f"{java.failure.message}; Python: {python.failure.name}: {python.failure.message}",
                     next_step="mend the topologies, or give inputs that they can read",
                 )
-            failed.append(Together(kept.pop(at), java.failure, python.failure))
+            failed.append(InputResults(kept.pop(at), java.failure, python.failure))
         proof = Proof(both.java.described, both.python.described, kept, {}, {}, failed=failed)
         _note(proof, both, rules, java, python)
         _count(proof, rules, java, python, found)
@@ -145,7 +145,7 @@ def prove(
     return proof
 
 
-def _check_topics(both: Both, inputs: Sequence[Input]) -> None:
+def _check_topics(both: Sides, inputs: Sequence[Input]) -> None:
     known = both.java.described.topics | both.python.described.topics
     for one in inputs:
         if isinstance(one, InputRecord) and one.topic not in known:
@@ -171,7 +171,7 @@ def _check_start(java: Run, python: Run) -> None:
             )
 
 
-def _note(proof: Proof, both: Both, rules: Rules, java: Run, python: Run) -> None:
+def _note(proof: Proof, both: Sides, rules: Rules, java: Run, python: Run) -> None:
     """Note what was not compared, and where the topologies differ."""
     left, right = both.java.described, both.python.described
     for what, theirs, ours in (
@@ -194,7 +194,7 @@ def _note(proof: Proof, both: Both, rules: Rules, java: Run, python: Run) -> Non
     ]
 
 
-def _why(name: str, both: Both, java: Run, python: Run) -> str:
+def _why(name: str, both: Sides, java: Run, python: Run) -> str:
     left, right = both.java.described.stores, both.python.described.stores
     if java.failure is not None or python.failure is not None:
         return "stores are compared at the end, and a side fails before"

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from stoatflow.prove.compare import Difference
+from stoatflow.prove.engine_side import EngineSide
 from stoatflow.prove.inputs import ClockStep, Input, Serdes, line, spelt
-from stoatflow.prove.ours import Ours
 from stoatflow.prove.proving import Proof, counted
 from stoatflow.prove.runs import Failure, Output, Row
 from stoatflow.serdes import Serde
@@ -29,7 +29,7 @@ SerdesOf = Callable[[str], "Serdes | None"]
 class Report:
     """The report of a proof; see the module."""
 
-    def __init__(self, proof: Proof, python: Ours, source: str, kept: Path | None = None) -> None:
+    def __init__(self, proof: Proof, python: EngineSide, source: str, kept: Path | None = None) -> None:
         """`source` describes where the inputs come from; `kept` is the file with those that show a difference."""
         self._proof, self._python, self._source, self._kept = proof, python, source, kept
 
@@ -135,7 +135,7 @@ class Report:
         """Return the report as JSON."""
         proof = self._proof
         records, steps = counted(proof.inputs)
-        said: dict[str, Any] = {
+        result: dict[str, Any] = {
             "equal": proof.difference is None,
             "java": _described(proof.java.name, proof.java.version, proof.java.text),
             "python": _described(proof.python.name, proof.python.version, proof.python.text),
@@ -149,14 +149,14 @@ class Report:
             "notes": proof.notes,
         }
         if proof.shortened is not None:
-            said["difference"] = _difference(proof.shortened.difference) | {
+            result["difference"] = _difference(proof.shortened.difference) | {
                 "inputs": [json.loads(line(one)) for one in proof.shortened.inputs],
                 "runs": proof.shortened.runs,
                 "repeated": proof.shortened.is_repeated,
                 "look_at": proof.slips,
                 "decided": proof.known,
             }
-        return json.dumps(said, ensure_ascii=False, indent=2)
+        return json.dumps(result, ensure_ascii=False, indent=2)
 
 
 def _what(difference: Difference) -> list[str]:
@@ -192,19 +192,19 @@ def shown(data: bytes | None, serde: Serde[Any] | None) -> str:
     if data is None:
         return "null"
     text = spelt(data)
-    said = repr(text) if isinstance(text, str) else f"0x{data.hex()}"
+    result = repr(text) if isinstance(text, str) else f"0x{data.hex()}"
     if serde is not None and serde.name != "bytes":
         try:
             value = serde.deserialize(data)
         except Exception:  # bytes of another serde are displayed raw
-            return _cut(said)
+            return _cut(result)
         if isinstance(value, Windowed):
-            said = f"{value.key!r} in window {value.window.start} to {value.window.end}"
+            result = f"{value.key!r} in window {value.window.start} to {value.window.end}"
         elif serde.name.startswith("json") and isinstance(text, str):
-            said = text
+            result = text
         else:
-            said = repr(value)
-    return _cut(said)
+            result = repr(value)
+    return _cut(result)
 
 
 def _cut(text: str) -> str:
@@ -264,9 +264,9 @@ def _difference(difference: Difference) -> dict[str, Any]:
 def _plain(one: Output | Row | None) -> dict[str, Any] | None:
     if one is None:
         return None
-    said: dict[str, Any] = {"key": spelt(one.key), "value": spelt(one.value), "timestamp": one.timestamp}
+    result: dict[str, Any] = {"key": spelt(one.key), "value": spelt(one.value), "timestamp": one.timestamp}
     if isinstance(one, Row):
-        said["window"] = one.window
+        result["window"] = one.window
     elif one.headers:
-        said["headers"] = [[name, spelt(content)] for name, content in one.headers]
-    return said
+        result["headers"] = [[name, spelt(content)] for name, content in one.headers]
+    return result

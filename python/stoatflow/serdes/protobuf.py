@@ -71,8 +71,8 @@ class ProtobufSerde(Serde[Any], RegisteredSerde):
                 descriptors, message = _descriptors(schema, message, folders, place)
             self._made: ProtobufFormat | None = _made(descriptors, message, schema_id, self.schema_ids)
         except TopologyError as wrong:
-            said = wrong.message if wrong.message.startswith(place) else f"{place}: {wrong.message}"
-            raise TopologyError(said, next_step=wrong.next_step) from None
+            located_message = wrong.message if wrong.message.startswith(place) else f"{place}: {wrong.message}"
+            raise TopologyError(located_message, next_step=wrong.next_step) from None
         self.descriptors: bytes = self._made.descriptors
         self.message: str = self._made.message
         if given is not None:

@@ -13,13 +13,13 @@ SerdeLike: TypeAlias = Serde[T] | type[T]
 """A serde, or a type that stands for one."""
 
 
-class Untold:
+class Unspecified:
     """A type without values. Only types that a type checker doesn't know match it: `dict` without its types matches
-    `dict[Untold, Untold]`, a function that returns `Any` matches `Callable[..., Untold]`.
+    `dict[Unspecified, Unspecified]`, a function that returns `Any` matches `Callable[..., Unspecified]`.
     """  # noqa: D205  # one sentence is not enough
 
 
-BareDict: TypeAlias = type[dict[Untold, Untold]]
+BareDict: TypeAlias = type[dict[Unspecified, Unspecified]]
 """`dict` alone, whose types strict type checkers don't know: overloads treat it as `dict[str, Any]`."""
 
 _BY_TYPE: dict[type, Serde[Any]] = {

@@ -19,9 +19,9 @@ from stoatflow.errors import ConfigError, StoatFlowError
 from stoatflow.spark import connected, embedded
 from stoatflow.spark.errors import SparkUnavailableError, TopicError, TwinError
 from stoatflow.spark.options import SparkOptions
-from stoatflow.spark.refused import OF_ENGINE, refusal
 from stoatflow.spark.twin import faithful
 from stoatflow.spark.twin import settings as meaning
+from stoatflow.spark.unsupported import OF_ENGINE, refusal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stoatflow.spark.twin.streaming import TwinQuery
     from stoatflow.topology import Topology
 
-_AGAIN_S = 0.5
+_ABORT_RETRY_S = 0.5
 """How often a stop request is repeated: between two jobs Spark ignores it."""
 _STEP_S = 0.05
 _log = logging.getLogger("stoatflow")
@@ -85,7 +85,7 @@ class SparkEngine:
 
     def _check_topics(self) -> None:
         """Check that a broker is given if topics are read or written, and that Spark can use it."""
-        from stoatflow.spark.twin import incoming
+        from stoatflow.spark.twin import input_topics
 
         missing = self._from_topics()
         writes = not self.batch and self.options.output is None
@@ -95,7 +95,7 @@ class SparkEngine:
                 next_step="set bootstrap.servers, or give DataFrames and a folder: SparkOptions(inputs=, output=)",
             )
         if not self.batch and (missing or writes):
-            incoming.refuse_embedded(self._bootstrap)
+            input_topics.refuse_embedded(self._bootstrap)
         self._kafka = bool(missing or writes) and embedded.path_of(self._bootstrap) is None
         if self._kafka and self.options.session is not None:
             connected.need_classic(self.options.session, "a topic of a broker", connected.FRAMES)
@@ -112,7 +112,7 @@ class SparkEngine:
 
     def start(self) -> None:
         """Start in a thread of its own."""
-        self._become("STARTING")
+        self._set_state("STARTING")
         threading.Thread(target=self._live, name="stoatflow-spark", daemon=True).start()
 
     def request_stop(self, within_s: float | None = None) -> None:
@@ -122,7 +122,7 @@ class SparkEngine:
             waits = self._state == "CREATED"
             over = self._over = self._over or waits
         if waits:
-            self._become("STOPPED")
+            self._set_state("STOPPED")
             self._ended.set()
         elif over:
             self._release()
@@ -136,7 +136,7 @@ class SparkEngine:
             if self._over:
                 return
             self._over = True
-        self._become("STOPPED")
+        self._set_state("STOPPED")
         self._ended.set()
         threading.Thread(target=self._interrupt, name="stoatflow-abort", daemon=True).start()
 
@@ -240,7 +240,7 @@ class SparkEngine:
             return
         if error is not None and not stopped:
             self._error = _meant(error)
-        self._become("STOPPED" if self._error is None else "ERROR")
+        self._set_state("STOPPED" if self._error is None else "ERROR")
         self._ended.set()
 
     def _release(self) -> None:
@@ -251,10 +251,10 @@ class SparkEngine:
 
     def _stop(self, within_s: float | None) -> None:
         deadline = None if within_s is None else time.monotonic() + within_s
-        self._become("STOPPING")
+        self._set_state("STOPPING")
         while True:
             self._interrupt()
-            if self._ended.wait(_AGAIN_S):
+            if self._ended.wait(_ABORT_RETRY_S):
                 return
             if deadline is not None and time.monotonic() >= deadline:
                 self.abort()
@@ -267,7 +267,7 @@ class SparkEngine:
             elif self.session is not None and self.batch:
                 connected.cancel_jobs(self.session, self._jobs)
 
-    def _become(self, state: str) -> None:
+    def _set_state(self, state: str) -> None:
         with self._lock:
             old, ended = self._state, self._state in {"STOPPED", "ERROR"}
             if ended or old == state:
@@ -275,7 +275,7 @@ class SparkEngine:
             self._state = state
         self._listener(state, old)
 
-    def _say(self, text: str) -> None:
+    def _log_line(self, text: str) -> None:
         if self._asked:
             raise TwinError("it was stopped")
         if self.options.say is not None:
@@ -289,7 +289,7 @@ class SparkEngine:
         from stoatflow.spark.session import is_running, local_session, starting
 
         shared = is_running()
-        self._say(starting(kafka=self._kafka))
+        self._log_line(starting(kafka=self._kafka))
         stack = ExitStack()
         given = local_session(kafka=self._kafka, cores=self.options.cores, conf=self.options.conf)
         session = stack.enter_context(given)
@@ -303,14 +303,14 @@ class SparkEngine:
         name = str(self.settings.get("application.id", "twin"))
         connected.name_jobs(spark, self._jobs, name)
         frames, partitions = self._opened.enter_context(self._inputs(spark))
-        self._become("RUNNING")
+        self._set_state("RUNNING")
         result = run_batch(
             self.topology,
             frames,
             config=self.settings,
             partitions=partitions,
             tasks=self.options.tasks,
-            say=self._say,
+            say=self._log_line,
         )
         self._opened.enter_context(result)
         if self.options.folder is not None:
@@ -356,24 +356,24 @@ class SparkEngine:
             until_end=options.until_end,
             at_most=options.at_most,
             removed=options.removed,
-            say=self._say,
+            say=self._log_line,
         )
         self._opened.enter_context(self.query)
-        self._become("RUNNING")
-        said = -1
+        self._set_state("RUNNING")
+        last_trigger = -1
         while not self.query.wait(1):
-            said = self._progress(said)
-        self._progress(said)
+            last_trigger = self._progress(last_trigger)
+        self._progress(last_trigger)
 
-    def _progress(self, said: int) -> int:
+    def _progress(self, last_trigger: int) -> int:
         """Report what each trigger has read."""
         assert self.query is not None  # noqa: S101  # it was started
         for trigger, count in self.query.progress():
-            if trigger > said and count:
+            if trigger > last_trigger and count:
                 with suppress(TwinError):
-                    self._say(f"trigger {trigger}: {count:,} records")
-                said = trigger
-        return said
+                    self._log_line(f"trigger {trigger}: {count:,} records")
+                last_trigger = trigger
+        return last_trigger
 
     def _client(self) -> Mapping[str, str]:
         return meaning.client(self.settings) | dict(self.options.client)

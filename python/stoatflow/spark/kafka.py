@@ -113,9 +113,9 @@ class KafkaTopics:
         kafka = self._jvm.org.apache.kafka
         wanted = self._jvm.java.util.HashMap()
         for (topic, partition), offset in positions.items():
-            said = metadata.get((topic, partition), "")
+            text = metadata.get((topic, partition), "")
             place = kafka.common.TopicPartition(topic, partition)
-            wanted.put(place, kafka.clients.consumer.OffsetAndMetadata(offset, said))
+            wanted.put(place, kafka.clients.consumer.OffsetAndMetadata(offset, text))
         with self._admin() as admin:
             admin.alterConsumerGroupOffsets(group, wanted).all().get()
 

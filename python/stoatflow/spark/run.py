@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from stoatflow.spark.engine import SparkEngine
-    from stoatflow.spark.twin.cutting import Part
+    from stoatflow.spark.twin.parts import Part
     from stoatflow.spark.twin.running import TwinResult
 
 
@@ -87,7 +87,7 @@ class SparkRun:
         return [] if self._engine.query is None else self._engine.query.progress()
 
     def _parts(self) -> list[Part]:
-        from stoatflow.spark.twin.cutting import cut
+        from stoatflow.spark.twin.parts import cut
 
         return cut(self._engine.topology)
 

@@ -43,7 +43,7 @@ def reconcile(lines: DataFrame, updates: DataFrame, *, every_update: bool = Fals
         if lacking := columns - set(frame.columns):
             raise ValueError(f"the DataFrame lacks {sorted(lacking)}; it has {frame.columns}")
     started = time.monotonic()
-    verdicts = _verdicts(_judged(expected_counts(lines), updates), every_update).cache()
+    verdicts = _verdicts(_compared(expected_counts(lines), updates), every_update).cache()
     try:
         totals = verdicts.agg(
             *[f.sum(f"faults.{fault.name}").alias(fault.name) for fault in Fault],
@@ -75,7 +75,7 @@ def reconcile(lines: DataFrame, updates: DataFrame, *, every_update: bool = Fals
     )
 
 
-def _judged(expected: DataFrame, updates: DataFrame) -> DataFrame:
+def _compared(expected: DataFrame, updates: DataFrame) -> DataFrame:
     """Return each update with the expected count of its word, and the highest count before it.
 
     The full outer join keeps words without any update (their ``offset`` is null) and updates of unknown words (their
@@ -96,7 +96,7 @@ def _judged(expected: DataFrame, updates: DataFrame) -> DataFrame:
     return joined.withColumn("highest", f.max("value").over(before))
 
 
-def _verdicts(judged: DataFrame, every_update: bool) -> DataFrame:
+def _verdicts(compared: DataFrame, every_update: bool) -> DataFrame:
     """Return one row per key: expected and found counts, number of faults by kind, and their positions."""
     from pyspark.sql import functions as f
 
@@ -125,7 +125,7 @@ def _verdicts(judged: DataFrame, every_update: bool) -> DataFrame:
     if every_update:
         within = f.when(value.between(1, f.col("expected")), value)
         aggregates.append(f.count_distinct(within).alias("seen"))
-    keys = judged.groupBy("key").agg(*aggregates)
+    keys = compared.groupBy("key").agg(*aggregates)
 
     known, has_output = f.col("expected").isNotNull(), f.col("outputs") > 0
     last = f.col("last.value")

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from stoatflow._runtime.columns import KEY, TIMESTAMP, VALUE, WINDOW_END, WINDOW_START
 from stoatflow.expressions import Expression
 from stoatflow.expressions.building import key, timestamp, value
-from stoatflow.sql.known import ABSENT, Column, StoreForm
-from stoatflow.sql.pushing import Condition
+from stoatflow.sql.pushdown import Condition
+from stoatflow.sql.store_schema import ABSENT, Column, StoreForm
 from stoatflow.sql.tree import Node
 
 __all__ = ["Bound", "Constants", "bounds", "condition", "keys", "shown", "times"]
@@ -45,15 +45,15 @@ def bounds(conditions: Iterable[Condition], constants: Constants, form: StoreFor
     return [bound for bound in found if bound is not None]
 
 
-def _bound(said: Condition, constants: Constants, form: StoreForm) -> Bound | None:
-    column, how = said.column, said.how
+def _bound(comparison: Condition, constants: Constants, form: StoreForm) -> Bound | None:
+    column, how = comparison.column, comparison.how
     if how in {"is null", "is not null"}:
         # Keys and times are never null.
         return None if column.path[0].startswith("_") and len(column.path) == 1 else Bound(column, how)
     if how == "true":
         return Bound(column, "=", (True,)) if column.kind == "bool" else None
     # A null in a list of options equals nothing.
-    nodes = [node for node in said.constants if how != "in" or not _is_null(node, constants)]
+    nodes = [node for node in comparison.constants if how != "in" or not _is_null(node, constants)]
     values = [_value(column.kind, node, constants, inside=how == "contains") for node in nodes]
     # In DuckDB, NaN is greater than all other numbers; in the engine it isn't.
     above_nan = how in {">", ">="} and column.kind == "float" and form.may_hold_nan

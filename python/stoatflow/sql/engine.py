@@ -17,11 +17,11 @@ from stoatflow import arrow
 from stoatflow._runtime.bridge import to_python
 from stoatflow._runtime.columns import KEY, TIMESTAMP, VALUE, WINDOW_END, WINDOW_START, Columns, Row
 from stoatflow.errors import ConfigError
-from stoatflow.sql import bounds, pushing, tree
+from stoatflow.sql import bounds, pushdown, tree
 from stoatflow.sql.errors import ReadOnlyError, SqlError
-from stoatflow.sql.known import Known
-from stoatflow.sql.pushing import Place
+from stoatflow.sql.pushdown import Place
 from stoatflow.sql.reading import StoreRead, Stores, Wanted
+from stoatflow.sql.store_schema import StoreSchema
 from stoatflow.sql.tree import Node
 
 __all__ = ["Parameters", "SqlResult", "run"]
@@ -216,10 +216,10 @@ class _Run:
         names = self._stores_of(query)
         schemas = self._schemas(schema)
         known = {name: self._stores.known(name) for name in names}
-        places = pushing.places(query, known, push=push)
-        limit = pushing.limit_of(query, places) if push else None
+        places = pushdown.places(query, known, push=push)
+        limit = pushdown.limit_of(query, places) if push else None
         constants = self._constants(places, limit or [])
-        used = pushing.used_names(query, places) if push else None
+        used = pushdown.used_names(query, places) if push else None
         plan = _Plan(limit, used, _named(places), allow_scan)
         for name in names:
             mine = [place for place in places if place.store == name]
@@ -282,15 +282,17 @@ class _Run:
     def _constants(self, places: Sequence[Place], counts: Sequence[Node]) -> dict[int, Any]:
         """Compute constants, as DuckDB does."""
         values: dict[int, Any] = {}
-        nodes = [node for place in places for said in place.conditions for node in said.constants] + list(counts)
+        nodes = [node for place in places for condition in place.conditions for node in condition.constants] + list(
+            counts
+        )
         for node in nodes:
             if node["class"] == "PARAMETER":
                 self._parameter(node, values)
         self._compute([node for node in nodes if node["class"] != "PARAMETER"], values)
         for place in places:
-            for said in place.conditions:
-                if said.column.kind == "time":
-                    self._read_times(said.constants, values)
+            for condition in place.conditions:
+                if condition.column.kind == "time":
+                    self._read_times(condition.constants, values)
         return values
 
     def _parameter(self, node: Node, values: dict[int, Any]) -> None:
@@ -346,7 +348,7 @@ class _Run:
         limit = sum(numbers) if whole and numbers and len(numbers) == len(counts) else None
         return Wanted(found, limit, self._members(place.known, plan, schema), plan.allow_scan)
 
-    def _members(self, known: Known, plan: _Plan, schema: Any) -> list[str] | None:
+    def _members(self, known: StoreSchema, plan: _Plan, schema: Any) -> list[str] | None:
         """Return the members of values that the query needs."""
         if known.form.kind != "key_value" or not known.holds_only_objects or known.form.is_custom:
             return None
@@ -356,7 +358,7 @@ class _Run:
             return None
         return [name for name in known.members if name.casefold() in plan.used]
 
-    def _table(self, name: str, known: Known, wanted: list[Wanted], plan: _Plan, schema: Any) -> Any:
+    def _table(self, name: str, known: StoreSchema, wanted: list[Wanted], plan: _Plan, schema: Any) -> Any:
         form = known.form
         columns = Columns(
             self._pa, name, json_keys=form.has_json_keys, windows=form.has_windows, schema=schema, only=plan.used

@@ -17,8 +17,8 @@ from stoatflow._runtime.columns import KEY, WINDOW_END, WINDOW_START, Row
 from stoatflow.sql.bounds import Bound, keys, shown, times
 from stoatflow.sql.engine import SqlResult, run
 from stoatflow.sql.errors import ReadOnlyError, ScanRefusedError, SqlError
-from stoatflow.sql.known import Known, StoreForm
 from stoatflow.sql.reading import StoreRead, Wanted
+from stoatflow.sql.store_schema import StoreForm, StoreSchema
 
 __all__ = ["TRIES", "MovedError", "run_over_http"]
 
@@ -76,12 +76,12 @@ class PortStores:
             if store["readable"]
         }
 
-    def known(self, store: str) -> Known:
+    def known(self, store: str) -> StoreSchema:
         """Return what serdes define, and the first rows' columns if requested."""
         form = self.forms[store]
         looks = self._looks and form.kind == "key_value"
         page = self._get(_path(store), {"limit": str(_SAMPLE)}) if looks else {"entries": []}
-        return Known(form, [_row(each) for each in page["entries"]])
+        return StoreSchema(form, [_row(each) for each in page["entries"]])
 
     def read(self, store: str, wanted: Wanted) -> tuple[Iterator[list[Row]], Callable[[], StoreRead]]:
         """Read a store."""

@@ -18,7 +18,7 @@ from stoatflow.expressions.building import timestamp as timestamp_expression
 from stoatflow.finding import query as finding
 from stoatflow.sql.bounds import Bound, condition, keys, member, shown, times
 from stoatflow.sql.errors import ScanRefusedError, SqlError
-from stoatflow.sql.known import Known, StoreForm
+from stoatflow.sql.store_schema import StoreForm, StoreSchema
 
 if TYPE_CHECKING:
     from stoatflow._runtime import bridge
@@ -83,7 +83,7 @@ class Stores(Protocol):
     def epoch(self) -> int:
         """Number of the commit."""
 
-    def known(self, store: str) -> Known:
+    def known(self, store: str) -> StoreSchema:
         """Return what is known about a store, from a few rows."""
 
     def read(self, store: str, wanted: Wanted) -> tuple[Iterator[list[Row]], Callable[[], StoreRead]]:
@@ -108,14 +108,14 @@ class SnapshotStores:
         """Number of the commit."""
         return self._snapshot.epoch
 
-    def known(self, store: str) -> Known:
+    def known(self, store: str) -> StoreSchema:
         """Read the first rows, and one for each indexed member that they lack."""
         form = self.forms[store]
         if form.kind != "key_value":
-            return Known(form, [])
+            return StoreSchema(form, [])
         reader = self._snapshot.reader(store)
         rows = [row(*each) for each in _find(reader, None, _SAMPLE)[0]]
-        seen = Known(form, rows)
+        seen = StoreSchema(form, rows)
         absent: list[tuple[str, ...]] = []
         for path in form.members:
             column = seen.column(path)
@@ -123,7 +123,7 @@ class SnapshotStores:
                 more = _first_with(reader, path)
                 rows += more or []
                 absent += [path] if more == [] else []
-        return Known(form, rows, absent)
+        return StoreSchema(form, rows, absent)
 
     def read(self, store: str, wanted: Wanted) -> tuple[Iterator[list[Row]], Callable[[], StoreRead]]:
         """Read a store."""

@@ -32,7 +32,7 @@ from stoatflow.topology import Topology, built
 K = TypeVar("K")
 V = TypeVar("V")
 
-_NEARLY = 0.8
+_SIMILARITY = 0.8
 _DEAD_LETTERS = re.compile(r'"dlq":"((?:[^"\\]|\\.)*)"')
 _DEFAULTS = {"application.id": "test", "bootstrap.servers": "embedded:"}
 
@@ -81,7 +81,7 @@ class TopologyTestDriver:
         try:
             self._native = bridge.Driver(plan, settings.pairs(), self._lanes, self._now)
         except BaseException as error:
-            self._leave()
+            self._release_loop()
             if isinstance(error, ConfigError):
                 raise settings.explain(error) from None
             raise
@@ -168,7 +168,7 @@ class TopologyTestDriver:
         ('ann', 30)
         """
         if self._written is not None and topic not in self._written:
-            near = get_close_matches(topic, self._written, 1, _NEARLY)
+            near = get_close_matches(topic, self._written, 1, _SIMILARITY)
             if near:
                 raise TopologyError(
                     f"the topology doesn't write to the topic '{topic}'",
@@ -431,9 +431,9 @@ class TopologyTestDriver:
         >>> driver.close()
         """
         self._native.close()
-        self._leave()
+        self._release_loop()
 
-    def _leave(self) -> None:
+    def _release_loop(self) -> None:
         loop, self._event_loop = self._event_loop, None
         if loop is not None:
             loop.release()

@@ -12,25 +12,14 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from stoatflow._runtime import bridge
-from stoatflow.builder import StreamsBuilder
 from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
 from stoatflow.plan.functions import check_callback
-from stoatflow.processor import Processor
 from stoatflow.punctuation import PunctuationType
 from stoatflow.record import FixedKeyRecord, Record, RecordMetadata
 from stoatflow.stores import StoreBuilder
-from stoatflow.testing.driver import TopologyTestDriver
+from stoatflow.testing.mock_stores import MockStores
 from stoatflow.testing.timers import MockTimers
 from stoatflow.timers import TimeDomain, Timer
-
-_CLASSES: dict[str, type] = {
-    "key_value": bridge.KeyValueStore,
-    "timestamped_key_value": bridge.TimestampedKeyValueStore,
-    "window": bridge.WindowStore,
-    "session": bridge.SessionStore,
-    "versioned": bridge.VersionedKeyValueStore,
-}
 
 
 class CapturedForward(NamedTuple):
@@ -113,7 +102,7 @@ class MockProcessorContext:
         self._watermark = -1
         self._advanced: list[int] = []
         self._system_time = 0
-        self._room = _Room()
+        self._stores = MockStores()
         self._locked = False
         self._timers = MockTimers()
         self._processor: Any = None
@@ -148,7 +137,7 @@ class MockProcessorContext:
         ...     print(totals.get("ann"))
         30
         """
-        return self._timers.store(name) or self._room.store(name, self)
+        return self._timers.store(name) or self._stores.store(name, self)
 
     def schedule(
         self,
@@ -449,7 +438,7 @@ class MockProcessorContext:
         if isinstance(store, StoreBuilder) and store.kind.type == "timers":
             self._timers.add(store)
         else:
-            self._room.add(store)
+            self._stores.add(store)
 
     def close(self) -> None:
         """Remove the stores; may be called more than once.
@@ -461,7 +450,7 @@ class MockProcessorContext:
         30
         >>> context.close()
         """
-        self._room.close()
+        self._stores.close()
 
     def __enter__(self) -> MockProcessorContext:
         """Return the context."""
@@ -474,117 +463,3 @@ class MockProcessorContext:
         self.close()
 
     get_state_store = state_store
-
-
-class _Room:
-    """A driver whose only processor runs, at each record, a given function with a store."""
-
-    def __init__(self) -> None:
-        self.builders: dict[str, StoreBuilder[Any, Any]] = {}
-        self.task: Callable[[Any], None] | None = None
-        self._driver: TopologyTestDriver | None = None
-        self._pipe: Callable[[int], None] | None = None
-        self._closed = False
-
-    def add(self, store: StoreBuilder[Any, Any]) -> None:
-        if not isinstance(store, StoreBuilder):
-            raise TypeError(f"a store comes from Stores, not {store!r}. Next: pass Stores.key_value(...)")
-        if self._driver is not None:
-            raise RuntimeError(f"the store '{store.name}' comes too late. Next: add all stores before one is used")
-        self.builders[store.name] = store
-
-    def store(self, name: str, context: MockProcessorContext) -> _Store:
-        if name not in self.builders:
-            known = ", ".join(self.builders) or "none"
-            raise LookupError(
-                f"no store is named '{name}' here (there are: {known}). Next: give it to MockProcessorContext(...)"
-            )
-        return _Store(self, name, _CLASSES[self.builders[name].kind.type], context)
-
-    def run(self, name: str, act: Callable[[Any], Any], time: int) -> Any:
-        """Call a function with the store, within a call of the processor."""
-        given: list[Any] = []
-        raised: list[Exception] = []
-
-        def task(context: Any) -> None:
-            try:
-                given.append(act(context.state_store(name)))
-            except Exception as error:
-                # The error is the caller's, and must not end the engine.
-                raised.append(error)
-
-        pipe = self._started()
-        self.task = task
-        try:
-            pipe(max(0, time))
-        finally:
-            self.task = None
-        if raised:
-            raise raised[0]
-        return given[0]
-
-    def close(self) -> None:
-        self._closed = True
-        if self._driver is not None:
-            self._driver.close()
-
-    def _started(self) -> Callable[[int], None]:
-        if self._closed:
-            raise RuntimeError("the context is closed, and its stores are gone. Next: use it within its `with`")
-        if self._pipe is None:
-            room = self
-
-            class Works(Processor[bytes, bytes, Any, Any]):
-                """Runs the pending function."""
-
-                def init(self, context: Any) -> None:
-                    self.context = context
-
-                def process(self, record: Record[bytes, bytes]) -> None:  # noqa: ARG002
-                    if room.task is not None:
-                        room.task(self.context)
-
-            builder = StreamsBuilder()
-            for store in self.builders.values():
-                builder.add_state_store(store)
-            builder.stream("tasks").process(Works, stores=list(self.builders))
-            self._driver = TopologyTestDriver(builder.build())
-            topic = self._driver.input("tasks")
-            self._pipe = lambda time: topic.pipe(b"", timestamp=time)
-        return self._pipe
-
-
-class _Store:
-    """A store that can be used at any time: each use is one call of the processor."""
-
-    def __init__(self, room: _Room, name: str, cls: type, context: MockProcessorContext) -> None:
-        self.name = name
-        self._room = room
-        self._cls = cls
-        self._context = context
-
-    def __getattr__(self, method: str) -> Callable[..., Any]:
-        if method.startswith("_") or not hasattr(self._cls, method):
-            raise AttributeError(f"{self._cls.__name__} '{self.name}' has no {method!r}")
-        return lambda *given, **named: self._run(lambda store: getattr(store, method)(*given, **named))
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._run(lambda store: store[key])
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self._run(lambda store: store.__setitem__(key, value))
-
-    def __delitem__(self, key: Any) -> None:
-        self._run(lambda store: store.__delitem__(key))
-
-    def __contains__(self, key: Any) -> bool:
-        return bool(self._run(lambda store: key in store))
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._run(list))
-
-    def __repr__(self) -> str:
-        return f"<{self._cls.__name__} '{self.name}' of a MockProcessorContext>"
-
-    def _run(self, act: Callable[[Any], Any]) -> Any:
-        return self._room.run(self.name, act, self._context.stream_time_ms)

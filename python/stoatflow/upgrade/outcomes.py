@@ -83,8 +83,8 @@ def outcome(pair: Pair, read_before: Collection[str] = ()) -> Outcome:
     if old is not None and new is None:
         return _dropped(pair, old)
     new = _one(pair)
-    if pair.stranger is not None:
-        return _taken(pair, new, pair.stranger)
+    if pair.namesake is not None:
+        return _taken(pair, new, pair.namesake)
     if old is None:
         return _new(pair, new, read_before)
     if old.name != new.name:
@@ -93,8 +93,8 @@ def outcome(pair: Pair, read_before: Collection[str] = ()) -> Outcome:
 
 
 def _dropped(pair: Pair, old: StoreFacts) -> Outcome:
-    if pair.heir is not None:
-        return Outcome(pair, Status.DROPPED, then=f"its name, a generated one, belongs to {_maker(pair.heir)} now")
+    if pair.successor is not None:
+        return Outcome(pair, Status.DROPPED, then=f"its name, a generated one, belongs to {_maker(pair.successor)} now")
     if old.copied_topic is not None:
         return Outcome(pair, Status.DROPPED, then=f"not used any more; '{old.copied_topic}' has all of it")
     if old.is_made_of_its_table:
@@ -128,11 +128,11 @@ def _renamed(pair: Pair, old: StoreFacts, new: StoreFacts) -> Outcome:
     return Outcome(pair, Status.RENAMED, changes, then, _old_name(old))
 
 
-def _taken(pair: Pair, new: StoreFacts, stranger: StoreFacts) -> Outcome:
+def _taken(pair: Pair, new: StoreFacts, namesake: StoreFacts) -> Outcome:
     before = "" if pair.old is None else f" (its own state is under '{pair.old.name}')"
-    changes = (f"maker: {_maker(stranger)} -> {_maker(new)}",)
+    changes = (f"maker: {_maker(namesake)} -> {_maker(new)}",)
     keep = _old_name(pair.old)
-    if _differs(stranger, new):
+    if _differs(namesake, new):
         then = "the start is refused: this generated name belonged to another operator, of another format"
         return Outcome(pair, Status.REFUSED, changes, then + before, keep)
     then = "goes on with the rows of another operator, whose generated name it has got"

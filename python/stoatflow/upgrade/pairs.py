@@ -19,9 +19,9 @@ class Pair:
 
     old: StoreFacts | None
     new: StoreFacts | None
-    stranger: StoreFacts | None = None
+    namesake: StoreFacts | None = None
     """The old store whose name, and so whose state, the new store takes over."""
-    heir: StoreFacts | None = None
+    successor: StoreFacts | None = None
     """For an old store that is gone: the new store that took over its name."""
 
 
@@ -39,7 +39,7 @@ def paired(old: list[StoreFacts], new: list[StoreFacts]) -> list[Pair]:
         before, holder = found.get(store.name), by_name.get(store.name)
         pairs.append(Pair(before, store, None if holder is before else holder))
     names = {store.name: store for store in new}
-    return pairs + [Pair(store, None, heir=names.get(store.name)) for store in old if store.name not in taken]
+    return pairs + [Pair(store, None, successor=names.get(store.name)) for store in old if store.name not in taken]
 
 
 def _matched(

@@ -235,12 +235,12 @@ class KafkaCluster:
         def done() -> bool:
             # All nodes are asked: one that was paused still considers itself the leader, with all replicas
             # in sync.
-            told = [
+            reported = [
                 wire.metadata(HOST, node.ports[INTERNAL], [topic], login=LOGIN).topics[topic]
                 for node in self._answering()
             ]
-            in_sync = all(len(nodes) == len(self._nodes) for info in told for nodes in info.in_sync.values())
-            return in_sync and all(info.leaders == told[0].leaders for info in told)
+            in_sync = all(len(nodes) == len(self._nodes) for info in reported for nodes in info.in_sync.values())
+            return in_sync and all(info.leaders == reported[0].leaders for info in reported)
 
         self._wait(f"not every node is in sync with topic {topic!r}", done)
 
@@ -262,18 +262,18 @@ class KafkaCluster:
 
     def features(self) -> Mapping[str, int]:
         """The finalized levels of features, where all running nodes agree; without those that are 0."""
-        told = [wire_admin.features(HOST, node.ports[INTERNAL], LOGIN).finalized for node in self._answering()]
-        return {name: level for name, level in told[0].items() if all(each.get(name) == level for each in told)}
+        reported = [wire_admin.features(HOST, node.ports[INTERNAL], LOGIN).finalized for node in self._answering()]
+        return {name: level for name, level in reported[0].items() if all(each.get(name) == level for each in reported)}
 
     def upgrade_features(self) -> None:
         """Upgrades every feature to the newest level that all nodes support.
 
         As `kafka-features.sh upgrade` does; returns when all running nodes have finalized it.
         """
-        told = [wire_admin.features(HOST, node.ports[INTERNAL], LOGIN).supported for node in self._answering()]
+        reported = [wire_admin.features(HOST, node.ports[INTERNAL], LOGIN).supported for node in self._answering()]
         # Controllers that are listed in the settings have no level of their own.
-        names = set.intersection(*(set(each) for each in told)) - {"kraft.version"}
-        wanted = {name: min(each[name] for each in told) for name in sorted(names)}
+        names = set.intersection(*(set(each) for each in reported)) - {"kraft.version"}
+        wanted = {name: min(each[name] for each in reported) for name in sorted(names)}
         wire_admin.update_features(HOST, self._any_port(), wanted, LOGIN)
         self._wait(f"not every node goes by {wanted}", lambda: self.features() == wanted)
 

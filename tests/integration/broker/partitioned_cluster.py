@@ -62,10 +62,10 @@ class PartitionedCluster(KafkaCluster):
             proxy.clear()
         self._cut_off.clear()
 
-    def leader_told_by(self, node: int, topic: str, partition: int = 0) -> int:
+    def leader_reported_by(self, node: int, topic: str, partition: int = 0) -> int:
         """The leader of a partition according to this node."""
-        told = wire.metadata(HOST, self._node(node).ports[INTERNAL], [topic], login=LOGIN)
-        return told.topics[topic].leaders[partition]
+        reported = wire.metadata(HOST, self._node(node).ports[INTERNAL], [topic], login=LOGIN)
+        return reported.topics[topic].leaders[partition]
 
     def _answering(self) -> list[Node]:
         return [node for node in super()._answering() if node.number not in self._cut_off]

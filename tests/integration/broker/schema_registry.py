@@ -69,9 +69,9 @@ class SchemaRegistryServer:
         until = time.monotonic() + _START_S
         while (found := _LISTENING.search(log.read_text(errors="replace"))) is None:
             if self._process.exit_code is not None or time.monotonic() > until:
-                said = quote_log(log)
+                output = quote_log(log)
                 self.__exit__(None, None, None)
-                raise BrokerError(f"The schema registry did not start.\n{said}")
+                raise BrokerError(f"The schema registry did not start.\n{output}")
             time.sleep(0.05)
         self.port = int(found[1])
         return self
@@ -140,8 +140,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(503, b"closed for now")
             return
         if gate.authorization is not None and self.headers.get("Authorization") != gate.authorization:
-            said = f'{{"error_code": 40101, "message": "no entry for {self.headers.get("Authorization")}"}}'
-            self._answer(401, said.encode())
+            output = f'{{"error_code": 40101, "message": "no entry for {self.headers.get("Authorization")}"}}'
+            self._answer(401, output.encode())
             return
         there = http.client.HTTPConnection(HOST, gate.registry.port, timeout=60)
         kept = {name: self.headers[name] for name in ("Content-Type", "Accept") if name in self.headers}

@@ -219,11 +219,11 @@ def update_features(
     answer = ask(host, port, _UPDATE_FEATURES, 1, body, _TIMEOUT_S, login)
     answer.number("b")  # tags of the header
     answer.number("i")  # throttle time
-    told = [("the request", answer.number("h"), answer.compact_string())]
+    reported = [("the request", answer.number("h"), answer.compact_string())]
     for _ in range(answer.varint() - 1):
-        told.append((answer.compact_string() or "", answer.number("h"), answer.compact_string()))
+        reported.append((answer.compact_string() or "", answer.number("h"), answer.compact_string()))
         answer.varint()  # its tags
-    refused = [f"{what} (error {error}): {words}" for what, error, words in told if error != 0]
+    refused = [f"{what} (error {error}): {words}" for what, error, words in reported if error != 0]
     if refused:
         raise WireError(f"Kafka refused the features {dict(levels)}: {'; '.join(refused)}")
 

@@ -32,7 +32,7 @@ def alarm_after(at: int) -> int:
     return (at // app.ALARM_MS + 1) * app.ALARM_MS
 
 
-def told(rows: Iterable[Row]) -> Counter[Alarm]:
+def reported(rows: Iterable[Row]) -> Counter[Alarm]:
     """Keys and times, with their number of occurrences."""
     return Counter(((row.key or b"").decode(), read_long(row.value or b"")) for row in rows)
 

@@ -50,10 +50,10 @@ def wrong(rows: list[Row], transactions: list[Transaction], inputs: Inputs) -> l
     """Cuts that don't add up, and transfers that are lost, duplicated, or never requested."""
     found_cuts = cuts(rows, transactions)
     torn = [total for total in found_cuts if total]
-    told = [f"balances: {len(torn)} committed cuts don't add up to nothing: {torn[:8]}"] if torn else []
+    reported = [f"balances: {len(torn)} committed cuts don't add up to nothing: {torn[:8]}"] if torn else []
     if len(found_cuts) != len(transactions) or (rows and not found_cuts):
-        told.append(f"balances: {len(transactions)} transactions, but rows of {len(found_cuts)} have come")
-    told += [f"balances: {one} and {other} are mixed" for one, other in mixed(transactions)]
+        reported.append(f"balances: {len(transactions)} transactions, but rows of {len(found_cuts)} have come")
+    reported += [f"balances: {one} and {other} are mixed" for one, other in mixed(transactions)]
     steps: dict[str, Counter[int]] = defaultdict(Counter)
     balances: dict[str, int] = {}
     for row in rows:
@@ -65,5 +65,5 @@ def wrong(rows: list[Row], transactions: list[Transaction], inputs: Inputs) -> l
         found, given = steps.get(account, Counter()), wanted.get(account, Counter())
         if found != given:
             lost, more = given - found, found - given
-            told.append(f"balance of {account}: lost {dict(lost)}, too many {dict(more)}")
-    return told[:8]
+            reported.append(f"balance of {account}: lost {dict(lost)}, too many {dict(more)}")
+    return reported[:8]

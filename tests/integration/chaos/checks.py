@@ -88,8 +88,8 @@ class Found:
 def same(what: str, found: Mapping[K, V], wanted: Mapping[K, V]) -> list[str]:
     """Compares two tables."""
     wrong = [key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key)]
-    told = [f"{key}: {found.get(key)} instead of {wanted.get(key)}" for key in sorted(wrong, key=repr)[:8]]
-    return [f"{what}: {len(wrong)} of {len(wanted)} are wrong: {'; '.join(told)}"] if wrong else []
+    reported = [f"{key}: {found.get(key)} instead of {wanted.get(key)}" for key in sorted(wrong, key=repr)[:8]]
+    return [f"{what}: {len(wrong)} of {len(wanted)} are wrong: {'; '.join(reported)}"] if wrong else []
 
 
 def same_counts(what: str, found: Counter[K], wanted: Counter[K]) -> list[str]:
@@ -114,8 +114,8 @@ def steps(what: str, lists: Mapping[K, list[int | None]], wanted: Mapping[K, int
 def once(what: str, lists: Mapping[K, list[V | None]], wanted: Mapping[K, V]) -> list[str]:
     """Each key has one value, the expected one."""
     doubled = {key: values for key, values in lists.items() if len(values) > 1}
-    told = [f"{what}: {len(doubled)} windows more than once: {list(doubled.items())[:5]}"] if doubled else []
-    return told + same(what, {key: values[-1] for key, values in lists.items()}, wanted)
+    reported = [f"{what}: {len(doubled)} windows more than once: {list(doubled.items())[:5]}"] if doubled else []
+    return reported + same(what, {key: values[-1] for key, values in lists.items()}, wanted)
 
 
 def exact(found: Found, given: Inputs) -> list[str]:
@@ -138,11 +138,13 @@ def exact(found: Found, given: Inputs) -> list[str]:
 
 
 def _alarms(found: Found, given: Inputs) -> list[str]:
-    asked = set(alarms.told(found.rows("asked")))
+    asked = set(alarms.reported(found.rows("asked")))
     snoozing = alarms.pending(found.rows("snooze-changelog"))
     return [
-        *alarms.wrong("alarms by event time", alarms.told(found.rows("alarms")), alarms.asked_by_ticks(given), set()),
-        *alarms.wrong("alarms by the clock", alarms.told(found.rows("rung")), asked, snoozing),
+        *alarms.wrong(
+            "alarms by event time", alarms.reported(found.rows("alarms")), alarms.asked_by_ticks(given), set()
+        ),
+        *alarms.wrong("alarms by the clock", alarms.reported(found.rows("rung")), asked, snoozing),
         *alarms.gaps([long(row.value or b"") for row in found.rows("beats")], app.BEAT_MS),
     ]
 

@@ -38,7 +38,7 @@ class Topics(Protocol):
         ...
 
 
-class Judged:
+class CheckedApplication:
     """The result for one application: what is wrong, and how much there was."""
 
     def __init__(self, kafka: Topics, application: Counted, written: Counter[str], *, patience: float = OPEN_S) -> None:
@@ -108,11 +108,11 @@ def check_repeats_only(rows: Iterable[Row]) -> None:
     assert not wrong, f"{len(wrong)} updates were left out: {wrong[:5]}"
 
 
-def judge(kafka: Topics, applications: Sequence[Counted], written: Counter[str]) -> tuple[list[str], str]:
+def check_results(kafka: Topics, applications: Sequence[Counted], written: Counter[str]) -> tuple[list[str], str]:
     """What is wrong with any application, and figures."""
     wrong, text = [], ""
     for application in applications:
-        judged = Judged(kafka, application, written)
+        judged = CheckedApplication(kafka, application, written)
         wrong += judged.wrong
         more = "" if application.guarantee == EXACTLY else f", counted {judged.surplus} too many"
         more += f", {judged.twice} lines came twice from who wrote them" if judged.twice else ""

@@ -27,7 +27,7 @@ from broker.token_server import SHORT
 from counting import until
 from topics import KafkaTopics
 
-from chaos.cluster_checks import EXACTLY, judge
+from chaos.cluster_checks import EXACTLY, check_results
 from chaos.cluster_faults import (
     OF_BROKERS,
     ONE_OUT,
@@ -122,9 +122,9 @@ class ClusterChaos:
         for application in self.applications:
             application.stop()
 
-    def judge(self) -> tuple[list[str], str]:
+    def check_results(self) -> tuple[list[str], str]:
         """What is wrong, and figures."""
-        wrong, text = judge(self.kafka, self.applications, self._feeder.written)
+        wrong, text = check_results(self.kafka, self.applications, self._feeder.written)
         not_taken = [f"the cluster did not take what was written: {what}" for what in self._feeder.failed[:5]]
         return [*self.violations, *not_taken, *wrong], text
 
@@ -245,7 +245,7 @@ def main() -> int:
             sys.stdout.write(report(chaos))
             sys.stdout.flush()
         lived = time.monotonic()
-        wrong, text = chaos.judge()
+        wrong, text = chaos.check_results()
     sys.stdout.write(text)
     sys.stdout.writelines(f"WRONG: {what}\n" for what in wrong)
     sys.stdout.write(f"{lived - began:.0f} s of faults, {time.monotonic() - lived:.0f} s to compare\n")

@@ -27,7 +27,7 @@ from processes import Process
 from topics import KafkaTopics
 from transactions import batches_of
 
-from chaos.harness import told
+from chaos.harness import reported
 from chaos.soak import Sample, growth, sample
 
 KILL_EVERY_S = 60.0
@@ -128,7 +128,7 @@ class CommitsSoak:
                 child.until(lambda: self._kafka.count(out) >= self.words, "all is counted")
                 child.until(lambda: table(self._kafka.read(out)) == expected, "it is counted right")
                 child.signal(signal.SIGTERM)
-                assert child.wait() == 0, child.told()
+                assert child.wait() == 0, child.reported()
                 self._count(child)
         check_every_update(self._kafka.read(out), written.written)
         self.producers = Counter(batch.producer for batch in batches_of(self._kafka.address, out))
@@ -139,13 +139,13 @@ class CommitsSoak:
         began = time.monotonic()
         while time.monotonic() - began < seconds:
             used = sample(child.pid)
-            assert used is not None and child.code is None, child.told()  # noqa: PT018 (one thing: it lives)
+            assert used is not None and child.code is None, child.reported()  # noqa: PT018 (one thing: it lives)
             samples.append(used)
             time.sleep(SAMPLE_EVERY_S)
         return samples
 
     def _count(self, child: Process) -> None:
-        self.commits += int(str(told(child).get("commits") or 0))
+        self.commits += int(str(reported(child).get("commits") or 0))
 
     def report(self) -> str:
         """Figures."""

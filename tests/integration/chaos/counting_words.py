@@ -24,13 +24,13 @@ def main(config: dict[str, object]) -> int:
     try:
         while not app.wait(0.2) and not stop.is_set():
             numbers = app.metrics()
-            told = {
+            reported = {
                 "state": str(app.state),
                 "committed": numbers["records_committed"],
                 "restarts": numbers["restarts"],
                 "url": app.admin_url,
             }
-            sys.stdout.write(json.dumps(told) + "\n")
+            sys.stdout.write(json.dumps(reported) + "\n")
             sys.stdout.flush()
     finally:
         app.close()

@@ -57,6 +57,6 @@ class Findings:
         totals = {name: sum(getattr(part, name) for part in self.parts) for name in columns}
         lines.append(f"  {'all':<44}" + "".join(f"{totals[name]:>12,}" for name in columns))
         verdict = "OK" if self.ok else "NOT OK"
-        told = ", ".join(f"{name} {totals[name]}" for name in columns[2:])
-        lines.append(f"  verdict: {verdict}: {told} ({self.seconds:.0f} s)")
+        reported = ", ".join(f"{name} {totals[name]}" for name in columns[2:])
+        lines.append(f"  verdict: {verdict}: {reported} ({self.seconds:.0f} s)")
         return "\n".join(lines)

@@ -162,7 +162,7 @@ class Chaos:
         began = time.monotonic()
         with self.process(environ={}) as child:
             self._progress(child, lambda: child.code is not None, "it finishes")
-            assert child.wait() == 0, child.told()
+            assert child.wait() == 0, child.reported()
         self._tell("finished", began)
 
     def wipe(self) -> None:
@@ -211,12 +211,12 @@ class Chaos:
                 time.sleep(0.2 + pause)
             else:
                 goal = {"RESTORING", "RUNNING"} if moment == "restoring" else {"RUNNING"}
-                self._until(child, lambda: told(child).get("state") in goal, f"it is {moment}")
+                self._until(child, lambda: reported(child).get("state") in goal, f"it is {moment}")
                 time.sleep(pause * (0.1 if moment == "restoring" else 0.8))
             if moment == "stopping":
                 child.signal(signal.SIGTERM)
                 time.sleep(pause * 0.2)
-            last = told(child)
+            last = reported(child)
             child.signal(signal.SIGKILL)
             if child.wait() not in {0, -signal.SIGKILL}:
                 self._ended_early(child)
@@ -275,7 +275,7 @@ class Chaos:
         idle = {"state": "RUNNING", "lag": 0}
 
         def is_over() -> bool:
-            last = told(child)
+            last = reported(child)
             return child.code is not None or (not stop and {k: last.get(k) for k in idle} == idle)
 
         self._progress(child, is_over, "it comes to its failpoint")
@@ -341,7 +341,7 @@ class Chaos:
             time.sleep(self._rng.random())
             with self.process("--follow", state=other) as second:
                 first.until(lambda: first.code is not None, "the first is fenced", PATIENCE_S)
-                assert first.wait() > 0, first.told()
+                assert first.wait() > 0, first.reported()
                 if "FencedError: " not in first.errors:
                     self._ended_early(first)
                 self._outcome(second, f"{Kind.SECOND.value} ({where}), the first is fenced")
@@ -378,18 +378,18 @@ class Chaos:
             self._ended_early(child)
 
     def _until_running(self, child: Process) -> None:
-        self._until(child, lambda: told(child).get("state") == "RUNNING", "it runs")
+        self._until(child, lambda: reported(child).get("state") == "RUNNING", "it runs")
 
     def _ended_early(self, child: Process) -> None:
         """Only damaged requests may end it early, and only with an error message."""
-        assert self.noise is not None, f"it ended with {child.code}. {child.told()}"
+        assert self.noise is not None, f"it ended with {child.code}. {child.reported()}"
         self._sentence(child, "damaged requests, a few")
         raise EndedEarlyError
 
     def _outcome(self, child: Process, what: str) -> None:
         """It makes progress (and is then killed), or it has ended with an error message."""
         self.feed_a_little()
-        before = told(child).get("committed")
+        before = reported(child).get("committed")
         child.until(
             lambda: child.code is not None or self._has_moved(child, before), f"{what}: it goes on or ends", PATIENCE_S
         )
@@ -403,27 +403,27 @@ class Chaos:
 
     @staticmethod
     def _has_moved(child: Process, before: object) -> bool:
-        last = told(child)
+        last = reported(child)
         return last.get("state") == "RUNNING" and last.get("committed") not in {None, 0, before}
 
     def _sentence(self, child: Process, what: str) -> None:
         assert child.code is not None
-        assert child.code > 0, f"it ended with {child.code}, not by an error. {child.told()}"
+        assert child.code > 0, f"it ended with {child.code}, not by an error. {child.reported()}"
         found = SENTENCE.findall(child.errors)
-        assert found, f"it ended with {child.code} and no sentence. {child.told()}"
+        assert found, f"it ended with {child.code} and no sentence. {child.reported()}"
         if found[-1] == "InternalError":
-            self.violations.append(f"{what}: {child.told()}")
+            self.violations.append(f"{what}: {child.reported()}")
         self.met[f"{what}: ended, {found[-1]}"] += 1
         if found[-1] == "StateCorruptError":
             self.wipe()
 
     def _progress(self, child: Process, done: Callable[[], bool], why: str) -> None:
         """Wait as long as it makes progress."""
-        seen, since = told(child), time.monotonic()
+        seen, since = reported(child), time.monotonic()
         while not done():
-            if (now := told(child)) != seen:
+            if (now := reported(child)) != seen:
                 seen, since = now, time.monotonic()
-            assert time.monotonic() - since < PATIENCE_S, f"{why}: it stands at {seen}. {child.told()}"
+            assert time.monotonic() - since < PATIENCE_S, f"{why}: it stands at {seen}. {child.reported()}"
             time.sleep(0.005)
 
     def feed_a_little(self) -> None:
@@ -469,10 +469,10 @@ class Chaos:
 
 def restarts(child: Process) -> int:
     """The number of restarts within the process."""
-    return int(str(told(child).get("restarts") or 0))
+    return int(str(reported(child).get("restarts") or 0))
 
 
-def told(child: Process) -> dict[str, object]:
+def reported(child: Process) -> dict[str, object]:
     """The last status that it printed."""
     line = child.last
     return dict(json.loads(line)) if line.startswith("{") and line.endswith("}") else {}

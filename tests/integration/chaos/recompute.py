@@ -101,10 +101,10 @@ class Recompute:
         """Every word counts from one; the store has the same counts."""
         lines = self.read("lines", value="text").select("value")
         updates = self.read("words")
-        told = wordcount.reconcile(lines, updates, every_update=True)
+        result = wordcount.reconcile(lines, updates, every_update=True)
         counts = wordcount.expected_counts(lines).withColumnsRenamed({"word": "key", "count": "value"})
-        part = Part("words, every update", told.input_words, told.output_records, told.missing, told.duplicated,
-                    told.wrong, examples=tuple(str(example) for example in told.examples))  # fmt: skip
+        part = Part("words, every update", result.input_words, result.output_records, result.missing, result.duplicated,
+                    result.wrong, examples=tuple(str(example) for example in result.examples))  # fmt: skip
         return [
             part, counting("words, order of updates", updates, counts, ["key"]), self._log("words", counts),
             self._letters(lines),
@@ -160,12 +160,12 @@ class Recompute:
         seen = self.ticks.groupBy("key").agg(f.count("*").alias("value"))
         total = self.ticks.groupBy("key").agg(f.sum("v").alias("value"))
         left = last_values(self.read("since-changelog"), ["key"]).select("key", "value")
-        told = self.read("reports").select("key", "value").unionByName(left)
-        told = told.groupBy("key").agg(f.sum("value").alias("value"))
+        reported = self.read("reports").select("key", "value").unionByName(left)
+        reported = reported.groupBy("key").agg(f.sum("value").alias("value"))
         return [
             counting("processor, every total", self.read("totals"), seen, ["key"]),
             self._log("totals", seen),
-            tables("processor, reports by schedule", told, total, ["key"]),
+            tables("processor, reports by schedule", reported, total, ["key"]),
         ]
 
     def alarms(self) -> list[Part]:

@@ -49,7 +49,7 @@ def report(chaos: Chaos) -> str:
     return "\n".join(lines) + "\n"
 
 
-def judge(kafka: KafkaTopics, chaos: Chaos) -> tuple[bool, str]:
+def check_results(kafka: KafkaTopics, chaos: Chaos) -> tuple[bool, str]:
     """The checks without Spark."""
     found = Found(kafka, chaos.name)
     if chaos.guarantee != EXACTLY:
@@ -112,7 +112,7 @@ def main() -> int:
             result = reconcile(broker.bootstrap, chaos.name)
             right, text = result.ok, result.render()
         else:
-            right, text = judge(kafka, chaos)
+            right, text = check_results(kafka, chaos)
     sys.stdout.write(f"{text}\n")
     sys.stdout.write(f"{lived - began:.0f} s of faults, {time.monotonic() - lived:.0f} s to reconcile\n")
     return 0 if right and not chaos.violations else 1

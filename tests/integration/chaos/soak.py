@@ -23,8 +23,8 @@ from broker.kafka_broker import KafkaBroker
 from processes import Process
 from topics import KafkaTopics
 
-from chaos.harness import BROKER, Chaos, told
-from chaos.run import EXACTLY, judge
+from chaos.harness import BROKER, Chaos, reported
+from chaos.run import EXACTLY, check_results
 
 EVERY_S = 0.5
 KILL_EVERY_S = 15.0
@@ -99,7 +99,7 @@ class Soak:
         with self.chaos.process("--follow", environ={}) as child:
             self.steady = self._work(child, began + self._seconds - time.monotonic())
             child.signal(signal.SIGTERM)
-            assert child.wait() == 0, child.told()
+            assert child.wait() == 0, child.reported()
         self.chaos.close()
         return growth(self.steady)[2]
 
@@ -110,10 +110,10 @@ class Soak:
                 self.chaos.feed()
                 fed += 1
             used = sample(child.pid)
-            assert used is not None, child.told()
-            assert child.code is None, child.told()
+            assert used is not None, child.reported()
+            assert child.code is None, child.reported()
             samples.append(used)
-            lag = told(child).get("lag")
+            lag = reported(child).get("lag")
             self.most_lag = max(self.most_lag, lag if isinstance(lag, int) else 0)
             time.sleep(EVERY_S)
         return samples
@@ -127,9 +127,9 @@ class Soak:
             ("undisturbed, warm", early),
             ("undisturbed, at its end", late),
         ]
-        told_of = [f"  {what:<30}{s.mib:>8.0f} MiB{s.files:>8} files{s.threads:>6} threads" for what, s in rows]
+        described = [f"  {what:<30}{s.mib:>8.0f} MiB{s.files:>8} files{s.threads:>6} threads" for what, s in rows]
         head = f"soak of {self._seconds / 60:.1f} min, seed {self.chaos.seed}: {self.chaos.kills} kills, "
-        return "\n".join([f"{head}{self.chaos.inputs.count:,} records, most lag {self.most_lag:,}", *told_of])
+        return "\n".join([f"{head}{self.chaos.inputs.count:,} records, most lag {self.most_lag:,}", *described])
 
 
 def main() -> int:
@@ -146,7 +146,7 @@ def main() -> int:
         sys.stdout.write(f"{soak.report()}\n")
         sys.stdout.writelines(f"wrong: {what}\n" for what in wrong)
         sys.stdout.flush()
-        right, text = judge(kafka, soak.chaos)
+        right, text = check_results(kafka, soak.chaos)
     sys.stdout.write(f"{text}\n")
     return 0 if right and not wrong else 1
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from processes import Process
 
-from chaos.harness import SENTENCE, told
+from chaos.harness import SENTENCE, reported
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 only
@@ -101,7 +101,7 @@ class Counted:
         """Its process has ended: count what it did, keep what it printed."""
         with self.lock:
             if self.child is not None:
-                self.restarts += int(str(told(self.child).get("restarts") or 0))
+                self.restarts += int(str(reported(self.child).get("restarts") or 0))
                 self.folder.mkdir(parents=True, exist_ok=True)
                 with (self.folder / "said.log").open("a", encoding="utf-8") as log:
                     log.write(f"=== life {self.lives}, until {clock()}\n{self.child.errors}")
@@ -127,7 +127,7 @@ class Counted:
             self.child.signal(signal.SIGTERM)
             code = self.child.wait()
             if code != 0:
-                self.violations.append(f"{self.name} was asked to stop and ended with {code}. {self.child.told()}")
+                self.violations.append(f"{self.name} was asked to stop and ended with {code}. {self.child.reported()}")
             self.end()
 
     def look_after(self) -> None:
@@ -138,10 +138,10 @@ class Counted:
                     self.start()
             elif (code := self.child.code) is not None:
                 self.child.wait()
-                self._judge(code, self.child)
+                self._check_exit(code, self.child)
                 self.end()
 
-    def _judge(self, code: int, child: Process) -> None:
+    def _check_exit(self, code: int, child: Process) -> None:
         found = SENTENCE.findall(child.errors)
         error = found[-1] if found and code > 0 else f"exit code {code}"
         self.ended[error] += 1
@@ -153,13 +153,13 @@ class Counted:
     def progress(self) -> tuple[int, int]:
         """The number of its life, and of its committed records."""
         with self.lock:
-            last = told(self.child) if self.child is not None else {}
+            last = reported(self.child) if self.child is not None else {}
             return self.lives, int(str(last.get("committed") or 0))
 
     def works(self) -> bool:
         """Whether it is running."""
         with self.lock:
-            return self.child is not None and told(self.child).get("state") == "RUNNING"
+            return self.child is not None and reported(self.child).get("state") == "RUNNING"
 
     def has_moved(self, since: tuple[int, int]) -> bool:
         """Whether it is running and has committed something since."""
@@ -171,14 +171,14 @@ class Counted:
         with self.lock:
             if self.child is None:
                 return "it does not run"
-            said, url = self.child.told(), told(self.child).get("url")
+            output, url = self.child.reported(), reported(self.child).get("url")
         if url is None:
-            return said
+            return output
         try:
             with urllib.request.urlopen(f"{url}debug/barriers", timeout=10) as answer:  # noqa: S310 (loopback)
-                return f"{said}\nbarriers: {answer.read().decode()[:3000]}"
+                return f"{output}\nbarriers: {answer.read().decode()[:3000]}"
         except OSError as error:
-            return f"{said}\nno barriers: {error}"
+            return f"{output}\nno barriers: {error}"
 
 
 class Supervisor:

@@ -36,7 +36,7 @@ INTERNAL = ("words", "sums", "sums-final-store", "closed", "sessions", "totals",
 WINDOWED = ("sums", "closed", "sessions", "readings")
 
 
-class Stand(NamedTuple):
+class Environment(NamedTuple):
     """A broker that may be stopped, behind a proxy that damages requests."""
 
     broker: KafkaBroker
@@ -44,24 +44,24 @@ class Stand(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[Stand]:
+def own() -> Iterator[Environment]:
     with FaultProxy(SEED) as proxy, KafkaBroker(settings=BROKER, proxied=proxy.port) as broker:
         proxy.connect(broker.behind_proxy)
-        yield Stand(broker, Noise(proxy))
+        yield Environment(broker, Noise(proxy))
 
 
-def told(chaos: Chaos, kills: int) -> str:
+def reported(chaos: Chaos, kills: int) -> str:
     """How to repeat the run."""
     again = f"run.py --seed {chaos.seed} --kills {kills} --guarantee {chaos.guarantee}"
     return f"\n{report(chaos)}\nagain: python tests/integration/chaos/{again}"
 
 
-def test_undisturbed_and_again_without_state(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+def test_a_run_without_faults_and_a_rerun_without_state(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     """The check itself, topics and their settings; and a restore of everything emits nothing again."""
     chaos = Chaos(kafka, name, tmp_path / "state", SEED, "exactly_once_v2")
     chaos.run()
     wrong = exact(Found(kafka, name), chaos.inputs)
-    assert not wrong, describe(wrong) + told(chaos, 0)
+    assert not wrong, describe(wrong) + reported(chaos, 0)
     mine = {topic.removeprefix(f"{name}-") for topic in kafka.topics() if topic.startswith(f"{name}-")}
     changelogs = {topic.removesuffix("-changelog") for topic in mine if topic.endswith("-changelog")}
     assert changelogs >= {*INTERNAL, "clocks"}
@@ -88,7 +88,7 @@ def is_windowed(store: str) -> bool:
     return store in WINDOWED or (store.startswith(("pairs", "meetings")) and "shared" not in store)
 
 
-def test_exactly_once(own: Stand, name: str, tmp_path: Path) -> None:
+def test_exactly_once(own: Environment, name: str, tmp_path: Path) -> None:
     """Kills at every named place and at random moments, and every other fault, including those of the broker.
 
     All of it through a proxy that damages requests, with both clients in turn.
@@ -100,22 +100,22 @@ def test_exactly_once(own: Stand, name: str, tmp_path: Path) -> None:
     )  # fmt: skip
     chaos.run()
     wrong = [*chaos.violations, *exact(Found(chaos.kafka, name), chaos.inputs)]
-    assert not wrong, describe(wrong) + told(chaos, KILLS)
+    assert not wrong, describe(wrong) + reported(chaos, KILLS)
     assert chaos.kills >= KILLS
     assert chaos.clients.keys() == {NATIVE, LIBRDKAFKA}
     noise.off()
     assert sum(noise.struck.values()) > 50, noise.struck
-    assert chaos.places.keys() == set(PLACES), told(chaos, KILLS)
+    assert chaos.places.keys() == set(PLACES), reported(chaos, KILLS)
 
 
 def test_at_least_once(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     chaos = Chaos(kafka, name, tmp_path / "state", SEED + 2, "at_least_once", kills=KILLS // 3)
     chaos.run()
     wrong = [*chaos.violations, *at_least(Found(kafka, name), chaos.inputs)]
-    assert not wrong, describe(wrong) + told(chaos, KILLS // 3)
+    assert not wrong, describe(wrong) + reported(chaos, KILLS // 3)
 
 
-def test_the_checks_see_what_they_should() -> None:
+def test_the_checks_detect_faults() -> None:
     """A check that can't fail proves nothing."""
     assert steps("it", {"a": [1, 2]}, {"a": 2}) == []
     broken: list[list[int | None]] = [[1], [1, 1, 2], [2, 1], [1, 2, 3], [1, None]]
@@ -128,7 +128,7 @@ def test_the_checks_see_what_they_should() -> None:
     assert "1 too many" in same_counts("it", Counter("aabb"), Counter("aab"))[0]
 
 
-def test_the_check_of_the_bank_sees_what_it_should() -> None:
+def test_the_bank_check_detects_faults() -> None:
     """A torn transaction, a duplicated transfer, a lost transfer."""
     inputs = Inputs(5)
     inputs.round()
@@ -153,7 +153,7 @@ def test_the_check_of_the_bank_sees_what_it_should() -> None:
     assert "too many {0: 1}" in bank.wrong(again, [*transactions, Transaction(at, at + 1)], inputs)[0]
 
 
-def test_transactions_are_told_from_their_batches() -> None:
+def test_transactions_are_derived_from_their_batches() -> None:
     """Two alternating producers: markers among the records of the next transaction, an abort, an open transaction."""
 
     def batch(first: int, count: int, producer: int, attributes: int, records: bytes = b"") -> bytes:
@@ -190,7 +190,7 @@ def test_transactions_are_told_from_their_batches() -> None:
     assert mixed([Transaction(0, 3), Transaction(3, 4)]) == [(Transaction(0, 3), Transaction(3, 4))]
 
 
-def test_the_check_of_alarms_sees_what_it_should() -> None:
+def test_the_alarm_check_detects_faults() -> None:
     """One that never fired, one that fired twice, one that was not requested; a missing tick, an additional tick."""
     asked = {("a", 10), ("b", 10), ("b", 20)}
     rung = Counter([("a", 10), ("b", 10)])
@@ -206,7 +206,7 @@ def test_the_check_of_alarms_sees_what_it_should() -> None:
     assert alarms.pending([row, row._replace(value=None)]) == set()
 
 
-def test_the_schedule_has_everything_and_is_that_of_its_seed() -> None:
+def test_a_schedule_has_every_fault_and_is_fixed_by_its_seed() -> None:
     for seed in range(20):
         faults = schedule(seed, 12, others=True, broker=True)
         assert faults == schedule(seed, 12, others=True, broker=True)
@@ -223,7 +223,7 @@ def test_the_schedule_has_everything_and_is_that_of_its_seed() -> None:
     assert all(f"| `{place}` |" in page for place in PLACES)
 
 
-def test_a_sentence_is_told_from_a_crash() -> None:
+def test_an_error_exit_is_distinguished_from_a_crash() -> None:
     assert SENTENCE.findall("stoatflow.errors.DiskFullError: the disk of state.dir is full. Next: free space") == [
         "DiskFullError"
     ]
@@ -231,7 +231,7 @@ def test_a_sentence_is_told_from_a_crash() -> None:
     assert SENTENCE.findall("KeyError: 'x'") == []
 
 
-def test_the_same_seed_gives_the_same() -> None:
+def test_a_seed_reproduces_the_run() -> None:
     one, two, other = Inputs(5), Inputs(5), Inputs(6)
     for inputs in (one, two, other):
         inputs.round()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from topics import KafkaTopics
 
-from chaos.run import judge
+from chaos.run import check_results
 from chaos.soak import MORE_FILES, MORE_MIB, MORE_THREADS, Sample, Soak, growth
 
 MINUTES = float(os.environ.get("STOATFLOW_TEST_SOAK_MINUTES", "1.5"))
@@ -20,11 +20,11 @@ def test_nothing_grows(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
     soak = Soak(kafka, name, tmp_path / "state", 1, MINUTES)
     wrong = soak.run()
     assert not wrong, f"{wrong}\n{soak.report()}"
-    right, text = judge(kafka, soak.chaos)
+    right, text = check_results(kafka, soak.chaos)
     assert right, text
 
 
-def test_growth_is_seen() -> None:
+def test_growth_is_detected() -> None:
     """A check that can't fail proves nothing."""
     steady = [Sample(200.0, 90, 30)] * 60
     assert growth(steady)[2] == []

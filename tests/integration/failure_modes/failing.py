@@ -121,5 +121,5 @@ class Application:
         """Let it run for some time."""
         began = time.monotonic()
         while time.monotonic() - began < seconds:
-            assert self.process.code is None, f"it ended by itself. {self.process.told()}"
+            assert self.process.code is None, f"it ended by itself. {self.process.reported()}"
             time.sleep(0.05)

@@ -1,6 +1,6 @@
 """Each usual failure: caused on a real broker, observed from outside, and healed if possible.
 
-Takes a stand (a broker behind a proxy) and an empty folder; returns what was seen. Fails if something is missing
+Takes an environment (a broker behind a proxy) and an empty folder; returns what was seen. Fails if something is missing
 that an operator needs: a reason at `/health/ready`, a metric, a log line, a finding, an exit code.
 """
 
@@ -50,7 +50,7 @@ class Seen:
     next_step: str = ""
 
 
-class Stand:
+class Environment:
     """A broker behind a proxy, and topics for one application."""
 
     def __init__(self, proxy: FaultProxy, broker: KafkaBroker, name: str, folder: Path) -> None:
@@ -92,12 +92,12 @@ class Stand:
 
 def plain(text: object) -> str:
     """A text without the parts that differ between runs: addresses, numbers, folders."""
-    said = re.sub(r"/[\w./-]*/(app\.py)", r"\1", str(text))
-    said = re.sub(r"127\.0\.0\.1:\d+", "BROKER", said)
-    said = re.sub(r"\btest-[a-z-]+-\d+(?= )", "APPLICATION", said)
-    said = re.sub(r"/\S*/state\b\S*", "STATE", said)
-    said = re.sub(r"\b[a-z]+(-[a-z]+)*-\d+-(in|out|bad|documents|sums-changelog)\b", r"\2", said)
-    return re.sub(r"\d+(\.\d+)?(?= (ms|s|times)\b)|(?<=producer )\d+", "N", said)
+    output = re.sub(r"/[\w./-]*/(app\.py)", r"\1", str(text))
+    output = re.sub(r"127\.0\.0\.1:\d+", "BROKER", output)
+    output = re.sub(r"\btest-[a-z-]+-\d+(?= )", "APPLICATION", output)
+    output = re.sub(r"/\S*/state\b\S*", "STATE", output)
+    output = re.sub(r"\b[a-z]+(-[a-z]+)*-\d+-(in|out|bad|documents|sums-changelog)\b", r"\2", output)
+    return re.sub(r"\d+(\.\d+)?(?= (ms|s|times)\b)|(?<=producer )\d+", "N", output)
 
 
 def look(app: Application, seen: Seen, *, metrics: Sequence[Metric] = (), findings: Sequence[str] = ()) -> None:
@@ -108,14 +108,14 @@ def look(app: Application, seen: Seen, *, metrics: Sequence[Metric] = (), findin
         shown = ",".join(f'{key}="{plain(value)}"' for key, value in labels.items())
         seen.metrics.append(f"{name}{{{shown}}}" if shown else name)
     for path in ("health/live", "health/ready"):
-        code, said = app.document(path)
-        reason = f", `{said['reason']}`" if "reason" in said else ""
+        code, output = app.document(path)
+        reason = f", `{output['reason']}`" if "reason" in output else ""
         seen.endpoints.append((f"/{path}", f"{code}{reason}"))
     (_, doctor) = app.document("doctor")
-    told = {str(one["code"]): one for one in cast("list[Document]", doctor["findings"])}
+    reported = {str(one["code"]): one for one in cast("list[Document]", doctor["findings"])}
     for code in findings:
-        assert code in told, f"the doctor doesn't tell {code}: {sorted(told)}"
-        one = told[code]
+        assert code in reported, f"the doctor doesn't tell {code}: {sorted(reported)}"
+        one = reported[code]
         words = (str(one["severity"]), code, plain(one["message"]), plain(one["next_step"]))
         seen.findings.append(Finding(*words, str(one["page"])))
 
@@ -140,38 +140,38 @@ def hear(app: Application, seen: Seen, level: str, message: str, **fields: str) 
 
 def ends(app: Application, seen: Seen, code: int, error: str, kind: str, patience: float = PATIENCE_S) -> None:
     """It ends with this exit code and this error, and reports its next step."""
-    assert app.until_it_ends(patience) == code, app.process.told()
-    said = [line for line in app.process.errors.splitlines() if "Next: " in line and not line.startswith("{")]
-    assert said, app.process.told()
-    assert f"more: stoatflow explain {kind}" in app.process.errors, app.process.told()
+    assert app.until_it_ends(patience) == code, app.process.reported()
+    output = [line for line in app.process.errors.splitlines() if "Next: " in line and not line.startswith("{")]
+    assert output, app.process.reported()
+    assert f"more: stoatflow explain {kind}" in app.process.errors, app.process.reported()
     seen.end = f"exit code {code}, `{error}`"
-    seen.next_step = plain(said[-1].partition("Next: ")[2]).strip()
+    seen.next_step = plain(output[-1].partition("Next: ")[2]).strip()
 
 
-def goes_on(stand: Stand, app: Application, seen: Seen, count: int) -> None:
+def goes_on(environment: Environment, app: Application, seen: Seen, count: int) -> None:
     """It becomes ready again by itself."""
     app.until_ready()
-    stand.until_counted(app, count)
+    environment.until_counted(app, count)
     seen.end = "it continues by itself"
 
 
-def a_function_raises(stand: Stand) -> Seen:
+def a_function_raises(environment: Environment) -> Seen:
     """A function of the topology raises, and there is no error handler for the record."""
     seen = Seen()
-    with stand.application() as app:
-        stand.write("1", "boom")
+    with environment.application() as app:
+        environment.write("1", "boom")
         ends(app, seen, 1, "ProcessingError", "user")
         hear(app, seen, "ERROR", "stopped by an error")
     return seen
 
 
-def a_record_is_left_out(stand: Stand) -> Seen:
+def a_record_is_left_out(environment: Environment) -> Seen:
     """A function raises, and `processing.exception.handler` sends the record to a dead letter topic."""
     seen = Seen()
-    with stand.application(**{"processing.exception.handler": f"dlq:{stand.name}-bad"}) as app:
-        stand.write("1", "boom", "2")
-        stand.until_counted(app, 2)
-        app.process.until(lambda: stand.kafka.count(f"{stand.name}-bad") == 1, "the dead letter")
+    with environment.application(**{"processing.exception.handler": f"dlq:{environment.name}-bad"}) as app:
+        environment.write("1", "boom", "2")
+        environment.until_counted(app, 2)
+        app.process.until(lambda: environment.kafka.count(f"{environment.name}-bad") == 1, "the dead letter")
         hear(app, seen, "WARN", "a record was left out", reason="processing_dead_letter")
         dropped = ("stoatflow_dropped_records_total", {"reason": "processing_dead_letter"})
         look(app, seen, metrics=[dropped], findings=["dead_letters"])
@@ -185,13 +185,13 @@ def a_record_is_left_out(stand: Stand) -> Seen:
     return seen
 
 
-def a_record_cannot_be_decoded(stand: Stand) -> Seen:
+def a_record_cannot_be_decoded(environment: Environment) -> Seen:
     """A record isn't JSON, and `deserialization.exception.handler` sends it to a dead letter topic."""
     seen = Seen()
-    with stand.application(**{"deserialization.exception.handler": f"dlq:{stand.name}-bad"}) as app:
-        stand.write('{"n": 1}', "{no json", '{"n": 2}', topic="documents")
-        stand.until_counted(app, 2)
-        app.process.until(lambda: stand.kafka.count(f"{stand.name}-bad") == 1, "the dead letter")
+    with environment.application(**{"deserialization.exception.handler": f"dlq:{environment.name}-bad"}) as app:
+        environment.write('{"n": 1}', "{no json", '{"n": 2}', topic="documents")
+        environment.until_counted(app, 2)
+        app.process.until(lambda: environment.kafka.count(f"{environment.name}-bad") == 1, "the dead letter")
         hear(app, seen, "WARN", "a record was left out", reason="deserialization_dead_letter")
         dropped = ("stoatflow_dropped_records_total", {"reason": "deserialization_dead_letter"})
         look(app, seen, metrics=[dropped], findings=["dead_letters"])
@@ -202,16 +202,16 @@ def a_record_cannot_be_decoded(stand: Stand) -> Seen:
     return seen
 
 
-def a_commit_fails(stand: Stand) -> Seen:
+def a_commit_fails(environment: Environment) -> Seen:
     """The broker doesn't answer a request within `commit.timeout.ms`: the one that adds offsets to the transaction."""
     seen = Seen()
-    with stand.application(commit_timeout_ms=2000) as app:
-        stand.write("1")
-        stand.until_counted(app, 1)
-        stand.proxy.inject(Api.TXN_OFFSET_COMMIT, "black hole", probability=1.0)
-        stand.write("2")
+    with environment.application(commit_timeout_ms=2000) as app:
+        environment.write("1")
+        environment.until_counted(app, 1)
+        environment.proxy.inject(Api.TXN_OFFSET_COMMIT, "black hole", probability=1.0)
+        environment.write("2")
         app.process.until(lambda: bool(app.metric("stoatflow_restarts_total")), "it restarts by itself", PATIENCE_S)
-        stand.proxy.clear()
+        environment.proxy.clear()
         hear(app, seen, "ERROR", "commit failed")
         hear(app, seen, "WARN", "restarting from the last commit")
         app.until_ready()
@@ -219,17 +219,17 @@ def a_commit_fails(stand: Stand) -> Seen:
         failed = cast("Document", app.document("debug/barriers")[1]["failed"])
         assert failed["step"] == "offsets"
         seen.endpoints += [("/debug/barriers", "`failed`: the epoch, the step and the error")]
-        goes_on(stand, app, seen, 2)
+        goes_on(environment, app, seen, 2)
     return seen
 
 
-def a_function_hangs(stand: Stand) -> Seen:
+def a_function_hangs(environment: Environment) -> Seen:
     """A function doesn't return, so nothing can be committed; after `stall.timeout.ms` the application ends."""
     seen = Seen()
-    with stand.application(stall_timeout_ms=55_000) as app:
-        stand.write("1")
-        stand.until_counted(app, 1)
-        stand.write("hang")
+    with environment.application(stall_timeout_ms=55_000) as app:
+        environment.write("1")
+        environment.until_counted(app, 1)
+        environment.write("hang")
         app.process.until(lambda: not app.is_ready(), "it is not ready", PATIENCE_S)
         look(app, seen, metrics=[("stoatflow_not_ready", {"reason": "stalled"})], findings=["stalled"])
         ends(app, seen, 3, "StalledError", "stalled")
@@ -240,121 +240,123 @@ def a_function_hangs(stand: Stand) -> Seen:
     return seen
 
 
-def the_broker_is_away(stand: Stand) -> Seen:
+def the_broker_is_away(environment: Environment) -> Seen:
     """The broker is down for ten seconds."""
     seen = Seen()
-    with stand.application() as app:
-        stand.write("1")
-        stand.until_counted(app, 1)
-        with stand.broker_down():
+    with environment.application() as app:
+        environment.write("1")
+        environment.until_counted(app, 1)
+        with environment.broker_down():
             app.process.until(lambda: not app.is_ready(), "it is not ready", PATIENCE_S)
             app.wait(10)
             look(app, seen, metrics=AWAY[:1], findings=["broker_away"])
-        stand.write("2")
-        goes_on(stand, app, seen, 2)
+        environment.write("2")
+        goes_on(environment, app, seen, 2)
     return seen
 
 
-def the_broker_is_away_for_minutes(stand: Stand) -> Seen:
+def the_broker_is_away_for_minutes(environment: Environment) -> Seen:
     """The broker is down for five minutes."""
     seen = Seen()
-    with stand.application() as app:
-        stand.write("1")
-        stand.until_counted(app, 1)
-        with stand.broker_down():
+    with environment.application() as app:
+        environment.write("1")
+        environment.until_counted(app, 1)
+        with environment.broker_down():
             app.wait(300)
             hear(app, seen, "WARN", "restarting from the last commit")
             hear(app, seen, "WARN", "the broker does not answer yet")
             look(app, seen, metrics=AWAY, findings=["broker_away", "restarts"])
-        stand.write("2")
-        goes_on(stand, app, seen, 2)
+        environment.write("2")
+        goes_on(environment, app, seen, 2)
     return seen
 
 
-def the_broker_stays_away(stand: Stand) -> Seen:
+def the_broker_stays_away(environment: Environment) -> Seen:
     """The broker is down for longer than the application waits: `broker.wait.timeout.ms`, `restart.max.attempts`."""
     seen = Seen()
-    with stand.application(broker_wait_timeout_ms=3000, restart_max_attempts=2, commit_timeout_ms=3000) as app:
-        stand.write("1")
-        stand.until_counted(app, 1)
-        with stand.broker_down():
+    with environment.application(broker_wait_timeout_ms=3000, restart_max_attempts=2, commit_timeout_ms=3000) as app:
+        environment.write("1")
+        environment.until_counted(app, 1)
+        with environment.broker_down():
             ends(app, seen, 1, "BrokerUnavailableError", "unavailable")
             hear(app, seen, "WARN", "restarting from the last commit")
             hear(app, seen, "ERROR", "stopped by an error")
     return seen
 
 
-def a_restore_is_slow(stand: Stand) -> Seen:
+def a_restore_is_slow(environment: Environment) -> Seen:
     """The state directory is lost, and the changelogs are long or the broker is slow."""
     seen = Seen()
-    with stand.application() as app:
-        stand.write(*(str(n) for n in range(200)))
-        stand.until_counted(app, 200)
-    shutil.rmtree(stand.folder / "first" / "state")
-    stand.proxy.inject(Api.FETCH, "delay", probability=1.0, delay_s=4.0)
-    with stand.application() as app:
+    with environment.application() as app:
+        environment.write(*(str(n) for n in range(200)))
+        environment.until_counted(app, 200)
+    shutil.rmtree(environment.folder / "first" / "state")
+    environment.proxy.inject(Api.FETCH, "delay", probability=1.0, delay_s=4.0)
+    with environment.application() as app:
         app.process.until(lambda: app.document("health/ready")[1].get("reason") == "restoring", "it restores")
         look(app, seen, metrics=[("stoatflow_not_ready", {"reason": "restoring"})])
         hear(app, seen, "INFO", "restoring state from its changelogs")
         (_, state) = app.document("state")
         assert "restor" in str(state), state
         seen.endpoints += [("/state", "of each store how much of its changelog is read")]
-        stand.proxy.clear()
+        environment.proxy.clear()
         hear(app, seen, "INFO", "state is restored")
-        stand.write("1")
-        goes_on(stand, app, seen, 201)
+        environment.write("1")
+        goes_on(environment, app, seen, 201)
     return seen
 
 
-def the_disk_is_full(stand: Stand) -> Seen:
+def the_disk_is_full(environment: Environment) -> Seen:
     """The disk of `state.dir` is full."""
     seen = Seen()
-    _, under = small(stand.folder / "first" / "state", 600_000)
-    with stand.application(under=under, commit_interval_ms=20, in_flight_max_bytes="64KiB") as app:
-        stand.fill(60_000)
+    _, under = small(environment.folder / "first" / "state", 600_000)
+    with environment.application(under=under, commit_interval_ms=20, in_flight_max_bytes="64KiB") as app:
+        environment.fill(60_000)
         ends(app, seen, 1, "DiskFullError", "disk_full")
         hear(app, seen, "ERROR", "stopped by an error")
     return seen
 
 
-def another_instance_takes_over(stand: Stand) -> Seen:
+def another_instance_takes_over(environment: Environment) -> Seen:
     """A second instance with the same `application.id` is started."""
     seen = Seen()
-    with stand.application() as app:
-        stand.write("1")
-        stand.until_counted(app, 1)
-        with stand.application(at="second") as newer:
+    with environment.application() as app:
+        environment.write("1")
+        environment.until_counted(app, 1)
+        with environment.application(at="second") as newer:
             newer.until_ready()
-            stand.write("2")
+            environment.write("2")
             ends(app, seen, 4, "FencedError", "fenced")
             hear(app, seen, "ERROR", "stopped by an error")
-            stand.until_counted(newer, 2)
+            environment.until_counted(newer, 2)
     return seen
 
 
-def a_transaction_of_others_is_open(stand: Stand) -> Seen:
+def a_transaction_of_others_is_open(environment: Environment) -> Seen:
     """A producer has left a transaction open in a source topic: later records of that partition can't be read."""
     seen = Seen()
-    given = {"bootstrap.servers": stand.broker.bootstrap, "log_level": 0}
-    stranger = Producer({**given, "transactional.id": f"{stand.name}-stranger", "transaction.timeout.ms": 600_000})
+    given = {"bootstrap.servers": environment.broker.bootstrap, "log_level": 0}
+    stranger = Producer(
+        {**given, "transactional.id": f"{environment.name}-stranger", "transaction.timeout.ms": 600_000}
+    )
     stranger.init_transactions(30)
-    with stand.application() as app:
-        stand.write("1")
-        stand.until_counted(app, 1)
+    with environment.application() as app:
+        environment.write("1")
+        environment.until_counted(app, 1)
         stranger.begin_transaction()
-        stranger.produce(f"{stand.name}-in", b"3", b"k")
+        stranger.produce(f"{environment.name}-in", b"3", b"k")
         assert stranger.flush(30) == 0
-        stand.write("2")
+        environment.write("2")
         hear(app, seen, "WARN", "an open transaction holds this source back")
         app.process.until(lambda: not app.is_ready(), "it is not ready", PATIENCE_S)
         look(
             app,
             seen,
-            metrics=[("stoatflow_partition_held_back_records", {"topic": f"{stand.name}-in"})],
+            metrics=[("stoatflow_partition_held_back_records", {"topic": f"{environment.name}-in"})],
             findings=["open_transaction"],
         )
         stranger.abort_transaction(30)
-        goes_on(stand, app, seen, 2)
+        goes_on(environment, app, seen, 2)
     return seen
 
 
@@ -363,7 +365,7 @@ class Mode:
     """A failure: its title, how it is caused, and what to do."""
 
     title: str
-    cause: Callable[[Stand], Seen]
+    cause: Callable[[Environment], Seen]
     do: str
     long: bool = False
     """Whether it takes so long that only the long tests cause it."""

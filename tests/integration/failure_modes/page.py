@@ -32,8 +32,8 @@ def section(mode: Mode, seen: Seen) -> str:
     rows += [("`/metrics`", f"`{metric}`") for metric in seen.metrics]
     for finding in seen.findings:
         link = finding.page.removeprefix("docs/guide/")
-        said = f"{finding.message}. Next: {finding.next_step}"
-        rows.append(("doctor and console", f"{finding.severity}, [`{finding.code}`]({link}): {said}"))
+        rendered = f"{finding.message}. Next: {finding.next_step}"
+        rows.append(("doctor and console", f"{finding.severity}, [`{finding.code}`]({link}): {rendered}"))
     rows += [("log", f"`{level}` {message}") for level, message in seen.log]
     rows += [("error", f"Next: {seen.next_step}")] * bool(seen.next_step)
     rows += [("in the end", seen.end)]
@@ -55,7 +55,7 @@ def _wrapped(text: str, width: int = 118) -> list[str]:
     return lines
 
 
-def said(mode: Mode) -> str:
+def rendered(mode: Mode) -> str:
     """The current section of the page."""
     text = PAGE.read_text("utf-8") if PAGE.exists() else ""
     found = re.search(rf"^## {re.escape(mode.title)}\n.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)

@@ -110,5 +110,5 @@ def _download(folder: Path) -> None:
 def _run(command: list[str], folder: Path) -> None:
     answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     if answer.returncode != 0:
-        said = answer.stderr.strip().splitlines()[-1:] or ["it said nothing"]
-        raise PrometheusError(f"Prometheus can't be fetched: `{command[0]}` says: {said[0]} {_GET}")
+        output = answer.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+        raise PrometheusError(f"Prometheus can't be fetched: `{command[0]}` says: {output[0]} {_GET}")

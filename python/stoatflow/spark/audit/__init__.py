@@ -1,5 +1,5 @@
 """Reconciliation of any topology: compares the expected with the actual content of its topics, key by key.
 
-`judge` compares two sequences of one key, `reconciling` reads topics and lets Spark compare all keys, `findings` holds
-the result, `page` formats it.
+`compare` compares two sequences of one key, `reconciling` reads topics and lets Spark compare all keys, `findings`
+holds the result, `page` formats it.
 """

@@ -26,7 +26,7 @@ _WAIT_S = 30
 
 def read(counters: Counters) -> dict[str, int]:
     """Return the number of dropped records by reason; raise `ConfigError` if there are no such counters."""
-    metrics = counters if isinstance(counters, Mapping) else _said(str(counters))
+    metrics = counters if isinstance(counters, Mapping) else _counters_of(str(counters))
     if isinstance(metrics, Mapping):
         if "dropped" not in metrics:
             raise ConfigError("these counters have no 'dropped'", next_step="give app.metrics(), or that as JSON")
@@ -45,7 +45,7 @@ def read(counters: Counters) -> dict[str, int]:
     return dict(found)
 
 
-def _said(where: str) -> str | Mapping[str, Any]:
+def _counters_of(where: str) -> str | Mapping[str, Any]:
     try:
         if where.startswith(("http://", "https://")):
             with urlopen(where, timeout=_WAIT_S) as answer:  # noqa: S310  # the user's own address
@@ -55,8 +55,8 @@ def _said(where: str) -> str | Mapping[str, Any]:
     except (OSError, URLError) as error:
         raise ConfigError(f"{where} can't be read: {error}", next_step="check the address, or the path") from error
     if text.lstrip().startswith("{"):
-        said: Mapping[str, Any] = json.loads(text)
-        return said
+        parsed: Mapping[str, Any] = json.loads(text)
+        return parsed
     return str(text)
 
 

@@ -9,16 +9,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-from stoatflow.spark.audit import judge
+from stoatflow.spark.audit import compare
 
 MEANINGS = {
-    judge.MISSING: "expected, and not in the topic",
-    judge.ABORTED: "expected, and in the topic only within a transaction that was aborted",
-    judge.DUPLICATED: "in the topic more often than expected",
-    judge.WRONG: "with another value or timestamp than expected",
-    judge.EXTRA: "in the topic, and not expected",
-    judge.DISORDERED: "behind a record that it should stand before",
-    judge.SPLIT: "keys in several partitions",
+    compare.MISSING: "expected, and not in the topic",
+    compare.ABORTED: "expected, and in the topic only within a transaction that was aborted",
+    compare.DUPLICATED: "in the topic more often than expected",
+    compare.WRONG: "with another value or timestamp than expected",
+    compare.EXTRA: "in the topic, and not expected",
+    compare.DISORDERED: "behind a record that it should stand before",
+    compare.SPLIT: "keys in several partitions",
 }
 
 CHECKED = {
@@ -44,7 +44,7 @@ class AuditExample:
     def __str__(self) -> str:
         """Format it on one line."""
         place = "" if self.offset is None else f" (partition {self.partition}, offset {self.offset})"
-        if self.fault == judge.WRONG:
+        if self.fault == compare.WRONG:
             return f"{self.key}: {self.found} instead of {self.expected}{place}"
         return f"{self.key}: {self.found if self.found is not None else self.expected}{place}"
 
@@ -55,7 +55,7 @@ class TopicAudit:
 
     topic: str
     updates: str
-    """`all`: every expected record must be there; `last`: the last one of each key; `final`: its value."""
+    """`all`: every expected record must be there; `last`: the last one of each key; `compare_last`: its value."""
     expected: int = 0
     found: int = 0
     keys: int = 0
@@ -127,7 +127,7 @@ class Audit:
             "verdict": self.verdict,
             "inputs": dict(self.inputs),
             "inputs_without_key": self.keyless,
-            "faults": {fault: self.count(fault) for fault in judge.FAULTS},
+            "faults": {fault: self.count(fault) for fault in compare.FAULTS},
             "topics": [asdict(topic) for topic in self.topics],
             "drops": None if self.drops is None else [asdict(drop) for drop in self.drops],
             "examples": [asdict(example) for example in self.examples],
@@ -146,7 +146,7 @@ class Audit:
                 f"  checked  {topic.topic}: {topic.expected:,} expected, {topic.found:,} found, {topic.keys:,} keys; "
                 f"{CHECKED[topic.updates]}"
             )
-            for fault in judge.FAULTS:
+            for fault in compare.FAULTS:
                 if count := topic.faults.get(fault, 0):
                     lines.append(f"    {count:,} {fault}: {MEANINGS[fault]}, such as")
                     lines += [

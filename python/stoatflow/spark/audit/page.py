@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from stoatflow.spark.audit import judge
+from stoatflow.spark.audit import compare
 from stoatflow.spark.audit.findings import CHECKED, MEANINGS, Audit, TopicAudit
 
 _STYLE = """
@@ -45,7 +45,7 @@ def _topic(audit: Audit, topic: TopicAudit) -> str:
     ]
     if topic.ok:
         return "".join([*parts, "<p>No fault.</p>"])
-    for fault in judge.FAULTS:
+    for fault in compare.FAULTS:
         count = topic.faults.get(fault, 0)
         if count:
             rows = [

@@ -20,12 +20,12 @@ from stoatflow.plan import nodes
 from stoatflow.serdes import Serde
 from stoatflow.serdes.planned import planned
 from stoatflow.spark import connected
-from stoatflow.spark.audit import judge, reading
+from stoatflow.spark.audit import compare, reading
 from stoatflow.spark.audit.counters import Counters
 from stoatflow.spark.audit.counters import compare as compare_drops
 from stoatflow.spark.audit.counters import read as read_counters
 from stoatflow.spark.audit.findings import Audit, AuditExample, DropAudit, TopicAudit
-from stoatflow.spark.twin.cutting import topics_of
+from stoatflow.spark.twin.parts import topics_of
 from stoatflow.spark.twin.running import Say, run_batch
 from stoatflow.spark.twin.shape import GROUPED_TABLE, TABLE, Shape
 
@@ -201,11 +201,13 @@ def _compare(
     by_key = both.repartition(cores, "topic", "key").sortWithinPartitions(
         "topic", "key", "side", "place", "partition", "offset"
     )
-    rows = by_key.select(*_COLUMNS).mapInArrow(_judging(dict(modes), timestamps), _RESULT).collect()
+    rows = by_key.select(*_COLUMNS).mapInArrow(_comparison(dict(modes), timestamps), _RESULT).collect()
     return _summed([row.asDict() for row in rows], readable, modes)
 
 
-def _judging(modes: dict[str, str], timestamps: bool) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+def _comparison(
+    modes: dict[str, str], timestamps: bool
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """Return the function that a worker runs: sorted records in, faults and counts out."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -214,7 +216,7 @@ def _judging(modes: dict[str, str], timestamps: bool) -> Callable[[Iterable[pa.R
         rows = itertools.chain.from_iterable(
             zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True) for batch in batches
         )
-        found = list(_judged(rows, modes, timestamps))
+        found = list(_compared(rows, modes, timestamps))
         types = [
             pa.string(), pa.string(), pa.int64(), pa.binary(), pa.binary(), pa.int64(), pa.binary(), pa.int64(),
             pa.int32(), pa.int64(),
@@ -226,36 +228,36 @@ def _judging(modes: dict[str, str], timestamps: bool) -> Callable[[Iterable[pa.R
     return run
 
 
-def _judged(rows: Iterator[tuple[Any, ...]], modes: Mapping[str, str], timestamps: bool) -> Iterator[tuple[Any, ...]]:
+def _compared(rows: Iterator[tuple[Any, ...]], modes: Mapping[str, str], timestamps: bool) -> Iterator[tuple[Any, ...]]:
     sums: Counter[tuple[str, str]] = Counter()
     shown: Counter[tuple[str, str]] = Counter()
     for (topic, key), group in itertools.groupby(rows, key=lambda row: (row[0], row[1])):
-        expected: list[judge.Content] = []
-        found: list[judge.Found] = []
+        expected: list[compare.Content] = []
+        found: list[compare.Found] = []
         for _, _, side, value, timestamp, partition, offset in group:
             content = (value, timestamp if timestamps else None)
             if side == 0:
                 expected.append(content)
             else:
-                found.append(judge.Found(content, partition, offset))
+                found.append(compare.Found(content, partition, offset))
         sums[topic, "expected"] += len(expected)
         sums[topic, "found"] += len(found)
         sums[topic, "keys"] += 1
         if modes[topic] == "final":
-            faults = judge.final(expected, found)
+            faults = compare.compare_last(expected, found)
         else:
-            faults = judge.judge(expected, found, updates=modes[topic] == "all", ordered=key is not None)
+            faults = compare.compare_key(expected, found, updates=modes[topic] == "all", ordered=key is not None)
         for fault in faults:
             sums[topic, fault.kind] += 1
             shown[topic, fault.kind] += 1
             # All missing records are kept, to be searched among aborted records.
-            if shown[topic, fault.kind] <= (_TASKS_EXAMPLES if fault.kind != judge.MISSING else 10_000):
+            if shown[topic, fault.kind] <= (_TASKS_EXAMPLES if fault.kind != compare.MISSING else 10_000):
                 yield _fault_row(topic, key, fault)
     for (topic, name), count in sums.items():
         yield (topic, name, count, *[None] * 7)
 
 
-def _fault_row(topic: str, key: bytes | None, fault: judge.Fault) -> tuple[Any, ...]:
+def _fault_row(topic: str, key: bytes | None, fault: compare.Fault) -> tuple[Any, ...]:
     expected = fault.expected or (None, None)
     if fault.found is None:
         return (topic, fault.kind, None, key, *expected, None, None, None, None)
@@ -270,10 +272,10 @@ def _summed(rows: Sequence[dict[str, Any]], readable: reading.Readable, modes: M
             faults.append(row)
         else:
             sums[row["topic"], row["fault"]] += row["count"]
-    for row in _aborted([row for row in faults if row["fault"] == judge.MISSING], readable):
-        sums[row["topic"], judge.MISSING] -= 1
-        sums[row["topic"], judge.ABORTED] += 1
-        row["fault"] = judge.ABORTED
+    for row in _aborted([row for row in faults if row["fault"] == compare.MISSING], readable):
+        sums[row["topic"], compare.MISSING] -= 1
+        sums[row["topic"], compare.ABORTED] += 1
+        row["fault"] = compare.ABORTED
     topics = tuple(
         TopicAudit(
             topic,
@@ -281,7 +283,7 @@ def _summed(rows: Sequence[dict[str, Any]], readable: reading.Readable, modes: M
             sums[topic, "expected"],
             sums[topic, "found"],
             sums[topic, "keys"],
-            {fault: sums[topic, fault] for fault in judge.FAULTS},
+            {fault: sums[topic, fault] for fault in compare.FAULTS},
         )
         for topic, mode in modes.items()
     )
@@ -325,7 +327,7 @@ def _readable(topology: Topology, examples: Sequence[Any]) -> Iterator[AuditExam
 
         def content(side: str, row: dict[str, Any] = row, serde: Serde[Any] | None = value) -> str | None:
             time = row["expected_time" if side == "expected" else "found_time"]
-            if row[side] is None and time is None and row["fault"] != judge.DUPLICATED:
+            if row[side] is None and time is None and row["fault"] != compare.DUPLICATED:
                 return None
             shown = text_of(row[side], serde)
             return shown if time is None else f"{shown} at {time}"

@@ -4,7 +4,7 @@ Takes a topology, the application's settings, a checkpoint. Returns a plan that 
 Ensures that only one side can run at any time. Changes nothing before `make`, and never an input or output topic.
 """
 
-from stoatflow.spark.handover.homeward import FromSpark
-from stoatflow.spark.handover.outward import ToSpark
+from stoatflow.spark.handover.from_spark import FromSpark
+from stoatflow.spark.handover.to_spark import ToSpark
 
 __all__ = ["FromSpark", "ToSpark"]

@@ -20,9 +20,9 @@ from stoatflow.durations import duration_ms
 from stoatflow.errors import ConfigError, IncompatibleStateError, StoatFlowError
 from stoatflow.settings import Settings
 from stoatflow.spark.handover.rows import CLOCKS
-from stoatflow.spark.twin.handed import Offsets
-from stoatflow.spark.twin.kept import Change, Keeping, packed
-from stoatflow.spark.twin.resumed import keeping
+from stoatflow.spark.twin.handed_over import Offsets
+from stoatflow.spark.twin.resumed_task import retentions
+from stoatflow.spark.twin.task_state import Change, Retention, packed
 from stoatflow.topology import Topology
 
 MARK = "handed over to Spark"
@@ -81,9 +81,9 @@ class Application:
         self._settings = settings
         self._request = ResetRequest(topology, settings, Target("shift", 0), [])
         self._client = bridge.TopicsClient(settings.pairs())
-        self.keeping: dict[str, Keeping] = dict(keeping(topology))
+        self.retentions: dict[str, Retention] = dict(retentions(topology))
         if not json.loads(topology.plan.physical_json)["clocks"]:
-            del self.keeping[CLOCKS]
+            del self.retentions[CLOCKS]
 
     @property
     def address(self) -> str:
@@ -128,11 +128,11 @@ class Application:
         noted = Noted()
         for _, _, key, value, _ in self._records(self._offsets_topic):
             what, *of = json.loads(key or b"[null]")
-            said = {} if value is None else json.loads(value)
+            row = {} if value is None else json.loads(value)
             if what == "position":
-                noted.metadata[of[0], int(of[1])] = said.get("metadata", "")
-            elif what == "format" and "format" in said:
-                noted.formats[of[0]] = said["format"]
+                noted.metadata[of[0], int(of[1])] = row.get("metadata", "")
+            elif what == "format" and "format" in row:
+                noted.formats[of[0]] = row["format"]
             elif what == "format":
                 noted.formats.pop(of[0], None)
         return noted
@@ -163,7 +163,7 @@ class Application:
         self._client.create_topic(self._offsets_topic, 1, [*_OFFSETS.items()])
         many = int(str(self._settings.get("changelog.num.partitions", 0) or 0)) or widest
         stores = {store["name"]: store for store in json.loads(self.topology.plan.physical_json)["stores"]}
-        for store in self.keeping:
+        for store in self.retentions:
             config = self._changelog_config(stores.get(store, {}))
             partitions = 1 if store == CLOCKS else many
             self._client.create_topic(self.changelog(store), partitions, [*config.items()])
@@ -192,7 +192,7 @@ class Application:
 
     def mark(self, writer: bridge.TransactionalWriter, text: str) -> None:
         """Prevent the application from starting."""
-        self._commit(writer, self._formats({self.changelog(store): text for store in self.keeping}))
+        self._commit(writer, self._formats({self.changelog(store): text for store in self.retentions}))
 
     def take_back(
         self,
@@ -207,8 +207,8 @@ class Application:
             self._noting(["position", *place], {"offset": offset, "metadata": _times(noted.metadata.get(place, ""))})
             for place, offset in positions.items()
         )
-        said = dict.fromkeys(map(self.changelog, self.keeping)) | dict(formats)
-        self._commit(writer, itertools.chain(places, self._formats(said), rows))
+        all_formats = dict.fromkeys(map(self.changelog, self.retentions)) | dict(formats)
+        self._commit(writer, itertools.chain(places, self._formats(all_formats), rows))
 
     def _commit(self, writer: bridge.TransactionalWriter, records: Iterable[Record]) -> None:
         left = iter(records)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from stoatflow.errors import IncompatibleStateError
-from stoatflow.spark.twin.cutting import KEYS, ONE
-from stoatflow.spark.twin.kept import Change, Keeping, compacted
+from stoatflow.spark.twin.parts import KEYS, ONE
 from stoatflow.spark.twin.routing import Reader
 from stoatflow.spark.twin.task import murmur2
+from stoatflow.spark.twin.task_state import Change, Retention, compacted
 
 CLOCKS = "clocks"
 """The store in which the engine keeps stream times."""
@@ -126,16 +126,16 @@ def clocks_of_all(of_tasks: Mapping[int, Iterable[Change]], tasks: int) -> Itera
 
 
 def to_write(
-    before: Iterable[Change], wanted: Iterable[Change], keeping: Mapping[str, Keeping]
+    before: Iterable[Change], wanted: Iterable[Change], retentions: Mapping[str, Retention]
 ) -> Iterator[tuple[bytes | None, bytes | None, int, bytes | None]]:
     """Return the records (key, value, timestamp, headers) that turn the rows of a changelog into the wanted ones.
 
     `before` are all records of the changelog in order. Unchanged rows are not written again. A version older than the
     history is not deleted: it expires by itself.
     """
-    old = {_identity(row, keeping): row for row in compacted(before, keeping)}
-    for row in compacted(wanted, keeping):
-        known = old.pop(_identity(row, keeping), None)
+    old = {_identity(row, retentions): row for row in compacted(before, retentions)}
+    for row in compacted(wanted, retentions):
+        known = old.pop(_identity(row, retentions), None)
         if known is None or known[1:] != row[1:]:
             yield row.key, row.value, row.timestamp, row.headers
     for identity, row in old.items():
@@ -143,5 +143,5 @@ def to_write(
             yield row.key, None, row.timestamp, None
 
 
-def _identity(row: Change, keeping: Mapping[str, Keeping]) -> tuple[object, ...]:
-    return (row.key, row.timestamp) if keeping[row.store].history_ms is not None else (row.key,)
+def _identity(row: Change, retentions: Mapping[str, Retention]) -> tuple[object, ...]:
+    return (row.key, row.timestamp) if retentions[row.store].history_ms is not None else (row.key,)

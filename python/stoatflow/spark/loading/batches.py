@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stoatflow.spark.loading import columns, dice, encode
+from stoatflow.spark.loading import columns, encode, random_bits
 from stoatflow.spark.loading.fields import Drawing
 from stoatflow.spark.loading.spec import LoadSpec, TimeSpec, TopicSpec
 
@@ -63,14 +63,14 @@ class _Keyed:
         self.times, self.late, self.disordered = _times(spec, topic, self.numbers)
         self.drawing = Drawing(spec, topic, self.numbers, self.times)
         self.keys = self.drawing.keys()
-        self.keyless = dice.happens(self.drawing.bits("/null-keys"), topic.faults.null_keys)
+        self.keyless = random_bits.happens(self.drawing.bits("/null-keys"), topic.faults.null_keys)
 
     def partitions(self) -> np.ndarray:
         """Return the partitions of the records."""
         in_turn = (self.own % np.uint64(self.topic.partitions)).astype(np.int32)
         if self.keys is None or self.topic.partitioner == "round-robin":
             return in_turn
-        by_key = dice.partitions_of(self.keys, self.topic.partitions)
+        by_key = random_bits.partitions_of(self.keys, self.topic.partitions)
         return np.where(self.keyless, in_turn, by_key).astype(np.int32)
 
     def key_column(self) -> pa.Array:
@@ -85,8 +85,8 @@ def batch(spec: LoadSpec, topic: TopicSpec, own: np.ndarray) -> pa.RecordBatch:
     """Return the records of these numbers as one batch."""
     keyed, faults = _Keyed(spec, topic, own), topic.faults
     drawing = keyed.drawing
-    empty = dice.happens(drawing.bits("/tombstones"), faults.tombstones)
-    spoilt = dice.happens(drawing.bits("/malformed"), faults.malformed) & ~empty
+    empty = random_bits.happens(drawing.bits("/tombstones"), faults.tombstones)
+    spoilt = random_bits.happens(drawing.bits("/malformed"), faults.malformed) & ~empty
     value = encode.values(topic, [drawing.field(each) for each in topic.fields])
     value = pc.if_else(pa.array(spoilt), pa.scalar(_MALFORMED, pa.binary()), value)
     value = pc.if_else(pa.array(empty), pa.scalar(None, pa.binary()), value)
@@ -111,10 +111,12 @@ def _repeated(spec: LoadSpec, topic: TopicSpec, own: np.ndarray) -> tuple[np.nda
     """Return which records are duplicates, and the number of the record that each one contains."""
 
     def flagged(numbers: np.ndarray) -> np.ndarray:
-        bits = dice.mixed(spec.seed, f"{topic.name}//duplicates", numbers)
-        return dice.happens(bits, topic.faults.duplicates) & (numbers > 0)
+        bits = random_bits.mixed(spec.seed, f"{topic.name}//duplicates", numbers)
+        return random_bits.happens(bits, topic.faults.duplicates) & (numbers > 0)
 
-    back = dice.below(dice.mixed(spec.seed, f"{topic.name}//back", own), _BACK).astype(np.uint64) + np.uint64(1)
+    back = random_bits.below(random_bits.mixed(spec.seed, f"{topic.name}//back", own), _BACK).astype(
+        np.uint64
+    ) + np.uint64(1)
     original = own - np.minimum(back, own)
     # A duplicate isn't repeated again: the original always exists.
     repeats = flagged(own) & ~flagged(original)
@@ -126,12 +128,12 @@ def _times(spec: LoadSpec, topic: TopicSpec, numbers: np.ndarray) -> tuple[np.nd
     time = topic.time
 
     def bits(name: str) -> np.ndarray:
-        return dice.mixed(spec.seed, f"{topic.name}//{name}", numbers)
+        return random_bits.mixed(spec.seed, f"{topic.name}//{name}", numbers)
 
     times = time.start_ms + on_time(time, numbers)
-    disordered = dice.happens(bits("disorder"), time.disorder if time.disorder_within_ms else 0.0)
-    late = dice.happens(bits("late"), time.late if time.late_by_ms else 0.0)
-    times = times - np.where(disordered, dice.below(bits("within"), time.disorder_within_ms + 1), 0)
+    disordered = random_bits.happens(bits("disorder"), time.disorder if time.disorder_within_ms else 0.0)
+    late = random_bits.happens(bits("late"), time.late if time.late_by_ms else 0.0)
+    times = times - np.where(disordered, random_bits.below(bits("within"), time.disorder_within_ms + 1), 0)
     return times - np.where(late, time.late_by_ms, 0), late, disordered
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stoatflow.spark.loading import columns, dice
+from stoatflow.spark.loading import columns, random_bits
 from stoatflow.spark.loading.spec import FieldSpec, KeySpec, LoadSpec, TopicSpec
 
 _POOL = 65_536
@@ -62,7 +62,7 @@ class Drawing:
 
     def bits(self, name: str) -> np.ndarray:
         """Return random bits for a name, for each record."""
-        return dice.mixed(self._spec.seed, f"{self._topic.name}/{name}", self._numbers)
+        return random_bits.mixed(self._spec.seed, f"{self._topic.name}/{name}", self._numbers)
 
     def keys(self) -> np.ndarray | None:
         """Return the bytes of the keys as a matrix; `None` if the topic has no keys."""
@@ -72,7 +72,7 @@ class Drawing:
         """Return the column of a field."""
         if each.kind in {"int", "float"}:
             bits, span = self.bits(each.name), each.high - each.low + 1
-            drawn = dice.ranked(bits, span, each.skew) if each.skew else dice.below(bits, span)
+            drawn = random_bits.ranked(bits, span, each.skew) if each.skew else random_bits.below(bits, span)
             return Column("decimal" if each.kind == "float" else "whole", None, drawn + each.low, each.digits)
         if each.kind == "timestamp":
             return Column("whole", None, self._times)
@@ -96,33 +96,33 @@ class Drawing:
         if key.kind == "sequential" and topic is self._topic:
             return (self._numbers % np.uint64(key.count) if key.count else self._numbers).astype(np.int64)
         count = key.count or topic.records
-        return dice.ranked(self.bits(name), max(count, 1), key.skew if key.kind == "zipf" else 0.0)
+        return random_bits.ranked(self.bits(name), max(count, 1), key.skew if key.kind == "zipf" else 0.0)
 
     def _choice(self, each: FieldSpec) -> pa.Array:
         bits = self.bits(each.name)
         if each.weights is None:
-            places = dice.below(bits, len(each.of))
+            places = random_bits.below(bits, len(each.of))
         else:
-            places = dice.weighted(bits, dice.limits_by_weight(each.weights))
+            places = random_bits.weighted(bits, random_bits.limits_by_weight(each.weights))
         return pa.array(each.of, pa.string()).take(pa.array(places))
 
     def _letters(self, each: FieldSpec) -> pa.Array:
-        pool = dice.letters(self._spec.seed, _POOL + each.longest)
-        starts = dice.below(self.bits(each.name), _POOL)
+        pool = random_bits.letters(self._spec.seed, _POOL + each.longest)
+        starts = random_bits.below(self.bits(each.name), _POOL)
         if each.longest == 0:
             return columns.from_matrix(np.empty((len(starts), 0), np.uint8), pa.string())
         rows = np.lib.stride_tricks.sliding_window_view(pool, each.longest)[starts]
         if each.shortest == each.longest:
             return columns.from_matrix(rows, pa.string())
-        lengths = each.shortest + dice.below(self.bits(f"{each.name}/length"), each.longest - each.shortest + 1)
+        lengths = each.shortest + random_bits.below(self.bits(f"{each.name}/length"), each.longest - each.shortest + 1)
         return columns.from_masked(rows, lengths, pa.string())
 
     def _words(self, each: FieldSpec) -> pa.Array:
-        lengths = each.shortest + dice.below(self.bits(f"{each.name}/length"), each.longest - each.shortest + 1)
+        lengths = each.shortest + random_bits.below(self.bits(f"{each.name}/length"), each.longest - each.shortest + 1)
         width = max(5, len(str(each.vocabulary)))
         words = []
         for at in range(each.longest):
-            ranks = dice.ranked(self.bits(f"{each.name}/{at}"), each.vocabulary, each.skew)
+            ranks = random_bits.ranked(self.bits(f"{each.name}/{at}"), each.vocabulary, each.skew)
             word = columns.from_matrix(columns.numbered(each.prefix, ranks + 1, width), pa.string())
             words.append(pc.if_else(pa.array(lengths > at), word, pa.scalar(None, pa.string())))
         if not words:
@@ -134,7 +134,7 @@ class Drawing:
         texts = _key_texts(other.key, self._ranks(other, each.name), other)
         if each.match >= 1.0:
             return texts
-        found = dice.happens(self.bits(f"{each.name}/match"), each.match)
+        found = random_bits.happens(self.bits(f"{each.name}/match"), each.match)
         # No key of the other topic has this suffix.
         return pc.if_else(pa.array(found), texts, columns.joined(texts, "-nobody"))
 

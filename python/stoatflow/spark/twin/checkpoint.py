@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoatflow.spark import connected
 from stoatflow.spark.errors import TwinError
-from stoatflow.spark.twin.cutting import Part
+from stoatflow.spark.twin.parts import Part
 from stoatflow.topology import Topology
 
 if TYPE_CHECKING:

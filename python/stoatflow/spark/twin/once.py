@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stoatflow.spark.twin.outgoing import PREFIX
+from stoatflow.spark.twin.output_records import PREFIX
 
 _MADE_BY = ("topic", "partition", "offset", "ordinal")
 
@@ -25,10 +25,10 @@ class Once:
 
     def is_new(self, headers: Iterable[tuple[str, bytes | None]] | None) -> bool:
         """Whether the next record, with these headers, was not seen before."""
-        said = {name[len(PREFIX) :]: value for name, value in headers or () if name.startswith(PREFIX)}
-        if "trigger" not in said:
+        origin = {name[len(PREFIX) :]: value for name, value in headers or () if name.startswith(PREFIX)}
+        if "trigger" not in origin:
             raise ValueError("this record has no headers of a streaming twin: it was written by something else")
-        trigger, made_by = int(said["trigger"] or b""), tuple(said[name] for name in _MADE_BY)
+        trigger, made_by = int(origin["trigger"] or b""), tuple(origin[name] for name in _MADE_BY)
         if trigger > self._trigger:
             self._trigger, self._seen = trigger, set()
         if trigger < self._trigger or made_by in self._seen:

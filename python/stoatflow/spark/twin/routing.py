@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from stoatflow.errors import TopologyError
-from stoatflow.spark.twin.cutting import KEYS, ONE, PARTITIONS, Part
-from stoatflow.spark.twin.kept import packed
+from stoatflow.spark.twin.parts import KEYS, ONE, PARTITIONS, Part
 from stoatflow.spark.twin.task import HOP, Row, murmur2
+from stoatflow.spark.twin.task_state import packed
 
 SCHEMA = (
     "part int, task int, name string, key binary, value binary, timestamp long, headers binary, place binary, "

@@ -20,7 +20,7 @@ from stoatflow.spark.errors import TwinError
 from stoatflow.spark.loading.frames import require_arrow
 from stoatflow.spark.twin import faithful, task, workers
 from stoatflow.spark.twin import settings as settings_of_tasks
-from stoatflow.spark.twin.cutting import KEYS, NAMED, ONE, PARTITIONS, Part, cut, topics_of
+from stoatflow.spark.twin.parts import KEYS, NAMED, ONE, PARTITIONS, Part, cut, topics_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -326,7 +326,7 @@ class _Run:
                 self._check_keys(part)
             return connected.computed(out)
         except PySparkException as error:
-            raise workers.meant(error) from error
+            raise workers.translated_error(error) from error
 
     def _shared_out(self, part: Part, made: Sequence[DataFrame], tasks: int, wide: int) -> DataFrame:
         from pyspark.sql import functions as f

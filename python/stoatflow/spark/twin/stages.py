@@ -1,7 +1,7 @@
 """What Spark's workers run of a streaming query: sources, parts without state, parts with state.
 
 Takes batches of Arrow, or data frames of pandas in a stateful processor; returns `Routed` rows. `routing` decides where
-a record goes, `kept` what is stored.
+a record goes, `task_state` what is stored.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stoatflow.spark.twin.handed import STATE
-from stoatflow.spark.twin.kept import Change, Kept, packed, read_chunk, unpacked
-from stoatflow.spark.twin.resumed import Resumed
+from stoatflow.spark.twin.handed_over import STATE
+from stoatflow.spark.twin.resumed_task import ResumedTask
 from stoatflow.spark.twin.routing import Routed, Routes
 from stoatflow.spark.twin.task import Work
+from stoatflow.spark.twin.task_state import Change, TaskState, packed, read_chunk, unpacked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,7 @@ def stateless(step: Step) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """Return the function that runs a part without state."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        resumed = Resumed(step.run, step.work)
+        resumed = ResumedTask(step.run, step.work)
         for batch in batches:
             rows = [Routed(*row) for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
             mine = [row for row in rows if row.part == step.work.number]
@@ -114,8 +114,8 @@ class Stateful:
             return
         found = [Routed(*row) for frame in rows for row in _tuples(frame)]
         found.sort(key=lambda row: row.place)
-        resumed = Resumed(self._step.run, self._step.work)
-        kept = Kept(_Cells(self._state), resumed.keeping)
+        resumed = ResumedTask(self._step.run, self._step.work)
+        kept = TaskState(_Cells(self._state), resumed.retentions)
         if handed := list(_handed_over(found)):
             kept.add(handed, uuid.uuid4().hex)
         records = [row for row in found if row.name != STATE]

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from stoatflow.spark.errors import TwinError
 from stoatflow.spark.twin import checkpoint as checkpoints
 from stoatflow.spark.twin import task
-from stoatflow.spark.twin.cutting import cut
-from stoatflow.spark.twin.kept import Kept
-from stoatflow.spark.twin.resumed import Resumed
+from stoatflow.spark.twin.parts import cut
+from stoatflow.spark.twin.resumed_task import ResumedTask
 from stoatflow.spark.twin.running import pairs_of
 from stoatflow.spark.twin.stages import state_name
 from stoatflow.spark.twin.task import Row, Work, batches_of
+from stoatflow.spark.twin.task_state import TaskState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,8 +102,8 @@ def _restored(work: Work) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Re
 
 
 def _rows(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-    resumed = Resumed(uuid.uuid4().hex, work)
+    resumed = ResumedTask(uuid.uuid4().hex, work)
     cells = (cell for batch in batches for cell in zip(*(column.to_pylist() for column in batch.columns), strict=True))
     for number, group in itertools.groupby(cells, key=lambda cell: cell[0]):
-        kept = Kept(ReadCells({at: data for _, at, data in group}), resumed.keeping)
+        kept = TaskState(ReadCells({at: data for _, at, data in group}), resumed.retentions)
         yield from resumed.store_rows(number, kept.rows())

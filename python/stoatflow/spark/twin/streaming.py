@@ -2,7 +2,7 @@
 
 Takes a topology, a broker or streaming DataFrames, a checkpoint; returns a `TwinQuery`, which writes records trigger by
 trigger. Owns the query: a chain of parts, with state where needed. A restart continues from the checkpoint. The engine
-does the computation, in `resumed`.
+does the computation, in `resumed_task`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from stoatflow.spark import connected
 from stoatflow.spark.errors import SparkUnavailableError
 from stoatflow.spark.loading.frames import require_arrow
 from stoatflow.spark.twin import checkpoint as checkpoints
-from stoatflow.spark.twin import faithful, handed, incoming, outgoing, stages, workers
-from stoatflow.spark.twin.cutting import KEYS, PARTITIONS, Part, cut
+from stoatflow.spark.twin import faithful, handed_over, input_topics, output_records, stages, workers
+from stoatflow.spark.twin.parts import KEYS, PARTITIONS, Part, cut
 from stoatflow.spark.twin.routing import SCHEMA, Routes, routes
 from stoatflow.spark.twin.running import Say, pairs_of
 from stoatflow.spark.twin.task import Work
@@ -67,7 +67,7 @@ class TwinQuery:
                 return True
             return bool(self.query.awaitTermination(timeout))
         except StreamingQueryException as error:
-            raise workers.meant(error, "the query") from error
+            raise workers.translated_error(error, "the query") from error
 
     def progress(self) -> list[tuple[int, int]]:
         """Return the last triggers, each with the number of records read."""
@@ -90,7 +90,7 @@ def run_stream(
     spark: SparkSession,
     topology: Topology,
     inputs: str | Mapping[str, DataFrame],
-    output: str | Path | outgoing.Output,
+    output: str | Path | output_records.Output,
     *,
     checkpoint: str | Path,
     client: Mapping[str, str] | None = None,
@@ -126,8 +126,8 @@ def run_stream(
     pairs = pairs_of(config)
     workers.check_pickles(topology.nodes)
     folder = str(checkpoint)
-    begun, over = checkpoints.read(spark, folder), handed.begun(spark, folder)
-    source = incoming.source(
+    begun, over = checkpoints.read(spark, folder), handed_over.begun(spark, folder)
+    source = input_topics.source(
         spark,
         topology,
         inputs,
@@ -153,7 +153,7 @@ def run_stream(
             say(part.describe())
     way = routes(parts, source.partitions, counts, handed_over=over is not None)
     groups = groups_of(spark, max(counts.values()), shuffle)
-    state = None if over is None else handed.rows(spark, folder)
+    state = None if over is None else handed_over.rows(spark, folder)
     rows = _line(source.rows, state, [_step(part, way, counts, pairs, groups) for part in parts], parts)
     started = rows.writeStream.foreachBatch(_each(writer, way)).option("checkpointLocation", folder)
     started = started.outputMode("append").queryName(f"stoatflow-{uuid.uuid4().hex[:8]}")
@@ -267,24 +267,27 @@ def _keeps(part: Part) -> bool:
     return part.how != KEYS or part.keyed or bool(part.timed) or bool(stores)
 
 
-def _each(writer: outgoing.Output, way: Routes) -> Callable[[DataFrame, int], None]:
+def _each(writer: output_records.Output, way: Routes) -> Callable[[DataFrame, int], None]:
     def write(rows: DataFrame, trigger: int) -> None:
-        writer(outgoing.records(rows, way.topics, way.end, trigger), trigger)
+        writer(output_records.records(rows, way.topics, way.end, trigger), trigger)
 
     return write
 
 
 def _output(
-    spark: SparkSession, output: str | Path | outgoing.Output, client: Mapping[str, str] | None, parts: Sequence[Part]
-) -> outgoing.Output:
+    spark: SparkSession,
+    output: str | Path | output_records.Output,
+    client: Mapping[str, str] | None,
+    parts: Sequence[Part],
+) -> output_records.Output:
     if isinstance(output, Path):
-        return outgoing.to_files(output)
+        return output_records.to_files(output)
     if not isinstance(output, str):
-        return outgoing.to_function(output)
-    incoming.refuse_embedded(output)
+        return output_records.to_function(output)
+    input_topics.refuse_embedded(output)
     from stoatflow.spark.kafka import KafkaTopics
 
     topics = KafkaTopics(spark, output, client)
     for topic in sorted({topic for part in parts for topic in part.sinks}):
         topics.high_watermarks(topic)
-    return outgoing.to_kafka(output, client, spark.sparkContext.defaultParallelism)
+    return output_records.to_kafka(output, client, spark.sparkContext.defaultParallelism)

@@ -107,7 +107,7 @@ def _shown(node: Any) -> str:
     return f"{getattr(function, 'display', None) or node.line} ({node.op})"
 
 
-def meant(error: BaseException, what: str = "the batch") -> TwinError | SparkUnavailableError:
+def translated_error(error: BaseException, what: str = "the batch") -> TwinError | SparkUnavailableError:
     """Return what an exception of a job means, as an error; `what` has failed."""
     text = str(error)
     if "ModuleNotFoundError" in text:
