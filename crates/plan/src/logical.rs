@@ -473,8 +473,8 @@ pub struct LogicalPlan {
 impl LogicalPlan {
     /// Whether this inner join of a stream with itself keeps one store. Records that were rekeyed have two
     /// repartition topics in Kafka Streams, which then keeps two stores.
-    pub(crate) fn keeps_one_store(&self, i: usize, j: &Joining, rekeyed: &[bool]) -> bool {
-        let inner = matches!(self.nodes[i].call, Call::Join(_));
+    pub(crate) fn keeps_one_store(&self, i: usize, j: &JoinArguments, rekeyed: &[bool]) -> bool {
+        let inner = matches!(self.nodes[i].call, DslCall::Join(_));
         let same = j.from == j.other && j.value == j.other_value;
         self.single_store_self_join && inner && same && !rekeyed[j.from]
     }
