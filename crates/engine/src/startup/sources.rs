@@ -2,12 +2,15 @@
 //!
 //! Waits for the broker at most `broker_wait`. Never creates a source topic.
 
+mod conflicts;
+
 use super::{CommittedOffsets, EngineSpec};
 use crate::commit::LoggedStore;
 use crate::intake::source_partitions::{SourceBinding, SourcePartition, SourcePartitions};
 use crate::intake::timestamps::Extractor;
 use crate::intake::watermarks::{Progress, WatermarkOf};
 use crate::runtime::shared::Shared;
+use conflicts::refuse_conflicts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +68,7 @@ impl EngineSpec {
                 ));
             }
         }
-        once(&plan.sources)?;
+        refuse_conflicts(&plan.sources)?;
         Ok(Self {
             plan: Arc::new(plan),
             ..self.clone()
@@ -414,54 +417,6 @@ fn no_position(partitions: &[TopicPartition], group: &str) -> Error {
             --reset-offsets), correct application.id, or give the source reset=\"earliest\" or \"latest\""
     ))
     .at(|at| at.topic = Some(topic.to_string()))
-}
-
-/// Several sources may read a topic only if each names it. A pattern that happens to match it would read
-/// it twice, with another reset and other serdes.
-fn once(sources: &[Source]) -> Result<()> {
-    let mut known: BTreeMap<&str, &Source> = BTreeMap::new();
-    for source in sources {
-        for topic in &source.topics {
-            let Some(other) = known.insert(topic, source) else {
-                continue;
-            };
-            let (matching, other) = if source.pattern.is_some() {
-                (source, other)
-            } else {
-                (other, source)
-            };
-            if let Some(pattern) = &matching.pattern {
-                return Err(Error::topology(format!(
-                    "the pattern '{pattern}' of the source '{}' matches the topic '{topic}', which the \
-                        source '{}' reads too",
-                    matching.name, other.name
-                ))
-                .hint("write a pattern that leaves the topic out, or read it once and use its stream twice"));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn two_resets(topic: &str) -> Error {
-    Error::topology(format!(
-        "two sources start reading the topic '{topic}' at different places"
-    ))
-    .hint("give both the same offset reset")
-}
-
-fn two_extractors(topic: &str) -> Error {
-    Error::topology(format!(
-        "two sources read the topic '{topic}' with different timestamp extractors"
-    ))
-    .hint("read the topic once, or give both sources the same extractor")
-}
-
-fn two_watermarks(topic: &str) -> Error {
-    Error::topology(format!(
-        "two sources read the topic '{topic}' with different watermarks"
-    ))
-    .hint("read the topic once, or give both sources the same watermark")
 }
 
 fn found(

@@ -3,6 +3,8 @@
 //! Takes records; returns errors. Owns when a request is worth sending, when it is repeated, and for how
 //! long a broker may be away. Never decides what happens to the transaction.
 
+mod send_error;
+
 use crate::ProducerRecord;
 use crate::kafka::errors::error;
 use crate::kafka::native::NativeConfig;
@@ -17,6 +19,7 @@ use crate::kafka::native::producer::coordination::{
 };
 use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
 use kafka_protocol::protocol::Decodable;
+pub(in crate::kafka::native) use send_error::SendError;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::Error;
@@ -43,24 +46,6 @@ const NEW_TOPIC_TIMEOUT: Duration = Duration::from_secs(1);
 const TOPIC_GONE_AFTER: Duration = Duration::from_secs(10);
 /// Timeout of a request that can be repeated later.
 pub(in crate::kafka::native) const SIDE_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Why sending can't go on.
-#[derive(Debug)]
-pub(in crate::kafka::native) enum SendError {
-    /// A broker's error code.
-    Code {
-        code: i16,
-        said: String,
-        what: &'static str,
-        topic: Option<String>,
-    },
-    /// Nothing was acknowledged for longer than allowed; with the last error.
-    Away(String),
-    /// An error that is known already.
-    Fatal(Error),
-    /// Everything was acknowledged, but earlier records are gone.
-    LostRecords(Error),
-}
 
 /// Sends batches, and keeps track of their progress.
 #[derive(Debug)]

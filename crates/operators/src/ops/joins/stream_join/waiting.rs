@@ -10,6 +10,7 @@
 //! earliest waiting time: a pass sets it to the last entry that it looked at, so results may be emitted
 //! later than their windows end.
 
+mod next_pass;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ use crate::support::time_index::TimeIndex;
 use crate::support::waiting::{self, Tasks};
 use crate::{Context, LaneStore};
 use bytes::{BufMut, Bytes, BytesMut};
+use next_pass::NextPass;
 use std::sync::Arc;
 use stoatflow_core::{
     ClockId, Datum, Error, Headers, Origin, Record, Result, Serde, StoreId, Task, Timestamp,
@@ -75,54 +77,6 @@ pub(crate) struct Expired {
     pub time: i64,
     /// The record that ended its window, if it isn't the current one.
     trigger: Option<(Origin, Headers)>,
-}
-
-/// When the next pass over a task's waiting entries takes place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct NextPass {
-    /// See the module; `None`: no condition.
-    min_time: Option<i64>,
-    /// Not before this wall time.
-    not_before: i64,
-}
-
-impl NextPass {
-    const AT_ONCE: Self = Self {
-        min_time: None,
-        not_before: i64::MIN,
-    };
-
-    /// Whether it is too early for a pass. A `not_before` further away than the interval is ignored: the
-    /// clock was set back, or the interval was longer before a restart.
-    const fn is_early(self, now: i64, interval: i64) -> bool {
-        now < self.not_before && self.not_before.saturating_sub(now) <= interval
-    }
-
-    /// The row to store; `None` for the default.
-    fn stored(self) -> Option<Stored> {
-        (self != Self::AT_ONCE).then(|| {
-            let mut value = BytesMut::with_capacity(17);
-            value.put_i64(self.min_time.unwrap_or(i64::MIN));
-            value.put_i64(self.not_before);
-            value.put_u8(u8::from(self.min_time.is_some()));
-            Stored {
-                value: Datum::Bytes(value.freeze()),
-                timestamp: Timestamp(self.min_time.unwrap_or(0)),
-            }
-        })
-    }
-
-    /// Rows of eight bytes hold `min_time` only.
-    fn restored(row: &Stored) -> Self {
-        let Datum::Bytes(bytes) = &row.value else {
-            return Self::AT_ONCE;
-        };
-        let number = |at: usize| Some(i64::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
-        Self {
-            min_time: number(0).filter(|_| bytes.get(16) != Some(&0)),
-            not_before: number(8).unwrap_or(i64::MIN),
-        }
-    }
 }
 
 /// Passes over the waiting entries of a task.
