@@ -10,7 +10,7 @@ use crate::intake::source_partitions::{SourceBinding, SourcePartition, SourcePar
 use crate::intake::timestamps::Extractor;
 use crate::intake::watermarks::{Progress, WatermarkOf};
 use crate::runtime::shared::Shared;
-use conflicts::refuse_conflicts;
+use conflicts::{refuse_conflicts, two_extractors, two_resets, two_watermarks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

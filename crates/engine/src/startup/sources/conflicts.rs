@@ -31,21 +31,21 @@ pub(super) fn refuse_conflicts(sources: &[Source]) -> Result<()> {
     Ok(())
 }
 
-fn two_resets(topic: &str) -> Error {
+pub(super) fn two_resets(topic: &str) -> Error {
     Error::topology(format!(
         "two sources start reading the topic '{topic}' at different places"
     ))
     .hint("give both the same offset reset")
 }
 
-fn two_extractors(topic: &str) -> Error {
+pub(super) fn two_extractors(topic: &str) -> Error {
     Error::topology(format!(
         "two sources read the topic '{topic}' with different timestamp extractors"
     ))
     .hint("read the topic once, or give both sources the same extractor")
 }
 
-fn two_watermarks(topic: &str) -> Error {
+pub(super) fn two_watermarks(topic: &str) -> Error {
     Error::topology(format!(
         "two sources read the topic '{topic}' with different watermarks"
     ))
