@@ -33,7 +33,7 @@ use crate::runtime::shared::Shared;
 use effects::ChildNumbering;
 use hot_keys::Sampler;
 pub use parts::{LaneParts, OutputLimits};
-use stages::{Exchange, StageState, exchanges, stage_states};
+use stages::{Exchange, StageState, clock_views, exchanges, stage_states};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -161,30 +161,8 @@ impl LaneWorker {
         }
         let lanes = shared.queues.len();
         let lane_count = u32::try_from(lanes).unwrap_or(u32::MAX);
-        let alone = lanes == 1;
-        let mut view = LaneClocks::new(plan.clocks.len(), alone);
-        view.by_watermark = timing.by_watermark;
-        view.watermark = timing.watermark;
-        view.emit_interval_ms = timing.window_emit_ms;
-        // By watermark, passes run at barriers only: these are rare enough, and no pass follows the last
-        // one to emit what an interval has delayed.
-        if !timing.by_watermark {
-            view.join_emit_interval_ms = timing.join_emit_ms;
-        }
-        view.rows = timing.store.map(|store| (store, timing.keys.clone()));
-        view.merge(&timing.initial);
-        view = view.continuing(timing.before.as_ref());
-        let views = if alone && !timing.by_watermark || timing.store.is_none() {
-            1
-        } else {
-            plan.stages.len()
-        };
-        let views = (0..views).map(|stage| match timing.rules.get(stage) {
-            Some(rules) => view.clone().ruled(rules),
-            None => view.clone(),
-        });
         Self {
-            views: views.collect(),
+            views: clock_views(&plan, &timing, lanes == 1),
             meeting: Rendezvous::new(lane_count, plan.stages.len()),
             known: timing.committed().clone(),
             kept: timing.committed().clone(),

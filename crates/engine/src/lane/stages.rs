@@ -1,10 +1,12 @@
-//! A lane's state per stage: its epoch and tick, what it writes, and the exchanges to later stages.
+//! A lane's state per stage: its epoch and tick, its clocks, what it writes, and the exchanges to later
+//! stages.
 
 use super::tick::Arrivals;
 use crate::lane::queue::LaneItem;
 use crate::lane::stream_time::Timing;
 use std::collections::VecDeque;
 use stoatflow_core::{Epoch, NodeId, StageId, StoreId};
+use stoatflow_operators::LaneClocks;
 use stoatflow_plan::{Op, PhysicalPlan};
 use stoatflow_state::Dirty;
 
@@ -82,4 +84,31 @@ pub(super) fn stage_states(plan: &PhysicalPlan, timing: &Timing) -> Vec<StageSta
             .collect(),
     };
     written.iter().map(state).collect()
+}
+
+/// The clocks of each stage at the start. A single lane (`alone`) whose time is moved by records, and a
+/// plan without clocks, have one view for all stages.
+pub(super) fn clock_views(plan: &PhysicalPlan, timing: &Timing, alone: bool) -> Vec<LaneClocks> {
+    let mut view = LaneClocks::new(plan.clocks.len(), alone);
+    view.by_watermark = timing.by_watermark;
+    view.watermark = timing.watermark;
+    view.emit_interval_ms = timing.window_emit_ms;
+    // By watermark, passes run at barriers only: these are rare enough, and no pass follows the last
+    // one to emit what an interval has delayed.
+    if !timing.by_watermark {
+        view.join_emit_interval_ms = timing.join_emit_ms;
+    }
+    view.rows = timing.store.map(|store| (store, timing.keys.clone()));
+    view.merge(&timing.initial);
+    view = view.continuing(timing.before.as_ref());
+    let count = if alone && !timing.by_watermark || timing.store.is_none() {
+        1
+    } else {
+        plan.stages.len()
+    };
+    let view_of = |stage: usize| match timing.rules.get(stage) {
+        Some(rules) => view.clone().ruled(rules),
+        None => view.clone(),
+    };
+    (0..count).map(view_of).collect()
 }

@@ -26,6 +26,14 @@ use stoatflow_state::Backend;
 /// Timeout of one request to the broker.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// The partitions of all sources, and what their offsets depend on.
+struct BoundPartitions {
+    slots: BTreeMap<TopicPartition, SourcePartition>,
+    resets: BTreeMap<TopicPartition, Reset>,
+    /// Partitions of global tables without a changelog: these are read from the beginning at each start.
+    from_begin: BTreeSet<TopicPartition>,
+}
+
 impl EngineSpec {
     /// All topics of the cluster, if a source has a pattern. `None` if a stop was requested
     /// meanwhile.
@@ -192,11 +200,20 @@ impl EngineSpec {
         &self,
         shared: &Shared,
         topics: &BTreeMap<String, TopicInfo>,
-        (stores, backend): (&[LoggedStore], &dyn Backend),
+        stores: (&[LoggedStore], &dyn Backend),
         committed_offsets: &CommittedOffsets,
     ) -> Result<SourcePartitions> {
-        let broker = self.components.broker.as_ref();
-        let timeout = self.settings.broker_wait;
+        let mut bound = self.bound_partitions(topics, stores)?;
+        self.set_offsets(shared, &mut bound, committed_offsets)?;
+        Ok(bound.slots.into_values().collect())
+    }
+
+    /// The partitions of all sources, without their offsets.
+    fn bound_partitions(
+        &self,
+        topics: &BTreeMap<String, TopicInfo>,
+        (stores, backend): (&[LoggedStore], &dyn Backend),
+    ) -> Result<BoundPartitions> {
         let mut slots: BTreeMap<TopicPartition, SourcePartition> = BTreeMap::new();
         let mut resets: BTreeMap<TopicPartition, Reset> = BTreeMap::new();
         let default = if self.settings.reset_to_earliest {
@@ -271,15 +288,31 @@ impl EngineSpec {
                 }
             }
         }
-        let partitions: Vec<TopicPartition> = slots.keys().cloned().collect();
+        Ok(BoundPartitions {
+            slots,
+            resets,
+            from_begin,
+        })
+    }
+
+    /// Sets where each partition is read from, and its end.
+    fn set_offsets(
+        &self,
+        shared: &Shared,
+        bound: &mut BoundPartitions,
+        committed_offsets: &CommittedOffsets,
+    ) -> Result<()> {
+        let broker = self.components.broker.as_ref();
+        let timeout = self.settings.broker_wait;
+        let partitions: Vec<TopicPartition> = bound.slots.keys().cloned().collect();
         let committed = committed_offsets.of(&partitions);
         let ranges = broker.ranges(&partitions, timeout)?;
         let known = self.known(&partitions, &committed);
         let mut without_offset = Vec::new();
-        for ((slot, committed), range) in slots.values_mut().zip(committed).zip(ranges) {
+        for ((slot, committed), range) in bound.slots.values_mut().zip(committed).zip(ranges) {
             slot.end = range.stable_end;
-            slot.start = match (&committed, resets[&slot.partition]) {
-                _ if from_begin.contains(&slot.partition) => range.begin,
+            slot.start = match (&committed, bound.resets[&slot.partition]) {
+                _ if bound.from_begin.contains(&slot.partition) => range.begin,
                 (Some(c), reset) => {
                     if c.offset < range.begin && reset == Reset::None {
                         without_offset.push(slot.partition.clone());
@@ -310,7 +343,7 @@ impl EngineSpec {
         if !without_offset.is_empty() {
             return Err(no_position(&without_offset, &self.settings.application_id));
         }
-        Ok(slots.into_values().collect())
+        Ok(())
     }
 
     /// Counts and logs records that the broker has deleted before the application read them.

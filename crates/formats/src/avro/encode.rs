@@ -255,29 +255,12 @@ impl Encoder<'_> {
                 return Err(Misfit::new(format!("the float {number} is no exact decimal"))
                     .hint("give a decimal as text (\"12.50\"), as decimal.Decimal or as a whole number"));
             }
-            (Node::Array(of), Datum::List(items)) => {
-                if !items.is_empty() {
-                    self.size(items.len());
-                    for (at, item) in items.iter().enumerate() {
-                        self.put(*of, item)
-                            .map_err(|m| m.within(|| format!("[{at}]")))?;
-                    }
-                }
-                self.out.push(0);
-            }
+            (Node::Array(of), Datum::List(items)) => self.array(*of, items)?,
             (Node::Map(of), Datum::Opaque(_)) => {
                 let Some(Fields(members)) = Fields::of(datum) else {
                     return Err(self.other(node, datum));
                 };
-                if !members.is_empty() {
-                    self.size(members.len());
-                    for (name, value) in members {
-                        self.sized(name.as_bytes());
-                        let step = || format!("[{:?}]", name.as_str());
-                        self.put(*of, value).map_err(|m| m.within(step))?;
-                    }
-                }
-                self.out.push(0);
+                self.map(*of, members)?;
             }
             (Node::Record(_), Datum::Opaque(_)) => match Fields::of(datum) {
                 Some(Fields(members)) => self.record(node, members)?,
@@ -285,6 +268,31 @@ impl Encoder<'_> {
             },
             (_, datum) => return Err(self.other(node, datum)),
         }
+        Ok(())
+    }
+
+    fn array(&mut self, of: NodeId, items: &[Datum]) -> Put {
+        if !items.is_empty() {
+            self.size(items.len());
+            for (at, item) in items.iter().enumerate() {
+                self.put(of, item)
+                    .map_err(|m| m.within(|| format!("[{at}]")))?;
+            }
+        }
+        self.out.push(0);
+        Ok(())
+    }
+
+    fn map(&mut self, of: NodeId, members: &[(Text, Datum)]) -> Put {
+        if !members.is_empty() {
+            self.size(members.len());
+            for (name, value) in members {
+                self.sized(name.as_bytes());
+                let step = || format!("[{:?}]", name.as_str());
+                self.put(of, value).map_err(|m| m.within(step))?;
+            }
+        }
+        self.out.push(0);
         Ok(())
     }
 

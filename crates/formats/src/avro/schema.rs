@@ -4,7 +4,7 @@
 
 use super::encode;
 use crate::near::near;
-use apache_avro::schema::{InnerDecimalSchema, Name, Schema as Parsed, UuidSchema};
+use apache_avro::schema::{InnerDecimalSchema, Name, RecordSchema, Schema as Parsed, UuidSchema};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -362,32 +362,7 @@ impl Compiler {
                 let of = of.collect::<Result<_>>()?;
                 self.set(id, Node::Union(of))
             }
-            Parsed::Record(record) => {
-                let id = self.reserve();
-                self.named.insert(record.name.fullname(None), id);
-                let mut fields = RecordFields {
-                    name: record.name.fullname(None),
-                    ..RecordFields::default()
-                };
-                for (at, field) in record.fields.iter().enumerate() {
-                    let node = self.node(&field.schema)?;
-                    if let Some(default) = &field.default {
-                        self.defaults.push((id, at, default.clone()));
-                    }
-                    fields.by_name.insert(field.name.clone(), at);
-                    fields.fields.push(Field {
-                        name: Text::from(field.name.as_str()),
-                        node,
-                        default: None,
-                        aliases: field
-                            .aliases
-                            .iter()
-                            .map(|alias| Text::from(alias.as_str()))
-                            .collect(),
-                    });
-                }
-                self.set(id, Node::Record(fields))
-            }
+            Parsed::Record(record) => self.record(record)?,
             Parsed::Ref { name } => match self.named.get(&name.fullname(None)) {
                 Some(id) => *id,
                 None => {
@@ -398,6 +373,33 @@ impl Compiler {
                 }
             },
         })
+    }
+
+    fn record(&mut self, record: &RecordSchema) -> Result<NodeId> {
+        let id = self.reserve();
+        self.named.insert(record.name.fullname(None), id);
+        let mut fields = RecordFields {
+            name: record.name.fullname(None),
+            ..RecordFields::default()
+        };
+        for (at, field) in record.fields.iter().enumerate() {
+            let node = self.node(&field.schema)?;
+            if let Some(default) = &field.default {
+                self.defaults.push((id, at, default.clone()));
+            }
+            fields.by_name.insert(field.name.clone(), at);
+            fields.fields.push(Field {
+                name: Text::from(field.name.as_str()),
+                node,
+                default: None,
+                aliases: field
+                    .aliases
+                    .iter()
+                    .map(|alias| Text::from(alias.as_str()))
+                    .collect(),
+            });
+        }
+        Ok(self.set(id, Node::Record(fields)))
     }
 
     fn set(&mut self, id: NodeId, node: Node) -> NodeId {

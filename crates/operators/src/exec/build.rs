@@ -9,6 +9,7 @@ mod joins;
 mod lookups;
 mod offload;
 mod processors;
+mod routing;
 mod stateless;
 mod tables;
 mod windows;
@@ -287,11 +288,13 @@ type Built = Result<Option<Box<dyn Operator>>>;
 impl Builder<'_> {
     fn operator(&self, node: &PhysicalNode) -> Result<Box<dyn Operator>> {
         let families = [
+            Self::routing,
             Self::stateless,
             Self::tables,
             Self::lookups,
             Self::foreign_keys,
             Self::windows,
+            Self::suppress,
             Self::joins,
             Self::offloads,
             Self::processors,

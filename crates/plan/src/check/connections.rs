@@ -22,75 +22,7 @@ pub(super) fn arguments(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &
         } => {
             found.extend(table_grouping(shape.kind(*from), subtractor.is_some()));
         }
-        DslCall::Aggregate {
-            from,
-            function,
-            subtractor,
-            merger,
-            materialized,
-            ..
-        } => {
-            let kind = shape.kind(*from);
-            let native = match native(plan, *from, function.as_ref()) {
-                Ok(native) => native,
-                Err(what) => {
-                    found.push(what);
-                    None
-                }
-            };
-            match (&native, subtractor) {
-                (Some(one), None) => {
-                    let not_subtractable = one
-                        .first_not_subtractable()
-                        .filter(|_| kind == Kind::GroupedTable);
-                    found.extend(not_subtractable.map(|kind| format!(
-                        "aggregates a table, whose rows change, and {} can't take the old value away again: use sum, count or avg, or functions", kind.name()
-                    )));
-                }
-                (Some(_), Some(_)) => found.push(
-                    "has an aggregation that takes away by itself: leave subtractor= out".into(),
-                ),
-                (None, _) => found.extend(table_grouping(kind, subtractor.is_some())),
-            }
-            let value = materialized.as_ref().and_then(|m| m.value.as_ref());
-            let other = match value {
-                Some(SerdeSpec::Builtin(name)) if name != "json" => Some(name.as_str()),
-                Some(SerdeSpec::Avro { .. }) => Some("avro"),
-                Some(SerdeSpec::Protobuf { .. }) => Some("protobuf"),
-                Some(SerdeSpec::JsonSchema { .. }) => Some("json_schema"),
-                _ => None,
-            };
-            if let (Some(native), Some(name)) = (&native, other)
-                && native.is_state()
-            {
-                found.push(format!(
-                    "keeps more than its result, as JSON ({native}), which the serde {name} can't write: leave value= out"
-                ));
-            }
-            if kind.is_cogrouped() && function.is_some() {
-                found.push(
-                    "each cogrouped stream has its own aggregator: leave this one out".into(),
-                );
-            }
-            if !kind.is_cogrouped() && function.is_none() {
-                found.push("needs an aggregator: (key, value, aggregate)".into());
-            }
-            if kind.is_session() && merger.is_none() && native.is_none() {
-                found.push(
-                    "puts sessions together: add merger=, a function of (key, aggregate, other)"
-                        .into(),
-                );
-            }
-            if !kind.is_session() && merger.is_some() {
-                found.push("has no sessions to put together: leave merger= out".into());
-            }
-            if kind.is_session() && merger.is_some() && native.is_some() {
-                found.push(
-                    "has an aggregation that puts sessions together by itself: leave merger= out"
-                        .into(),
-                );
-            }
-        }
+        DslCall::Aggregate { .. } => found.extend(aggregate(plan, shape, call)),
         DslCall::Branch { from, .. } => {
             let after = (0..i).find(|&b| {
                 matches!(&plan.nodes[b].call, DslCall::Branch { from: f, function: None } if f == from)
@@ -174,6 +106,78 @@ fn native(
         return Err("some of its streams are aggregated natively and some by functions, but they share one aggregate: use one or the other for all".into());
     }
     Ok(Aggregation::together(&native)?.into_iter().next())
+}
+
+fn aggregate(plan: &LogicalPlan, shape: &Shape, call: &DslCall) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let DslCall::Aggregate {
+        from,
+        function,
+        subtractor,
+        merger,
+        materialized,
+        ..
+    } = call
+    else {
+        return found;
+    };
+    let kind = shape.kind(*from);
+    let native = match native(plan, *from, function.as_ref()) {
+        Ok(native) => native,
+        Err(what) => {
+            found.push(what);
+            None
+        }
+    };
+    match (&native, subtractor) {
+        (Some(one), None) => {
+            let not_subtractable = one
+                .first_not_subtractable()
+                .filter(|_| kind == Kind::GroupedTable);
+            found.extend(not_subtractable.map(|kind| format!(
+                "aggregates a table, whose rows change, and {} can't take the old value away again: use sum, count or avg, or functions", kind.name()
+            )));
+        }
+        (Some(_), Some(_)) => {
+            found.push("has an aggregation that takes away by itself: leave subtractor= out".into())
+        }
+        (None, _) => found.extend(table_grouping(kind, subtractor.is_some())),
+    }
+    let value = materialized.as_ref().and_then(|m| m.value.as_ref());
+    let other = match value {
+        Some(SerdeSpec::Builtin(name)) if name != "json" => Some(name.as_str()),
+        Some(SerdeSpec::Avro { .. }) => Some("avro"),
+        Some(SerdeSpec::Protobuf { .. }) => Some("protobuf"),
+        Some(SerdeSpec::JsonSchema { .. }) => Some("json_schema"),
+        _ => None,
+    };
+    if let (Some(native), Some(name)) = (&native, other)
+        && native.is_state()
+    {
+        found.push(format!(
+            "keeps more than its result, as JSON ({native}), which the serde {name} can't write: leave value= out"
+        ));
+    }
+    if kind.is_cogrouped() && function.is_some() {
+        found.push("each cogrouped stream has its own aggregator: leave this one out".into());
+    }
+    if !kind.is_cogrouped() && function.is_none() {
+        found.push("needs an aggregator: (key, value, aggregate)".into());
+    }
+    if kind.is_session() && merger.is_none() && native.is_none() {
+        found.push(
+            "puts sessions together: add merger=, a function of (key, aggregate, other)".into(),
+        );
+    }
+    if !kind.is_session() && merger.is_some() {
+        found.push("has no sessions to put together: leave merger= out".into());
+    }
+    if kind.is_session() && merger.is_some() && native.is_some() {
+        found.push(
+            "has an aggregation that puts sessions together by itself: leave merger= out".into(),
+        );
+    }
+    found
 }
 
 fn table_grouping(kind: Kind, subtractor: bool) -> Option<String> {

@@ -80,35 +80,7 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
             problems.at(plan, i, what);
         }
     }
-    for function in node.call.functions() {
-        match function {
-            Function::Udf(u) | Function::Async(AsyncSpec { udf: u, .. })
-                if *u as usize >= plan.functions.len() =>
-            {
-                problems.at(
-                    plan,
-                    i,
-                    format!(
-                        "its function {u} is not in the table of {} functions",
-                        plan.functions.len()
-                    ),
-                );
-            }
-            Function::Async(awaiting) if awaiting.concurrency == 0 => {
-                problems.at(plan, i, "awaits its async function with a concurrency of 0: no call would ever begin; give at least 1");
-            }
-            Function::Udf(_) | Function::Async(_) => {}
-            Function::Expr(e) => expression(plan, i, e, problems),
-            Function::Aggregation(aggregation) => {
-                if let Some(what) = aggregation.problem() {
-                    problems.at(plan, i, what);
-                }
-                for e in aggregation.expressions() {
-                    expression(plan, i, e, problems);
-                }
-            }
-        }
-    }
+    functions(plan, i, problems);
     for what in expression_scope::problems(&node.call) {
         problems.at(plan, i, what);
     }
@@ -165,7 +137,62 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
     if let Some(what) = node.call.late().and_then(|l| late_problem(plan, i, l)) {
         problems.at(plan, i, what);
     }
-    let topics: Vec<&String> = match &node.call {
+    let topics = topics(plan, i, problems);
+    if let DslCall::Offload(o) = &node.call {
+        for what in offload_problems(o) {
+            problems.at(plan, i, what);
+        }
+    }
+    for (n, topic) in topics.iter().enumerate() {
+        if let Some(what) = name_problem("topic", topic) {
+            problems.at(plan, i, what);
+        }
+        if topics[..n].contains(topic) {
+            problems.at(
+                plan,
+                i,
+                format!("names the topic '{topic}' twice: name it once"),
+            );
+        }
+    }
+}
+
+/// Checks the functions of a call, and their expressions.
+fn functions(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
+    for function in plan.nodes[i].call.functions() {
+        match function {
+            Function::Udf(u) | Function::Async(AsyncSpec { udf: u, .. })
+                if *u as usize >= plan.functions.len() =>
+            {
+                problems.at(
+                    plan,
+                    i,
+                    format!(
+                        "its function {u} is not in the table of {} functions",
+                        plan.functions.len()
+                    ),
+                );
+            }
+            Function::Async(awaiting) if awaiting.concurrency == 0 => {
+                problems.at(plan, i, "awaits its async function with a concurrency of 0: no call would ever begin; give at least 1");
+            }
+            Function::Udf(_) | Function::Async(_) => {}
+            Function::Expr(e) => expression(plan, i, e, problems),
+            Function::Aggregation(aggregation) => {
+                if let Some(what) = aggregation.problem() {
+                    problems.at(plan, i, what);
+                }
+                for e in aggregation.expressions() {
+                    expression(plan, i, e, problems);
+                }
+            }
+        }
+    }
+}
+
+/// The topics that a call names. Adds findings about a stream's topics and pattern.
+fn topics<'a>(plan: &'a LogicalPlan, i: usize, problems: &mut Problems) -> Vec<&'a String> {
+    match &plan.nodes[i].call {
         DslCall::Stream {
             topics,
             pattern: None,
@@ -202,23 +229,6 @@ pub(super) fn details(plan: &LogicalPlan, i: usize, problems: &mut Problems) {
         } => vec![topic],
         DslCall::Offload(o) => vec![&o.requests, &o.responses],
         _ => vec![],
-    };
-    if let DslCall::Offload(o) = &node.call {
-        for what in offload_problems(o) {
-            problems.at(plan, i, what);
-        }
-    }
-    for (n, topic) in topics.iter().enumerate() {
-        if let Some(what) = name_problem("topic", topic) {
-            problems.at(plan, i, what);
-        }
-        if topics[..n].contains(topic) {
-            problems.at(
-                plan,
-                i,
-                format!("names the topic '{topic}' twice: name it once"),
-            );
-        }
     }
 }
 

@@ -58,29 +58,8 @@ pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mu
             when_full,
             ..
         } => {
-            match until {
-                Until::TimeLimit { limit_ms } if *limit_ms < 0 => {
-                    found.push(negative("the time limit", *limit_ms));
-                }
-                Until::WindowCloses { .. } => {
-                    if let Err(at) = grace_above(plan, *from) {
-                        found.push(format!(
-                            "waits for a window to close, but {} has no windows; call .windowed_by(...) before the aggregation, or suppress until a time limit",
-                            place(&plan.nodes[at], at)
-                        ));
-                    }
-                }
-                _ => {}
-            }
-            if matches!(until, Until::WindowCloses { .. }) && counts_above(plan, *from) {
-                found.push("waits for time to close a window, but count windows close with their last record: call .emit_strategy(EmitStrategy.on_window_close()) before the aggregation instead".into());
-            }
-            if matches!(until, Until::WindowCloses { .. })
-                && *when_full == WhenFull::EmitEarly
-                && (max_records.is_some() || max_bytes.is_some())
-            {
-                found.push("gives final results only, so a full buffer can't emit early; shut down when it is full, or leave it unbounded".into());
-            }
+            let has_limit = max_records.is_some() || max_bytes.is_some();
+            found.extend(suppress_problems(plan, *from, until, has_limit, *when_full));
         }
         DslCall::Join(j) | DslCall::LeftJoin(j) | DslCall::OuterJoin(j) => {
             found.extend(j.window.as_ref().and_then(join_window_problem));
@@ -119,6 +98,38 @@ pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mu
     for what in found {
         problems.at(plan, i, what);
     }
+}
+
+fn suppress_problems(
+    plan: &LogicalPlan,
+    from: usize,
+    until: &Until,
+    has_limit: bool,
+    when_full: WhenFull,
+) -> Vec<String> {
+    let mut found = Vec::new();
+    match until {
+        Until::TimeLimit { limit_ms } if *limit_ms < 0 => {
+            found.push(negative("the time limit", *limit_ms));
+        }
+        Until::WindowCloses { .. } => {
+            if let Err(at) = grace_above(plan, from) {
+                found.push(format!(
+                    "waits for a window to close, but {} has no windows; call .windowed_by(...) before the aggregation, or suppress until a time limit",
+                    place(&plan.nodes[at], at)
+                ));
+            }
+        }
+        _ => {}
+    }
+    if matches!(until, Until::WindowCloses { .. }) && counts_above(plan, from) {
+        found.push("waits for time to close a window, but count windows close with their last record: call .emit_strategy(EmitStrategy.on_window_close()) before the aggregation instead".into());
+    }
+    if matches!(until, Until::WindowCloses { .. }) && when_full == WhenFull::EmitEarly && has_limit
+    {
+        found.push("gives final results only, so a full buffer can't emit early; shut down when it is full, or leave it unbounded".into());
+    }
+    found
 }
 
 fn negative(what: &str, ms: i64) -> String {

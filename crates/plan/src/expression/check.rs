@@ -73,44 +73,8 @@ impl Pass<'_> {
             E::Left | E::Right | E::Old | E::New => Kinds::ALL,
             E::Timestamp => Kinds::INT,
             E::Lit { value } => Kinds::of_literal(value),
-            E::Get { name, .. } => {
-                if of(0).within(Kinds::WINDOWED) && !of(0).is_null() {
-                    self.says(
-                        e,
-                        &format!(
-                            "expressions don't read windowed keys: '{name}' is read by a function, such as \
-                             lambda windowed, value: windowed.window.start"
-                        ),
-                    );
-                    return Kinds::ALL;
-                }
-                if !of(0).fits(Kinds::OBJECT) {
-                    self.says(e, &format!("a value of type {} has no member '{name}'; read the topic with Serdes.json(), or convert it with .cast(\"json\")", of(0)));
-                    return Kinds::JSON;
-                }
-                let parent = e.args().first().and_then(|of| typed(of, self.known));
-                match parent.map(|parent| parent.member(name)) {
-                    Some(Ok(member)) => member.kinds(),
-                    Some(Err(what)) => {
-                        self.says(e, &what);
-                        Kinds::ALL
-                    }
-                    None => member_of(of(0)),
-                }
-            }
-            E::At { .. } => {
-                if !of(0).fits(Kinds::LIST) {
-                    self.says(
-                        e,
-                        &format!(
-                            "a value of type {} has no elements; a text is cut with [start:stop]",
-                            of(0)
-                        ),
-                    );
-                    return Kinds::JSON;
-                }
-                typed(e, self.known).map_or_else(|| member_of(of(0)), |found| found.kinds())
-            }
+            E::Get { name, .. } => self.member(e, name, of(0)),
+            E::At { .. } => self.element(e, of(0)),
             E::Eq { .. } | E::Ne { .. } => {
                 if !may_equal(of(0), of(1)) {
                     self.says(
@@ -144,24 +108,7 @@ impl Pass<'_> {
                 Kinds::BOOL
             }
             E::IsNull { .. } => Kinds::BOOL,
-            E::Add { .. } => {
-                if !add_up(of(0), of(1)) {
-                    self.says(
-                        e,
-                        &format!(
-                            "can't compute {} + {}; convert one side with .cast(...)",
-                            of(0),
-                            of(1)
-                        ),
-                    );
-                }
-                let both = of(0).and(of(1)).and(Kinds::STR);
-                if some_pair(of(0), of(1), &[Kinds::NUMBER]) {
-                    both.or(number(of(0), of(1)))
-                } else {
-                    both
-                }
-            }
+            E::Add { .. } => self.sum(e, of(0), of(1)),
             E::Sub { .. } | E::Mul { .. } | E::FloorDiv { .. } | E::Mod { .. } | E::Div { .. } => {
                 if !of(0).fits(Kinds::NUMBER) || !of(1).fits(Kinds::NUMBER) {
                     self.says(e, &format!("can't compute with {} and {}; convert what is no number with .cast(\"int\") or .cast(\"float\")", of(0), of(1)));
@@ -202,6 +149,58 @@ impl Pass<'_> {
             E::Call { function, args } => self.call(e, *function, args, &given),
             // Located expressions were handled above; nothing is known about the others.
             _ => Kinds::ALL,
+        }
+    }
+
+    fn member(&mut self, e: &E, name: &str, parent: Kinds) -> Kinds {
+        if parent.within(Kinds::WINDOWED) && !parent.is_null() {
+            self.says(
+                e,
+                &format!(
+                    "expressions don't read windowed keys: '{name}' is read by a function, such as \
+                     lambda windowed, value: windowed.window.start"
+                ),
+            );
+            return Kinds::ALL;
+        }
+        if !parent.fits(Kinds::OBJECT) {
+            self.says(e, &format!("a value of type {parent} has no member '{name}'; read the topic with Serdes.json(), or convert it with .cast(\"json\")"));
+            return Kinds::JSON;
+        }
+        let known = e.args().first().and_then(|of| typed(of, self.known));
+        match known.map(|known| known.member(name)) {
+            Some(Ok(member)) => member.kinds(),
+            Some(Err(what)) => {
+                self.says(e, &what);
+                Kinds::ALL
+            }
+            None => member_of(parent),
+        }
+    }
+
+    fn element(&mut self, e: &E, list: Kinds) -> Kinds {
+        if !list.fits(Kinds::LIST) {
+            self.says(
+                e,
+                &format!("a value of type {list} has no elements; a text is cut with [start:stop]"),
+            );
+            return Kinds::JSON;
+        }
+        typed(e, self.known).map_or_else(|| member_of(list), |found| found.kinds())
+    }
+
+    fn sum(&mut self, e: &E, a: Kinds, b: Kinds) -> Kinds {
+        if !add_up(a, b) {
+            self.says(
+                e,
+                &format!("can't compute {a} + {b}; convert one side with .cast(...)"),
+            );
+        }
+        let both = a.and(b).and(Kinds::STR);
+        if some_pair(a, b, &[Kinds::NUMBER]) {
+            both.or(number(a, b))
+        } else {
+            both
         }
     }
 

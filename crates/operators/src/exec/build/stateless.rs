@@ -1,29 +1,20 @@
-//! Operators that keep nothing: sources, stateless steps, exchanges and sinks.
+//! Stateless operators, each of which calls a function.
 
-use super::{Builder, Built, of_node};
+use super::{Builder, Built};
 use crate::Args::{KeyValue, Value};
 use crate::Operator;
 use crate::ops::async_ops;
 use crate::ops::batches::map_batches;
-use crate::ops::routing::{exchange, merge, scheduled, sink, source, split};
 use crate::ops::stateless::{
     filter, filter_not, flat_map, flat_map_values, foreach, map, map_values, peek, select_key,
 };
-use crate::support::schema_ids::SchemaIds;
 use stoatflow_core::{Error, Result};
-use stoatflow_plan::{Delivery, Function, Op, PhysicalNode, SerdeSpec, Sink};
+use stoatflow_plan::{Function, Op, PhysicalNode};
 
 impl Builder<'_> {
     pub(super) fn stateless(&self, node: &PhysicalNode) -> Built {
         let args = |with_key: bool| if with_key { KeyValue } else { Value };
         Ok(Some(match &node.op {
-            Op::Source { .. } => Box::new(source::Source),
-            Op::Scheduled { times, clock } => Box::new(scheduled::Scheduled::new(
-                node.id,
-                &node.name,
-                *clock,
-                times.clone(),
-            )?),
             Op::Filter { function } => {
                 Box::new(filter::Filter::new(self.function(function, KeyValue)?))
             }
@@ -101,56 +92,6 @@ impl Builder<'_> {
                 },
                 self.foreign.call(awaiting.udf)?,
             )),
-            Op::Merge => Box::new(merge::Merge),
-            Op::Split { functions } => Box::new(split::Split::new(
-                functions
-                    .iter()
-                    .map(|function| self.function(function, KeyValue))
-                    .collect::<Result<_>>()?,
-                node.children.len() > functions.len(),
-                node.fork == Delivery::Record,
-            )),
-            Op::Exchange {
-                stage,
-                key,
-                keep_null,
-                ahead,
-                ..
-            } => Box::new(exchange::Exchange::new(
-                self.writing(node)?,
-                *stage,
-                self.foreign.serde(key)?,
-                *keep_null,
-                self.counts_ahead(node),
-                *ahead,
-                (
-                    of_node(&self.options.tasks, node),
-                    of_node(&self.options.by_task, node),
-                ),
-            )),
-            Op::Sink { sink } => {
-                let to = self
-                    .plan
-                    .sinks
-                    .get(usize::from(sink.0))
-                    .ok_or_else(|| Error::internal(format!("the plan has no sink {sink}")))?;
-                Box::new(sink::Sink::new(
-                    self.writing(node)?,
-                    *sink,
-                    (
-                        self.foreign
-                            .topic_serde(&to.key, to.topic.as_deref(), true)?,
-                        self.foreign
-                            .topic_serde(&to.value, to.topic.as_deref(), false)?,
-                    ),
-                    SchemaIds::new(
-                        self.plan,
-                        (&to.key, to.key_as_read),
-                        (&to.value, to.value_as_read),
-                    ),
-                    self.target(to)?,
-                ))
-            }
             _ => return Ok(None),
         }))
     }
@@ -171,32 +112,5 @@ impl Builder<'_> {
             self.foreign.udf(*index)?,
             settings,
         )))
-    }
-
-    fn target(&self, to: &Sink) -> Result<sink::Target> {
-        let function = |spec: &Option<Function>| {
-            let made = spec.as_ref().map(|spec| self.function(spec, KeyValue));
-            made.transpose()
-        };
-        let counts = self.options.partitions.clone();
-        let windowed = matches!(
-            to.key,
-            SerdeSpec::TimeWindowed { .. } | SerdeSpec::SessionWindowed { .. }
-        );
-        let partitioner = match (function(&to.partitioner)?, counts) {
-            (None, Some(counts)) if windowed => sink::Partitioner::WindowedKey(counts),
-            (None, _) => sink::Partitioner::Producer,
-            (Some(function), Some(counts)) => sink::Partitioner::Function(function, counts),
-            (Some(_), None) => {
-                return Err(Error::internal(
-                    "a sink has a partitioner, but topics can't be asked",
-                ));
-            }
-        };
-        Ok(sink::Target {
-            topic: to.topic.as_deref().map(Into::into),
-            choose: function(&to.topic_function)?,
-            partitioner,
-        })
     }
 }

@@ -88,6 +88,29 @@ impl Builder<'_> {
                 *clock,
                 *emit == Emit::OnWindowClose,
             )),
+            Op::Deduplicate {
+                store,
+                key,
+                function,
+                within_ms,
+                clock,
+            } => Box::new(Deduplicate::new(
+                self.node_context.clone(),
+                (*store, retention_clock(self.kept(*store)?)?),
+                self.foreign.serde(key)?,
+                function
+                    .as_ref()
+                    .map(|function| self.function(function, KeyValue))
+                    .transpose()?,
+                *within_ms,
+                *clock,
+            )),
+            _ => return Ok(None),
+        }))
+    }
+
+    pub(super) fn suppress(&self, node: &PhysicalNode) -> Built {
+        Ok(Some(match &node.op {
             Op::Suppress {
                 store,
                 key,
@@ -111,23 +134,6 @@ impl Builder<'_> {
                     clock: *clock,
                     old: *old,
                 },
-            )),
-            Op::Deduplicate {
-                store,
-                key,
-                function,
-                within_ms,
-                clock,
-            } => Box::new(Deduplicate::new(
-                self.node_context.clone(),
-                (*store, retention_clock(self.kept(*store)?)?),
-                self.foreign.serde(key)?,
-                function
-                    .as_ref()
-                    .map(|function| self.function(function, KeyValue))
-                    .transpose()?,
-                *within_ms,
-                *clock,
             )),
             _ => return Ok(None),
         }))

@@ -8,7 +8,7 @@
 use super::iso8601;
 use arrow_array::cast::AsArray;
 use arrow_array::types as t;
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{DataType, TimeUnit as Unit};
 use std::io::Write;
@@ -64,6 +64,46 @@ enum Held<'a> {
     List(Box<dyn Fn(usize) -> (usize, usize) + 'a>, Box<Cells<'a>>),
     Struct(Vec<Member<'a>>),
     Dictionary(Vec<usize>, Box<Cells<'a>>),
+}
+
+impl<'a> Held<'a> {
+    fn time(array: &'a ArrayRef, unit: Unit, zoned: bool) -> Self {
+        match unit {
+            Unit::Second => Self::Time(
+                array.as_primitive::<t::TimestampSecondType>().values(),
+                TimeUnit::Second,
+                zoned,
+            ),
+            Unit::Millisecond => Self::Time(
+                array.as_primitive::<t::TimestampMillisecondType>().values(),
+                TimeUnit::Millisecond,
+                zoned,
+            ),
+            Unit::Microsecond => Self::Time(
+                array.as_primitive::<t::TimestampMicrosecondType>().values(),
+                TimeUnit::Microsecond,
+                zoned,
+            ),
+            Unit::Nanosecond => Self::Time(
+                array.as_primitive::<t::TimestampNanosecondType>().values(),
+                TimeUnit::Nanosecond,
+                zoned,
+            ),
+        }
+    }
+
+    /// Lists with offsets of 32 or 64 bits.
+    fn list<O: OffsetSizeTrait>(path: &str, array: &'a GenericListArray<O>) -> Result<Self>
+    where
+        usize: TryFrom<O>,
+    {
+        let ends = array.value_offsets();
+        let bound = |end: O| usize::try_from(end).unwrap_or(0);
+        Ok(Self::List(
+            Box::new(move |row| (bound(ends[row]), bound(ends[row + 1]))),
+            Box::new(Cells::new(&format!("{path}[]"), array.values())?),
+        ))
+    }
 }
 
 enum Ints<'a> {
@@ -171,49 +211,9 @@ impl<'a> Cells<'a> {
             DataType::Date64 => {
                 Held::Day(Ints::Days(array.as_primitive::<t::Date64Type>().values()))
             }
-            DataType::Timestamp(unit, zone) => {
-                let zoned = zone.is_some();
-                match unit {
-                    Unit::Second => Held::Time(
-                        array.as_primitive::<t::TimestampSecondType>().values(),
-                        TimeUnit::Second,
-                        zoned,
-                    ),
-                    Unit::Millisecond => Held::Time(
-                        array.as_primitive::<t::TimestampMillisecondType>().values(),
-                        TimeUnit::Millisecond,
-                        zoned,
-                    ),
-                    Unit::Microsecond => Held::Time(
-                        array.as_primitive::<t::TimestampMicrosecondType>().values(),
-                        TimeUnit::Microsecond,
-                        zoned,
-                    ),
-                    Unit::Nanosecond => Held::Time(
-                        array.as_primitive::<t::TimestampNanosecondType>().values(),
-                        TimeUnit::Nanosecond,
-                        zoned,
-                    ),
-                }
-            }
-            DataType::List(_) => {
-                let array = array.as_list::<i32>();
-                let ends = array.value_offsets();
-                let bound = |end: i32| usize::try_from(end).unwrap_or(0);
-                Held::List(
-                    Box::new(move |row| (bound(ends[row]), bound(ends[row + 1]))),
-                    Box::new(Self::new(&format!("{path}[]"), array.values())?),
-                )
-            }
-            DataType::LargeList(_) => {
-                let array = array.as_list::<i64>();
-                let ends = array.value_offsets();
-                let bound = |end: i64| usize::try_from(end).unwrap_or(0);
-                Held::List(
-                    Box::new(move |row| (bound(ends[row]), bound(ends[row + 1]))),
-                    Box::new(Self::new(&format!("{path}[]"), array.values())?),
-                )
-            }
+            DataType::Timestamp(unit, zone) => Held::time(array, *unit, zone.is_some()),
+            DataType::List(_) => Held::list(path, array.as_list::<i32>())?,
+            DataType::LargeList(_) => Held::list(path, array.as_list::<i64>())?,
             DataType::FixedSizeList(_, size) => {
                 let size = usize::try_from(*size).unwrap_or(0);
                 let array = array.as_fixed_size_list();
