@@ -466,7 +466,7 @@ pub struct LogicalPlan {
     #[serde(default, alias = "default.value.serde")]
     pub default_value: Option<SerdeSpec>,
     /// Whether the setting `topology.optimization` has `single.store.self.join`.
-    #[serde(default, alias = "single.store.self.join")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub single_store_self_join: bool,
 }
 
