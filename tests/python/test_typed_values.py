@@ -13,6 +13,8 @@ import urllib.request
 from typing import Any, TypedDict
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 import pydantic
 import pytest
 
@@ -290,6 +292,22 @@ def test_async_functions_get_objects() -> None:
     with TopologyTestDriver(builder.build()) as driver:
         driver.input("in", str, Order).pipe("a", Order("ann", 3))
         assert driver.output("out", str, Order).read_value().total == 6
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_fields_are_the_columns_of_batches(replaced: bool) -> None:
+    builder = sf.StreamsBuilder()
+    orders = builder.stream("in", key=str, value=Order)
+    if replaced:
+        orders = orders.map_values(lambda order: Order(order.customer, order.total))
+
+    def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.record_batch({"customer": batch["customer"], "total": pc.multiply(batch["total"], 2)})
+
+    orders.map_batches(doubled).to("out", key=str, value=Order)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.input("in", str, Order).pipe_all([("a", Order("ann", 1)), ("b", Order("bob", 2))])
+        assert values(driver, "out", Order) == [Order("ann", 2), Order("bob", 4)]
 
 
 def test_a_type_without_a_serde_is_refused() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import threading
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ from stoatflow.spark.twin import faithful, workers
 from stoatflow.spark.twin.parts import cut
 from stoatflow.spark.twin.running import run_batch
 from stoatflow.spark.twin.task import murmur2
+from stoatflow.testing import TopologyTestDriver
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -192,6 +195,41 @@ def test_a_key_in_two_partitions_is_refused_where_time_matters(spark: SparkSessi
     rows = [(p, n, "k", "x", n) for p in range(2) for n in range(3)]
     with pytest.raises(TopologyError, match=r"the key b'k' of in is in the partitions 0, 1.*repartition"):
         run_batch(count_per_minute(), {"in": frame(spark, rows)})
+
+
+@dataclass
+class Order:
+    customer: str
+    total: int
+
+
+def doubled(order: Order) -> Order:
+    return Order(order.customer, order.total * 2)
+
+
+def add(_key: str, order: Order, so_far: Order) -> Order:
+    return Order(order.customer, so_far.total + order.total)
+
+
+def no_order() -> Order:
+    return Order("", 0)
+
+
+def test_typed_values_are_the_same(spark: SparkSession) -> None:
+    """Across a shuffle, too: each worker makes its own codec."""
+    builder = sf.StreamsBuilder()
+    orders = builder.stream("in", key=str, value=Order).filter(sf.value["total"] > 1).map_values(doubled)
+    by_customer = orders.group_by(sf.value["customer"], grouped=sf.Grouped(key=str, value=Order))
+    by_customer.aggregate(no_order, add, store=sf.Materialized("sums", key=str, value=Order))
+    records = [(f"o{n}", Order("ab"[n % 2], n)) for n in range(6)]
+    topology = builder.build()
+    rows = [(0, n, key, json.dumps(asdict(order)), n) for n, (key, order) in enumerate(records)]
+    with run_batch(topology, {"in": frame(spark, rows)}) as result:
+        found = {row["key"].decode(): json.loads(row["value"]) for row in result.store("sums").collect()}
+    with TopologyTestDriver(topology) as driver:
+        driver.input("in", str, Order).pipe_all(records)
+        expected = {key: asdict(order) for key, order in driver.store("sums").all().items()}
+    assert found == expected == {"a": {"customer": "a", "total": 12}, "b": {"customer": "b", "total": 16}}
 
 
 def locked() -> Any:
