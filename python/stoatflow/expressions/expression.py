@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias
 
 from stoatflow.durations import duration_ms, timestamp_ms
+from stoatflow.expressions.arithmetic import Arithmetic
 from stoatflow.expressions.lists import ListMethods
 from stoatflow.expressions.show import show
 from stoatflow.expressions.source_line import Place, here, shown
@@ -30,7 +31,7 @@ _DEEPEST = 100
 """Maximum nesting of operations: functions that walk a tree are recursive, and Python's stack is limited."""
 
 
-class Expression:
+class Expression(Arithmetic):
     """A function of a record's key, value and timestamp. Build one from `sf.value`.
 
     >>> order = sf.value
@@ -59,6 +60,14 @@ class Expression:
     def _made(self, op: str, **fields: object) -> Expression:
         """Return an operation of the engine with this expression as its argument."""
         return Expression(op, self, **fields)
+
+    def _then(self, op: str, other: Operand) -> Expression:
+        """Return an operation of this expression and another operand."""
+        return Expression(op, self, wrap(other))
+
+    def _after(self, op: str, other: Operand) -> Expression:
+        """Return an operation of another operand and this expression."""
+        return Expression(op, wrap(other), self)
 
     def _call(self, function: str, *args: Operand) -> Expression:
         """Return a call of a function of the engine's table."""
@@ -265,131 +274,9 @@ class Expression:
             f"write ({self!r}).str.contains({item!r}), .list.contains({item!r}) or .has({item!r}) instead of `in`"
         )
 
-    # Arithmetic ------------------------------------------------------------------------------
-
-    def __add__(self, other: Expression | Literal) -> Expression:
-        """Add numbers, or join texts."""
-        return Expression("add", self, wrap(other))
-
-    def __radd__(self, other: Literal) -> Expression:
-        """Add numbers, or join texts."""
-        return Expression("add", wrap(other), self)
-
-    def __sub__(self, other: Expression | Literal) -> Expression:
-        """Subtract."""
-        return Expression("sub", self, wrap(other))
-
-    def __rsub__(self, other: Literal) -> Expression:
-        """Subtract."""
-        return Expression("sub", wrap(other), self)
-
-    def __mul__(self, other: Expression | Literal) -> Expression:
-        """Multiply."""
-        return Expression("mul", self, wrap(other))
-
-    def __rmul__(self, other: Literal) -> Expression:
-        """Multiply."""
-        return Expression("mul", wrap(other), self)
-
-    def __truediv__(self, other: Expression | Literal) -> Expression:
-        """Divide; the result is always a float, as in Python."""
-        return Expression("div", self, wrap(other))
-
-    def __rtruediv__(self, other: Literal) -> Expression:
-        """Divide; the result is always a float, as in Python."""
-        return Expression("div", wrap(other), self)
-
-    def __floordiv__(self, other: Expression | Literal) -> Expression:
-        """Divide and round down, as in Python."""
-        return Expression("floor_div", self, wrap(other))
-
-    def __rfloordiv__(self, other: Literal) -> Expression:
-        """Divide and round down, as in Python."""
-        return Expression("floor_div", wrap(other), self)
-
-    def __mod__(self, other: Expression | Literal) -> Expression:
-        """Return the remainder, with the divisor's sign, as in Python."""
-        return Expression("mod", self, wrap(other))
-
-    def __rmod__(self, other: Literal) -> Expression:
-        """Return the remainder, with the divisor's sign, as in Python."""
-        return Expression("mod", wrap(other), self)
-
-    def __neg__(self) -> Expression:
-        """Negate a number."""
-        return self._call("neg")
-
-    def __pow__(self, other: Expression | Literal) -> Expression:
-        """Raise to a power, as in Python: integers stay integers, except for negative exponents."""
-        return self._call("pow", other)
-
     def __rpow__(self, other: Literal) -> Expression:
         """Raise to a power, as in Python."""
         return wrap(other)._call("pow", self)
-
-    def pow(self, exponent: Expression | Literal) -> Expression:
-        """Raise to a power.
-
-        >>> sf.value.pow(2).evaluate(5)
-        25
-        """
-        return self**exponent
-
-    def abs(self) -> Expression:
-        """Return the absolute value.
-
-        >>> sf.value.abs().evaluate(-3)
-        3
-        """
-        return self._call("abs")
-
-    __abs__ = abs  # noqa: A003  # Python's own names are the best known
-
-    def round(self, digits: int | None = None) -> Expression:
-        """Round as Python does, halves to even; without `digits` the result is an integer.
-
-        >>> sf.value.round(1).evaluate(2.345)
-        2.3
-        """
-        return self._call("round", *(() if digits is None else (digits,)))
-
-    __round__ = round  # noqa: A003
-
-    def floor(self) -> Expression:
-        """Return the largest integer that is not larger.
-
-        >>> sf.value.floor().evaluate(2.7)
-        2
-        """
-        return self._call("floor")
-
-    __floor__ = floor
-
-    def ceil(self) -> Expression:
-        """Return the smallest integer that is not smaller.
-
-        >>> sf.value.ceil().evaluate(2.1)
-        3
-        """
-        return self._call("ceil")
-
-    __ceil__ = ceil
-
-    def sqrt(self) -> Expression:
-        """Return the square root.
-
-        >>> sf.value.sqrt().evaluate(9)
-        3.0
-        """
-        return self._call("sqrt")
-
-    def clip(self, low: Operand = None, high: Operand = None) -> Expression:
-        """Limit the value to the bounds.
-
-        >>> sf.value.clip(0, 100).evaluate(250)
-        100
-        """
-        return self._call("clip", low, high)
 
     # Texts, lists, types ---------------------------------------------------------------------
 
