@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks the source code.
 #
-#   scripts/lint.sh rust     rustfmt, clippy with warnings denied, the dependencies between crates and
-#                            the rules for files
+#   scripts/lint.sh rust     rustfmt, clippy and rustdoc with warnings denied, the dependencies between
+#                            crates and the rules for files
 #   scripts/lint.sh python   ruff (rules and format), mypy --strict, the stub of the native module
 #                            against the module
 set -euo pipefail
@@ -15,6 +15,9 @@ rust() {
     # The release profile, so that compiled crates are shared with tests and wheel.
     cargo clippy --release --locked --workspace --all-targets -- -D warnings ||
         fail "clippy has something to say; its message above names file and line"
+    say "rustdoc, warnings denied"
+    RUSTDOCFLAGS="-D warnings" cargo doc --quiet --release --locked --workspace --no-deps ||
+        fail "a doc comment has a link that leads nowhere; the message above names file and line"
     say "tidy: crate arrows, files, banned words"
     cargo run --quiet --release --locked -p xtask -- tidy || fail "the house rules are broken; see CONTRIBUTING.md"
 }

@@ -337,7 +337,7 @@ def test_rows_that_a_condition_cannot_read_are_an_error(app: StoatFlow, broker: 
         broker.produce("empty", f"k{at:03}".encode(), json.dumps({"n": at}).encode(), 0)
     broker.produce("empty", b"z", json.dumps({"n": "text"}).encode(), 0)
     read(app, broker, "empty")
-    with pytest.raises(SqlError, match="1 rows of the store 'empty' can't be read"):
+    with pytest.raises(SqlError, match="1 rows of the store 'empty' have no value"):
         app.sql("select _key from empty where n > 3", allow_scan=True)
     assert len(app.sql("select _key from empty where n > 3 and _key < 'k010'", allow_scan=True)) == 6
 

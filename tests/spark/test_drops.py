@@ -129,7 +129,7 @@ def test_files_without_counters_are_refused(spark: SparkSession, tmp_path: Path)
     (tmp_path / "empty.txt").write_text("# HELP nothing\n")
     for given, output in (
         (tmp_path / "gone.txt", "gone.txt can't be read: "),
-        (tmp_path / "empty.txt", "says nothing of StoatFlow's metrics"),
+        (tmp_path / "empty.txt", "has no metrics of StoatFlow"),
         ({"records_in": 1}, "these counters have no 'dropped'"),
     ):
         with pytest.raises(ConfigError, match=output):

@@ -2,7 +2,7 @@
 //!
 //! Serves HTTP on one address, from counters in [`Status`]: it answers even while every lane waits for
 //! the interpreter or the broker is unreachable. Never touches a lane or a user function. The only thing
-//! it can change is whether the application reads ([`control`]). [`access`] decides who may read what.
+//! it can change is whether the application reads (`control`). `access` decides who may read what.
 
 mod access;
 mod connections;

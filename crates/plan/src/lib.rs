@@ -1,7 +1,7 @@
 //! Compiles the user's topology: decode, check, serdes, names, stages, fuse, describe. Pure: no I/O.
 //!
 //! [`logical`] is the plan as the host language sends it (JSON), [`physical`] the plan from which the
-//! engine builds its lanes, [`compile`] runs the passes between them; `describe()` returns Kafka
+//! engine builds its lanes, [`compile`](fn@compile) runs the passes between them; `describe()` returns Kafka
 //! Streams' text.
 
 mod aggregation;

@@ -1,8 +1,8 @@
 //! The physical plan: stages of nodes, with numbered sources, sinks and stores.
 //!
-//! Created by [`crate::compile`], read by the engine and the admin page. A stage ends where a record
-//! must move to the lane of another key; nodes know whether their children may process a whole batch at
-//! a time or must process record by record (see [`Delivery`]).
+//! Created by [`compile`](fn@crate::compile), read by the engine and the admin page. A stage ends where a
+//! record must move to the lane of another key; nodes know whether their children may process a whole
+//! batch at a time or must process record by record (see [`Delivery`]).
 
 use crate::function::Function;
 use crate::materialized::IndexSpec;

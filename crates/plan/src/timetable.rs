@@ -3,7 +3,7 @@
 //! Takes what the user wrote (an interval or a cron expression, a time zone, a start), returns the next
 //! tick after an instant, the last one up to an instant, and the ticks that were missed while the engine
 //! was down. Ticks depend only on these settings and on the rules of the zone, never on the time of the
-//! start, so restarts agree. Owns the rules for daylight saving changes, see [`zone`] and [`cron`].
+//! start, so restarts agree. Owns the rules for daylight saving changes, see `zone` and `cron`.
 //! Never reads a clock; it only uses the machine's time zone database (so that a zone that was changed
 //! by law changes here too; without one, the built-in database is used).
 

@@ -1,7 +1,7 @@
 //! Windows, emit strategies and suppression as the plan describes them.
 //!
-//! Plain data; durations are in milliseconds, checked in the DSL and again in [`crate::compile`]. The
-//! operators compute which window a record belongs to.
+//! Plain data; durations are in milliseconds, checked in the DSL and again in
+//! [`compile`](fn@crate::compile). The operators compute which window a record belongs to.
 
 use crate::Expression;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! Real Kafka behind the port.
 //!
-//! [`native`] implements Kafka's protocol itself; [`librdkafka`] is the second implementation, for what
+//! `native` implements Kafka's protocol itself; `librdkafka` is the second implementation, for what
 //! the first doesn't support. Takes a bootstrap list and the user's client properties, returns a
 //! [`Broker`](crate::Broker). Owns the properties that exactly-once depends on. Never joins a consumer
 //! group: the engine assigns partitions, and offsets travel in its transactions.

@@ -1,6 +1,6 @@
 //! Renders an expression in the user's syntax, for error messages and metrics.
 //!
-//! Takes an [`Expression`], returns text such as `sf.value["amount"] > 100`. The text is never parsed
+//! Takes an [`Expression`](E), returns text such as `sf.value["amount"] > 100`. The text is never parsed
 //! again.
 
 use super::ScalarFunction;

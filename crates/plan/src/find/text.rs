@@ -2,7 +2,7 @@
 //!
 //! Takes text, returns expressions. Names are those of `app.sql`: `_key`, `_timestamp`, members of the
 //! value. A condition has the semantics of SQL: a comparison with null is neither true nor false. Native
-//! expressions treat null as a value that equals itself, so [`lower`] moves each negation down to the
+//! expressions treat null as a value that equals itself, so `lower` moves each negation down to the
 //! comparisons and adds checks for null.
 
 mod lower;

@@ -92,7 +92,7 @@ impl Status {
         Ok(())
     }
 
-    /// The reason why the application isn't ready, one of [`REASONS`].
+    /// The reason why the application isn't ready, one of `REASONS`.
     pub fn not_ready(
         &self,
         now: Duration,
