@@ -141,7 +141,7 @@ def test_a_change_restarts_and_keeps_the_counts(reloading: Reloading) -> None:
     time.sleep(6)
     reloading.write("beside.py", BESIDE.replace("calls a", "calls b").replace("a'", "b'"), in_the_same_second=True)
     reloading.sees(lambda: "calls b" in reloading.output())
-    assert "stoatflow: beside.py changed: stopping, to start anew" in reloading.output()
+    assert "stoatflow: beside.py changed: stopping, to start again" in reloading.output()
     assert len(set(reloading.children())) == 2
     assert f"ended in peace {reloading.children()[0]}" in reloading.output()
     assert is_alive(reloading.children()[1])
@@ -151,7 +151,7 @@ def test_a_change_restarts_and_keeps_the_counts(reloading: Reloading) -> None:
     reloading.sees(lambda: '"lanes":3' in reloading.output())
     reloading.process.send_signal(signal.SIGTERM)
     assert reloading.ends() == 0
-    assert reloading.output().count("stopping, to start anew") == 2
+    assert reloading.output().count("stopping, to start again") == 2
     written = texts(reloading)
     assert re.fullmatch("a+b+", written[-1])
     assert [text for text in written if not written[-1].startswith(text)] == []
@@ -173,7 +173,7 @@ def test_an_error_is_shown_until_it_is_fixed(reloading: Reloading) -> None:
     reloading.sees(lambda: "No module named 'more'" in reloading.output())
     reloading.write("more.py", BESIDE.replace("a'", "c'"))
     reloading.sees(lambda: "calls c" in reloading.output())
-    assert "stoatflow: more.py changed: starting anew" in reloading.output()
+    assert "stoatflow: more.py changed: starting again" in reloading.output()
     # A module that has loaded, and fails later.
     reloading.write("more.py", "def letter(tick):\n    return 1 / 0\n")
     reloading.sees(lambda: reloading.output().count("it ended with exit code 1") == 3)

@@ -135,7 +135,7 @@ class _Reloading:
                 end = _End.ASKED
             child.forward_held_signal()
             if end is _End.BY_ITSELF and (changed := self._watched.changed()):
-                _print(f"{_names(changed)} changed: stopping, to start anew")
+                _print(f"{_names(changed)} changed: stopping, to start again")
                 end = _End.CHANGED
                 child.process.send_signal(signal.SIGTERM)
         self._watched.add(child.files())
@@ -146,7 +146,7 @@ class _Reloading:
         while not (changed := watched.changed()):
             if _signal(_POLL_S) is not None:
                 return False
-        _print(f"{_names(changed)} changed: starting anew")
+        _print(f"{_names(changed)} changed: starting again")
         return True
 
 

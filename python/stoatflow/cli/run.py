@@ -45,7 +45,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--strict", action="store_true", help="refuse settings that have no effect (config.strict)")
     parser.add_argument("--check", action="store_true", help="build the topology, check the settings, start nothing")
     parser.add_argument(
-        "--reload", action="store_true", help="for development: start anew when a file of the application changes"
+        "--reload", action="store_true", help="for development: start again when a file of the application changes"
     )
     parser.add_argument(
         "--engine", choices=["spark"], help="what shares out the work: Spark, and the engine runs in its tasks"

@@ -300,14 +300,14 @@ impl Operator for StreamJoin {
             return Ok(());
         };
         // For rows of which the causing record is unknown: no headers, no origin.
-        let nobody = Record::default();
+        let no_trigger = Record::default();
         for task in context.clocks.tasks(self.parts.clock) {
             if !lock(waiting).is_due_alone(self.parts.clock, task, context) {
                 continue;
             }
             let expired = lock(waiting).pass(self.parts.clock, task, context);
             for one in expired.map_err(|e| self.parts.node_context.name_node(e))? {
-                one.emit(&nobody, &mut self.rows);
+                one.emit(&no_trigger, &mut self.rows);
             }
         }
         self.rows.finish(out, context)
