@@ -266,9 +266,9 @@ class StateReader:
         """Count the keys."""
     def find(
         self, query_json: bytes, cursor: bytes | None = None
-    ) -> tuple[list[tuple[Any, Any, int]], bytes | None, tuple[str, str | None, int, bool, int, int]]:
+    ) -> tuple[list[tuple[Any, Any, int]], bytes | None, tuple[str, str | None, int, bool, bool, int, int]]:
         """Return a page of rows that meet a condition, the cursor of the next page, and how the rows were found."""
-    def explain(self, query_json: bytes) -> tuple[str, str | None, int, bool, int, int]:
+    def explain(self, query_json: bytes) -> tuple[str, str | None, int, bool, bool, int, int]:
         """Return how rows would be found."""
     def window(self, of: Any, start: int) -> tuple[Any, int] | None:
         """Return value and time of one window."""

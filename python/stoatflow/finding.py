@@ -60,7 +60,7 @@ class QueryPlan:
     ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
     ...         app.wait_until(caught_up=True)
     ...         print(app.store("users").explain(sf.key == "u1"))
-    QueryPlan(way='keys', index=None, ranges=1, sorted=False, rows_read=0, unreadable=0)
+    QueryPlan(way='keys', index=None, ranges=1, sorted=False, covering=False, rows_read=0, unreadable=0)
     """
 
     way: str
@@ -71,8 +71,10 @@ class QueryPlan:
     """Number of ranges of keys or of the index that are read."""
     sorted: bool
     """Whether rows are sorted, because they are not read in the requested order."""
+    covering: bool
+    """Whether the entries of the index contain all that the query reads, so that no row is read."""
     rows_read: int
-    """Number of rows read (0 before a run)."""
+    """Number of rows read, or of entries of a covering index (0 before a run)."""
     unreadable: int
     """Number of rows skipped because they can't be decoded or the condition can't be computed for them."""
 

@@ -6,7 +6,7 @@ read-only store uses them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
@@ -19,7 +19,8 @@ class Index:
     """A secondary index by one or several fields: `Index("by_city", sf.value["city"], sf.value["age"])`.
 
     With `unique=True` a row whose value another row has is an error. With `each=True` the field is a list, and the row
-    is found by each of its elements.
+    is found by each of its elements. With `storing=` the entries also keep these values: a `find` with `select=` that
+    reads only them, the fields and the key reads no rows.
 
     >>> builder = sf.StreamsBuilder()
     >>> kept = sf.Materialized("users", indexes=[sf.Index("by_name", sf.value)])
@@ -33,18 +34,27 @@ class Index:
     <1 rows by by_name: [('u1', 'Ann')]>
     """
 
-    __slots__ = ("each", "fields", "name", "unique")
+    __slots__ = ("each", "fields", "name", "storing", "unique")
 
     name: str
     fields: tuple[Expression, ...]
     unique: bool
     each: bool
+    storing: tuple[Expression, ...]
 
-    def __init__(self, name: str, *fields: Expression, unique: bool = False, each: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        *fields: Expression,
+        unique: bool = False,
+        each: bool = False,
+        storing: Expression | Sequence[Expression] = (),
+    ) -> None:
         """Check what can be checked without the store."""
         if not isinstance(name, str):
             raise TypeError(f'Index(...) begins with its name: Index("by_city", sf.value["city"]), not {name!r}')
-        for field in fields:
+        stored = (storing,) if isinstance(storing, Expression) else tuple(storing)
+        for field in (*fields, *stored):
             if not isinstance(field, Expression):
                 raise TypeError(
                     f"Index({name!r}): a field is an expression such as sf.value['city'], not {field!r}. "
@@ -54,6 +64,7 @@ class Index:
         object.__setattr__(self, "fields", fields)
         object.__setattr__(self, "unique", bool(unique))
         object.__setattr__(self, "each", bool(each))
+        object.__setattr__(self, "storing", stored)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Raise an error: an index is immutable."""
@@ -62,6 +73,8 @@ class Index:
     def __repr__(self) -> str:
         """Show the source text that creates it."""
         options = "".join(f", {option}=True" for option in ("unique", "each") if getattr(self, option))
+        if self.storing:
+            options += f", storing=[{', '.join(repr(kept) for kept in self.storing)}]"
         return f"Index({self.name!r}, {', '.join(repr(field) for field in self.fields)}{options})"
 
 
@@ -74,4 +87,4 @@ def index_specs(indexes: Iterable[Index], method: str, line: str) -> tuple[Index
                 f"{line} {method}: indexes= takes Index objects, not {index!r}",
                 next_step='write indexes=[sf.Index("by_city", sf.value["city"])]',
             )
-    return tuple(IndexSpec(index.name, index.fields, index.unique, index.each) for index in given)
+    return tuple(IndexSpec(index.name, index.fields, index.unique, index.each, index.storing) for index in given)

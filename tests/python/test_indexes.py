@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -64,8 +65,8 @@ def test_rows_are_found_along_indexes(broker: EmbeddedBroker, make: Make, backen
         found = docs.find(city == "Oslo")
         assert found == [("ann", PEOPLE[0][1]), ("bob", PEOPLE[1][1])]
         assert found.cursor is None
-        assert found.plan == sf.QueryPlan("index", "by_city", 1, False, 2, 0)
-        assert docs.explain(city == "Oslo") == sf.QueryPlan("index", "by_city", 1, False, 0, 0)
+        assert found.plan == sf.QueryPlan("index", "by_city", 1, False, False, 2, 0)
+        assert docs.explain(city == "Oslo") == sf.QueryPlan("index", "by_city", 1, False, False, 0, 0)
 
         assert keys(docs.find(city.is_null())) == ["dan", "eve"]
         assert keys(docs.find(city.is_in(["Bergen", "Oslo"]) & (age > 28))) == ["cyd", "ann"]
@@ -95,6 +96,47 @@ def test_rows_are_found_along_indexes(broker: EmbeddedBroker, make: Make, backen
         assert (keys(nested), nested.plan.way, nested.plan.rows_read) == (["eve"], "scan", 5)
         timed = app.store("docs", timestamps=True).find(sf.key == "bob")
         assert timed[0][1].timestamp == 1
+
+
+def test_a_covering_index_answers_without_reading_rows(broker: EmbeddedBroker, make: Make) -> None:
+    city, age = sf.value["city"], sf.value["age"]
+    put(broker, *PEOPLE)
+    covering = Index("by_city", city, storing=[age, sf.value["home"]])
+    with make(table(BY_CITY_AGE, covering)) as app:
+        read(app, broker)
+        docs = app.store("docs")
+        found = docs.find(city == "Oslo", select={"who": sf.key, "age": age}, order_by=sf.desc(age))
+        assert found == [{"who": "ann", "age": 31}, {"who": "bob", "age": 27.5}]
+        # The other index has the order, which counts more than that no row is read.
+        assert (found.plan.index, found.plan.covering, found.plan.sorted) == ("by_city_age", False, False)
+        found = docs.find(city == "Oslo", select={"who": sf.key, "age": age})
+        assert found == [{"who": "ann", "age": 31}, {"who": "bob", "age": 27.5}]
+        assert (found.plan.index, found.plan.covering, found.plan.rows_read) == ("by_city", True, 2)
+        streets = docs.find(city.is_null(), select=[sf.value["home"]["street"], sf.value["home"], city])
+        assert streets == [(None, None, None), ("Main", {"street": "Main"}, None)]
+        assert streets.plan.covering
+        # What it doesn't store, and whole rows, are read from the rows.
+        assert docs.find(city == "Bergen", select=sf.value["mail"]) == ["cyd@c"]
+        for asked in ({"select": sf.value["mail"]}, {"select": sf.timestamp}, {"select": sf.value}, {}):
+            assert not docs.explain(city == "Oslo", **asked).covering
+        # An update of a stored value alone changes the entry.
+        put(broker, ("ann", {"city": "Oslo", "age": 32}), ("bob", None))
+        read(app, broker)
+        assert docs.find(city == "Oslo", select=age) == [32]
+
+
+def test_a_covering_index_is_built_from_rows_and_restored(broker: EmbeddedBroker, make: Make, tmp_path: Path) -> None:
+    city, age = sf.value["city"], sf.value["age"]
+    put(broker, *PEOPLE)
+    with make(table(BY_CITY)) as app:
+        read(app, broker)
+    covering = table(Index("by_city", city, storing=age))
+    for _ in range(2):
+        with make(covering) as app:
+            until(lambda: app.state is State.RUNNING)
+            found = app.store("docs").find(city == "Oslo", select=age)
+            assert (list(found), found.plan.covering) == ([31, 27.5], True)
+        shutil.rmtree(tmp_path / "state")
 
 
 def test_changes_and_deletions_are_followed(broker: EmbeddedBroker, make: Make) -> None:

@@ -17,6 +17,8 @@ INDEXES = [
     Index("by_city_n", CITY, N),
     Index("by_n_city", N, CITY),
     Index("by_tag", TAGS, each=True),
+    Index("covering_city", CITY, storing=[N, TAGS]),
+    Index("covering_tag", TAGS, each=True, storing=[CITY, N]),
 ]
 
 
@@ -106,6 +108,11 @@ def test_indexes_change_no_answer(tmp_path: Path) -> None:
                     ways.add((found.plan.way, found.plan.index, found.plan.sorted))
                     assert list(found) == wanted, asked
                     assert pages(indexed, rng.randrange(1, 30), **asked) == wanted, asked
+                    select = [N, sf.key, TAGS, CITY]
+                    wanted_columns = plain.find(allow_scan=True, select=select, **asked)
+                    columns = indexed.find(allow_scan=True, select=select, **asked)
+                    ways.add((columns.plan.way, columns.plan.index, columns.plan.covering))
+                    assert columns == list(wanted_columns), asked
                     loose = indexed.find(asked["where"], allow_scan=True)
                     ways.add((loose.plan.way, loose.plan.index, loose.plan.sorted))
                     assert sorted(key for key, _ in loose) == sorted(key for key, _ in wanted), asked
@@ -114,3 +121,4 @@ def test_indexes_change_no_answer(tmp_path: Path) -> None:
                     )
     assert {way for way, _, _ in ways} == {"keys", "key_range", "index", "scan"}
     assert {index for _, index, _ in ways if index} == {index.name for index in INDEXES}
+    assert ("index", "covering_city", True) in ways

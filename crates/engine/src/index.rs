@@ -1,9 +1,9 @@
 //! Secondary indexes of stores.
 //!
 //! An index is a store of its own beside the store that it indexes, without a changelog. Its keys are
-//! the bytes of the fields, followed by the row's key; its values are timestamps only. Lanes compute its
-//! changes when they seal an epoch, from the rows before and after it, so both go into the same write
-//! batch. Missing entries are built from the rows ([`build`]): see
+//! the bytes of the fields, followed by the row's key; its values are timestamps, and what a covering
+//! index keeps. Lanes compute its changes when they seal an epoch, from the rows before and after it, so
+//! both go into the same write batch. Missing entries are built from the rows ([`build`]): see
 //! `docs/adr/0024-indexes-are-made-at-the-seal.md`.
 
 pub mod build;
@@ -16,13 +16,12 @@ mod unique;
 use crate::lane::stream_time::Timing;
 use bytes::Bytes;
 use state::IndexStatus;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Record, Result, RocksDbConfig, StoreId, Timestamp};
 use stoatflow_operators::ForeignCode;
-use stoatflow_operators::indexing::{IndexFields, RowReader, fingerprint};
+use stoatflow_operators::indexing::{Entries, IndexFields, RowReader, fingerprint};
 use stoatflow_plan::{IndexSpec, PhysicalPlan, SerdeSpec, Store, StoreKind};
 use stoatflow_state::{KeyValueStore, Sealed};
 pub use unique::UniqueGuard;
@@ -90,9 +89,6 @@ pub fn entry_store(id: StoreId, of: &Store, index: &IndexSpec) -> Store {
         )
     }
 }
-
-/// The entries of one row in one index, without the row's key.
-type Entries = BTreeSet<Vec<u8>>;
 
 impl StoreIndexes {
     /// The indexes of all stores that have some.
@@ -173,9 +169,12 @@ impl StoreIndexes {
                 timestamp,
                 changelog: false,
             };
-            changes.extend(old.difference(&new).map(|entry| write(entry, None)));
-            let added = new.difference(&old);
-            changes.extend(added.map(|entry| write(entry, Some(Bytes::new()))));
+            let removed = old.keys().filter(|entry| !new.contains_key(*entry));
+            changes.extend(removed.map(|entry| write(entry, None)));
+            let added = new
+                .iter()
+                .filter(|(entry, kept)| old.get(*entry) != Some(kept));
+            changes.extend(added.map(|(entry, kept)| write(entry, Some(kept.clone()))));
         }
     }
 }

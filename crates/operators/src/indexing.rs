@@ -1,17 +1,20 @@
 //! The entries by which the indexes of a store find its rows.
 //!
 //! Takes the bytes of a row, returns for each index the bytes of its fields in their order
-//! ([`stoatflow_core::ordered`]). A field that can't be computed is placed among values without an
-//! order, and the caller learns about it. Never touches a store.
+//! ([`stoatflow_core::ordered`]), and what a covering index keeps with them. A field that can't be
+//! computed is placed among values without an order, and the caller learns about it. Never touches a
+//! store.
 
 #[cfg(test)]
 mod tests;
 
 use crate::ForeignCode;
 use crate::expr::Compiled;
-use std::collections::BTreeSet;
-use stoatflow_core::{Bytes, Datum, Record, Result, Serde, Timestamp, ordered};
-use stoatflow_plan::{Expression, IndexSpec, Store};
+use std::collections::BTreeMap;
+use stoatflow_core::json::check_bytes;
+use stoatflow_core::serde::write_json;
+use stoatflow_core::{Bytes, Datum, PlainJson, Record, Result, Serde, Timestamp, ordered};
+use stoatflow_plan::{Expression, IndexField, IndexSpec, Store};
 
 /// Decodes rows for expressions.
 #[derive(Debug)]
@@ -70,11 +73,16 @@ impl RowReader {
     }
 }
 
+/// The entries of one row in one index, without the row's key, and their values.
+pub type Entries = BTreeMap<Vec<u8>, Bytes>;
+
 /// The fields that an index reads from a row.
 #[derive(Debug)]
 pub struct IndexFields {
     fields: Vec<Compiled>,
     each: bool,
+    /// What a covering index keeps, in the order of [`IndexSpec::covered`].
+    covered: Vec<Compiled>,
 }
 
 impl IndexFields {
@@ -88,6 +96,7 @@ impl IndexFields {
         Ok(Self {
             fields: fields.collect::<Result<_>>()?,
             each: index.each,
+            covered: index.covered().map(Compiled::new).collect::<Result<_>>()?,
         })
     }
 
@@ -99,9 +108,10 @@ impl IndexFields {
 
     /// The entries that lead to a row, and whether all of its fields could be computed.
     #[must_use]
-    pub fn entries(&self, row: &Result<Record>) -> (BTreeSet<Vec<u8>>, bool) {
+    pub fn entries(&self, row: &Result<Record>) -> (Entries, bool) {
         let mut whole = true;
-        let mut found = BTreeSet::new();
+        let mut found = Entries::new();
+        let kept = self.kept(row);
         if self.each {
             let elements = row.as_ref().ok().map(|row| self.fields[0].elements(row));
             match elements {
@@ -110,7 +120,7 @@ impl IndexFields {
                         let mut bytes = Vec::new();
                         // A value without an order is found by no query.
                         if ordered::write(&mut bytes, &element) {
-                            found.insert(bytes);
+                            found.insert(bytes, kept.clone());
                         }
                     }
                 }
@@ -130,8 +140,44 @@ impl IndexFields {
                 }
             }
         }
-        found.insert(bytes);
+        found.insert(bytes, kept);
         (found, whole)
+    }
+
+    /// The value of an entry: a JSON array of what a covering index keeps. Empty if the index keeps
+    /// nothing, or if a value has no exact JSON form or can't be computed; then queries read the row.
+    fn kept(&self, row: &Result<Record>) -> Bytes {
+        if self.covered.is_empty() {
+            return Bytes::new();
+        }
+        row.as_ref()
+            .ok()
+            .and_then(|row| {
+                let mut json = vec![b'['];
+                for (at, expression) in self.covered.iter().enumerate() {
+                    if at > 0 {
+                        json.push(b',');
+                    }
+                    let value = expression.eval(row).ok().filter(is_exact_in_json)?;
+                    write_json(&value, &mut json).ok()?;
+                }
+                json.push(b']');
+                Some(json.into())
+            })
+            .unwrap_or_default()
+    }
+}
+
+/// True if the JSON text of a value holds all of it.
+fn is_exact_in_json(value: &Datum) -> bool {
+    match value {
+        Datum::Null | Datum::Bool(_) | Datum::Int(_) | Datum::Str(_) => true,
+        Datum::Float(number) => number.is_finite(),
+        Datum::Json(text) => check_bytes(text).is_ok(),
+        Datum::List(items) => items.iter().all(is_exact_in_json),
+        other => other
+            .opaque::<PlainJson>()
+            .is_some_and(|json| check_bytes(&json.0).is_ok()),
     }
 }
 
@@ -164,13 +210,16 @@ pub fn split_entry(entry: &[u8], width: usize) -> Option<(&[u8], &[u8])> {
 /// A number that changes with the definition of an index.
 #[must_use]
 pub fn fingerprint(index: &IndexSpec, store: &Store) -> u64 {
-    let fields: Vec<Expression> = index
-        .fields
-        .iter()
-        .map(|field| field.expr.without_places())
-        .collect();
+    let bare = |fields: &[IndexField]| -> Vec<Expression> {
+        let fields = fields.iter();
+        fields.map(|field| field.expr.without_places()).collect()
+    };
     let serdes = (&store.key, &store.value);
-    let made = serde_json::to_vec(&(1, &fields, index.each, index.unique, serdes));
+    let fields = bare(&index.fields);
+    let mut made = serde_json::to_vec(&(1, &fields, index.each, index.unique, serdes));
+    if let (Ok(made), false) = (&mut made, index.storing.is_empty()) {
+        made.extend(serde_json::to_vec(&bare(&index.storing)).unwrap_or_default());
+    }
     // FNV-1a: it must be the same in every version.
     made.unwrap_or_default()
         .iter()

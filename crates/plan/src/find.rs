@@ -5,6 +5,7 @@
 //! matches is checked when it is read.
 
 mod choose;
+pub mod covering;
 pub mod ranges;
 #[cfg(test)]
 mod tests;

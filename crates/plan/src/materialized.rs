@@ -29,6 +29,10 @@ pub struct IndexSpec {
     /// Whether the field is a list, with an entry for each element.
     #[serde(default)]
     pub each: bool,
+    /// Expressions whose values its entries keep beside the fields, so that a query that reads nothing
+    /// else needs no row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub storing: Vec<IndexField>,
 }
 
 /// When rows of a table expire.

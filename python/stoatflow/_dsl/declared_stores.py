@@ -19,6 +19,7 @@ from stoatflow.serdes import resolve
 from stoatflow.stores import StoreBuilder
 
 if TYPE_CHECKING:
+    from stoatflow.expressions import Expression
     from stoatflow.materialized import Consumed
 
 
@@ -72,10 +73,14 @@ def add_store_once(plan: PlanBuilder, store: StoreBuilder[Any, Any], line: str) 
 def _content(node: nodes.StateStore) -> tuple[object, ...]:
     kind = node.kind
     shape = (kind.type, kind.retention_ms, kind.size_ms, kind.history_ms, kind.duplicates, kind.timestamped)
-    indexes = [(i.name, [field.to_json() for field in i.fields], i.unique, i.each) for i in node.indexes]
+    indexes = [(i.name, _texts(i.fields), i.unique, i.each, _texts(i.storing)) for i in node.indexes]
     rocksdb = None if node.rocksdb is None else astuple(node.rocksdb)
     serdes = (_serde(node.key), _serde(node.value))
     return (shape, *serdes, node.logged, node.in_memory, dict(node.topic), indexes, rocksdb)
+
+
+def _texts(expressions: tuple[Expression, ...]) -> list[object]:
+    return [expression.to_json() for expression in expressions]
 
 
 def _serde(serde: Any) -> object:

@@ -26,6 +26,7 @@ class IndexSpec(Spec):
     fields: tuple[Expression, ...]
     unique: bool = False
     each: bool = False
+    storing: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -201,8 +201,8 @@ class _KeyValues(_Reading):
             asked = finding(where, None, min(_PAGE, left or _PAGE), select, True)[0]
             found, cursor, plan = self._reader.find(asked, cursor)
             self._way, self._index = plan[0], plan[1]
-            self._count += plan[4]
-            unreadable += plan[5]
+            self._count += plan[5]
+            unreadable += plan[6]
             if members is None:
                 yield [row(*each) for each in found]
             else:

@@ -125,8 +125,11 @@ pub fn build_now(
         let mut rows = 0;
         let mut over = false;
         while rows < LARGE_CHUNK && !over {
-            let read = read(backend, unbuilt, SCAN_ROWS, &mut |at, entry, time| {
-                runs[at].push(&[entry], Some(&[&time.0.to_be_bytes()]));
+            let read = read(backend, unbuilt, SCAN_ROWS, &mut |at, entry, value| {
+                runs[at].push(
+                    &[entry],
+                    Some(&[&value.timestamp.0.to_be_bytes(), value.kept]),
+                );
             })?;
             rows += read;
             over = read < SCAN_ROWS;
@@ -178,10 +181,11 @@ pub(super) fn chunk(backend: &dyn Backend, unbuilt: &mut Unbuilt, most: usize) -
         .iter()
         .map(|_| Vec::new())
         .collect();
-    let rows = read(backend, unbuilt, most, &mut |at, entry, time| {
+    let rows = read(backend, unbuilt, most, &mut |at, entry, value| {
+        let stored = [&value.timestamp.0.to_be_bytes(), value.kept].concat();
         writes[at].push(Write {
             key: Bytes::copy_from_slice(entry),
-            value: Some(Bytes::copy_from_slice(&time.0.to_be_bytes())),
+            value: Some(stored.into()),
         });
     })?;
     for (index, writes) in unbuilt.indexes().zip(&mut writes) {
@@ -212,13 +216,21 @@ fn begin(backend: &dyn Backend, unbuilt: &Unbuilt) {
     }
 }
 
+/// The value of an entry.
+struct EntryValue<'a> {
+    /// The row's timestamp.
+    timestamp: Timestamp,
+    /// What a covering index keeps.
+    kept: &'a [u8],
+}
+
 /// Reads the next rows, and passes their entries to `take`, with the position of the index in
 /// `indexes_to_build`.
 fn read(
     backend: &dyn Backend,
     unbuilt: &mut Unbuilt,
     most: usize,
-    take: &mut dyn FnMut(usize, &[u8], Timestamp),
+    take: &mut dyn FnMut(usize, &[u8], EntryValue<'_>),
 ) -> Result<usize> {
     let range = KeyRange {
         from: unbuilt.cursor.as_ref().map(|key| after(key)),
@@ -227,11 +239,12 @@ fn read(
     let rows = backend.scan(unbuilt.store_indexes.store, &range, most)?;
     for (key, stored) in &rows {
         let mut value = stored.clone();
-        let time = Timestamp(value.try_get_i64().unwrap_or(-1));
-        let row = unbuilt.store_indexes.rows.record(key, value, time);
+        let timestamp = Timestamp(value.try_get_i64().unwrap_or(-1));
+        let row = unbuilt.store_indexes.rows.record(key, value, timestamp);
         for (at, index) in unbuilt.indexes().enumerate() {
-            for entry in index.entries(Some(&row), true) {
-                take(at, &entry_key(&entry, key), time);
+            for (entry, kept) in &index.entries(Some(&row), true) {
+                let kept = kept.as_ref();
+                take(at, &entry_key(entry, key), EntryValue { timestamp, kept });
             }
         }
     }

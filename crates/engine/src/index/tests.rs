@@ -51,7 +51,7 @@ fn three() -> Arc<StoreIndexes> {
     indexes(&[
         json!({"name": "by_a", "fields": [member("a")]}),
         json!({"name": "by_tag", "fields": [member("tags")], "each": true}),
-        json!({"name": "by_b_a", "fields": [member("b"), member("a")]}),
+        json!({"name": "by_b_a", "fields": [member("b"), member("a")], "storing": [member("tags")]}),
     ])
 }
 
@@ -107,19 +107,20 @@ fn compare(backend: &Arc<dyn Backend>, of: &StoreIndexes) -> Result<()> {
         let mut expected = BTreeSet::new();
         for (key, stored) in &rows {
             let row = of.rows.record(key, stored.slice(8..), Timestamp(7));
-            for entry in index.entries(Some(&row), false) {
-                expected.insert(entry_key(&entry, key));
+            for (entry, kept) in index.entries(Some(&row), false) {
+                expected.insert((entry_key(&entry, key), kept));
             }
         }
         let found = backend.scan(index.id, &all, usize::MAX)?;
-        let found = found.into_iter().map(|(key, _)| key);
-        let found: BTreeSet<Bytes> = found.filter(|key| key != STATE_KEY).collect();
+        let found = found.into_iter().filter(|(key, _)| key != STATE_KEY);
+        let found: BTreeSet<(Bytes, Bytes)> =
+            found.map(|(key, value)| (key, value.slice(8..))).collect();
         let name = &index.spec.name;
         match state {
             Some(IndexState::Building(cursor)) => {
                 let wrong: Vec<_> = found.difference(&expected).collect();
                 assert!(wrong.is_empty(), "{name}: {wrong:?}");
-                let reached = |entry: &&Bytes| {
+                let reached = |(entry, _): &&(Bytes, Bytes)| {
                     let width = index.fields.width();
                     let split = stoatflow_operators::indexing::split_entry(entry, width);
                     let (_, key) = split.unwrap();

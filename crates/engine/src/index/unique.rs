@@ -56,7 +56,7 @@ impl UniqueGuard {
         let unique = unique.filter(|(_, index)| index.spec.unique);
         let values = unique.flat_map(|(at, index)| {
             let (entries, _) = index.fields.entries(&row);
-            entries.into_iter().map(move |entry| (at, entry))
+            entries.into_keys().map(move |entry| (at, entry))
         });
         Ok(values.filter(|(_, entry)| is_kept_apart(entry)).collect())
     }

@@ -2,9 +2,11 @@
 //!
 //! Takes a query and the end of the previous page, gives a page. [`stoatflow_plan::find::choose`]
 //! decides what is read. The whole condition is tested on each row, so an index only reduces the number
-//! of rows that are read. Reads one snapshot: rows and indexes are of the same commit.
+//! of rows that are read; a covering index replaces them. Reads one snapshot: rows and indexes are of the
+//! same commit.
 
 mod cursor;
+mod expressions;
 mod sorted;
 #[cfg(test)]
 mod tests;
@@ -12,15 +14,16 @@ mod tests;
 use super::reader::StoreReader;
 use crate::index::state::{IndexState, STATE_KEY};
 use cursor::{Cursor, query_number};
+use expressions::Expressions;
 use sorted::Sorted;
 use std::collections::HashSet;
 use stoatflow_core::{Bytes, Datum, Error, Record, Result, StoreId, Timestamp};
-use stoatflow_operators::expr::Compiled;
 use stoatflow_operators::indexing::split_entry;
-use stoatflow_plan::StoreKind;
+use stoatflow_plan::find::covering::covered;
 use stoatflow_plan::find::{
     Access, AccessPath, AccessRange, FindSpec, IndexView, KeyOrder, choose,
 };
+use stoatflow_plan::{IndexSpec, StoreKind};
 use stoatflow_state::{Backend, KeyRange, Stored, after};
 
 /// Maximum number of entries read at a time.
@@ -49,7 +52,9 @@ pub struct Explained {
     pub ranges: usize,
     /// True if rows are sorted in memory, because they aren't stored in the requested order.
     pub sorted: bool,
-    /// Rows read.
+    /// True if the entries of the index contain all that the query reads.
+    pub covering: bool,
+    /// Rows read, or entries of a covering index.
     pub rows_read: u64,
     /// Rows left out because they couldn't be decoded or the condition couldn't be computed.
     pub unreadable: u64,
@@ -73,7 +78,7 @@ impl StoreReader {
     /// `Config` if the store has no rows to find, or if the query needs a full scan and doesn't allow
     /// it.
     pub fn explain(&self, spec: &FindSpec) -> Result<Explained> {
-        Ok(self.explained(&self.access(spec)?))
+        Ok(self.explained(spec, &self.access(spec)?))
     }
 
     /// A page of rows, beginning where the cursor points.
@@ -83,7 +88,7 @@ impl StoreReader {
     pub fn find(&self, spec: &FindSpec, cursor: Option<&[u8]>) -> Result<FoundPage> {
         let access = self.access(spec)?;
         let index = self.index_of(access.path);
-        let query = query_number(spec, index.map_or("", |(_, name, _)| name));
+        let query = query_number(spec, index.map_or("", |(_, index)| &index.name));
         let whole = access.in_order && !access.repeats;
         let cursor = cursor.map(|bytes| Cursor::read(bytes, self.name(), query, !whole));
         let from = cursor.transpose()?;
@@ -93,7 +98,7 @@ impl StoreReader {
         } else {
             finder.sorted(from)?
         };
-        let mut explained = self.explained(&access);
+        let mut explained = self.explained(spec, &access);
         (explained.rows_read, explained.unreadable) = (finder.rows_read, finder.unreadable);
         let rows = std::mem::take(&mut finder.found);
         Ok(FoundPage {
@@ -131,16 +136,17 @@ impl StoreReader {
         choose(spec, KeyOrder::of(&self.spec.key), &views).map_err(|e| self.named(e))
     }
 
-    /// If rows are found by an index: its store, its name and the number of its fields.
-    fn index_of(&self, path: AccessPath) -> Option<(StoreId, &str, usize)> {
+    /// If rows are found by an index: its store and its declaration.
+    fn index_of(&self, path: AccessPath) -> Option<(StoreId, &IndexSpec)> {
         let AccessPath::Index(at) = path else {
             return None;
         };
         let (id, spec, _) = &self.indexes[at];
-        Some((*id, spec.name.as_str(), spec.fields.len()))
+        Some((*id, spec))
     }
 
-    fn explained(&self, access: &Access) -> Explained {
+    fn explained(&self, query: &FindSpec, access: &Access) -> Explained {
+        let index = self.index_of(access.path);
         Explained {
             way: match access.path {
                 AccessPath::Keys => "keys",
@@ -148,9 +154,8 @@ impl StoreReader {
                 AccessPath::Index(_) => "index",
                 AccessPath::Scan => "scan",
             },
-            index: self
-                .index_of(access.path)
-                .map(|(_, name, _)| name.to_owned()),
+            index: index.map(|(_, index)| index.name.clone()),
+            covering: index.is_some_and(|(_, index)| covered(query, index).is_some()),
             ranges: access.ranges.len(),
             sorted: !access.in_order,
             ..Explained::default()
@@ -158,8 +163,14 @@ impl StoreReader {
     }
 }
 
-/// Called with each row and its position; returns the position to stop at, if any.
-type Take<'t, F> = dyn FnMut(&mut F, &Bytes, Record) -> Result<Option<Bytes>> + 't;
+/// A row that matches: as it is stored, or as a covering index keeps it.
+struct Match {
+    row: Record,
+    from_index: bool,
+}
+
+/// Called with each match and its position; returns the position to stop at, if any.
+type Take<'t, F> = dyn FnMut(&mut F, &Bytes, Match) -> Result<Option<Bytes>> + 't;
 
 /// A run of a query.
 struct Finder<'a> {
@@ -167,13 +178,14 @@ struct Finder<'a> {
     access: &'a Access,
     /// The store of the index, and the number of its fields.
     index: Option<(StoreId, usize)>,
-    condition: Option<Compiled>,
-    order: Vec<(Compiled, bool)>,
-    select: Option<Vec<Compiled>>,
+    /// The query's expressions over rows.
+    over_rows: Expressions,
+    /// The same over what the entries of a covering index keep.
+    over_entries: Option<Expressions>,
     limit: usize,
     /// Stop reading rows in stored order after about this many.
     most_read: u64,
-    found: Vec<Record>,
+    found: Vec<Match>,
     rows_read: u64,
     unreadable: u64,
 }
@@ -183,20 +195,15 @@ impl<'a> Finder<'a> {
         reader: &'a StoreReader,
         spec: &FindSpec,
         access: &'a Access,
-        index: Option<(StoreId, &str, usize)>,
+        index: Option<(StoreId, &IndexSpec)>,
     ) -> Result<Self> {
-        let condition = spec.condition.as_ref().map(Compiled::new).transpose()?;
-        let order = spec.order_by.iter();
-        let order = order.map(|by| Ok((Compiled::new(&by.expr)?, by.down)));
-        let select = spec.select.as_ref();
-        let select = select.map(|s| s.exprs.iter().map(Compiled::new).collect());
+        let covered = index.and_then(|(_, index)| covered(spec, index));
         Ok(Self {
             reader,
             access,
-            index: index.map(|(id, _, width)| (id, width)),
-            condition,
-            order: order.collect::<Result<_>>()?,
-            select: select.transpose()?,
+            index: index.map(|(id, spec)| (id, spec.fields.len())),
+            over_rows: Expressions::new(spec)?,
+            over_entries: covered.as_ref().map(Expressions::new).transpose()?,
             limit: spec.limit.unwrap_or(usize::MAX),
             most_read: spec.most_read.unwrap_or(u64::MAX),
             found: Vec::new(),
@@ -208,8 +215,8 @@ impl<'a> Finder<'a> {
     /// Finds rows in stored order, after a position; returns the position of the last one if there may
     /// be more.
     fn in_order(&mut self, from: Option<Bytes>) -> Result<Option<Bytes>> {
-        self.each(from, &mut |finder, position, row| {
-            finder.found.push(row);
+        self.each(from, &mut |finder, position, found| {
+            finder.found.push(found);
             Ok((finder.found.len() == finder.limit).then(|| position.clone()))
         })
     }
@@ -220,10 +227,11 @@ impl<'a> Finder<'a> {
         // The first row is known only once all have been read.
         self.most_read = u64::MAX;
         let mut seen = HashSet::new();
-        self.each(None, &mut |finder, position, row| {
+        self.each(None, &mut |finder, position, found| {
             let key = finder.key_of(position);
             if !finder.access.repeats || seen.insert(key.clone()) {
-                sorted.add(&finder.order, &key, row);
+                let place = finder.expressions(&found).place(&found.row);
+                sorted.add(place, &key, found);
             }
             Ok(None)
         })?;
@@ -302,45 +310,87 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The row of an entry, if it matches.
-    fn row(&mut self, entry: &Bytes, stored: Bytes) -> Result<Option<Record>> {
+    /// The match of an entry, if there is one.
+    fn row(&mut self, entry: &Bytes, stored: Bytes) -> Result<Option<Match>> {
         let key = self.key_of(entry);
-        let stored = match self.index {
-            None => Some(stored),
-            Some(_) => self.reader.rows.get(self.reader.spec.id, &key)?,
-        };
-        let Some(mut stored) = stored.filter(|stored| stored.len() >= 8) else {
-            return Err(self.reader.named(Error::state_corrupt(
-                "an index leads to a row that isn't there",
-            )));
-        };
         self.rows_read += 1;
-        let value = stored.split_off(8);
-        let time = stored
-            .first_chunk()
-            .map_or(-1, |time| i64::from_be_bytes(*time));
-        let matching = || {
-            let row = Record {
-                key: self.reader.key.decode(Some(key))?,
-                value: self.reader.value.decode(Some(value))?,
-                timestamp: Timestamp(time),
-                ..Record::default()
-            };
-            let matches = self.condition.as_ref().map(|c| c.test(&row));
-            Ok::<_, Error>(matches.transpose()?.unwrap_or(true).then_some(row))
+        if let Some(expressions) = &self.over_entries
+            && let Some(row) = self.kept(&key, &stored)
+            // If it fails on what the index keeps, the row decides.
+            && let Ok(matches) = expressions.test(&row)
+        {
+            let from_index = true;
+            return Ok(matches.then_some(Match { row, from_index }));
+        }
+        let stored = match self.index {
+            None => stored,
+            Some(_) => self.stored_row(&key)?,
         };
-        let found = matching();
+        let found = self.decoded(&key, &stored).and_then(|row| {
+            let matches = self.over_rows.test(&row)?;
+            let from_index = false;
+            Ok(matches.then_some(Match { row, from_index }))
+        });
         if found.is_err() {
             self.unreadable += 1;
         }
         Ok(found.ok().flatten())
     }
 
-    fn shown(&self, row: Record) -> Result<FoundRow> {
-        let select = self.select.as_ref();
-        let selected = select.map(|all| all.iter().map(|one| one.eval(&row)).collect());
+    /// What an entry of a covering index keeps of its row; `None` if it keeps nothing.
+    fn kept(&self, key: &Bytes, entry: &Bytes) -> Option<Record> {
+        let kept = entry.get(8..).filter(|kept| !kept.is_empty())?;
+        Some(Record {
+            key: self.reader.key.decode(Some(key.clone())).ok()?,
+            value: Datum::Json(entry.slice_ref(kept)),
+            ..Record::default()
+        })
+    }
+
+    /// The row that an entry of an index leads to.
+    fn stored_row(&self, key: &Bytes) -> Result<Bytes> {
+        let stored = self.reader.rows.get(self.reader.spec.id, key)?;
+        stored.ok_or_else(|| {
+            let missing = Error::state_corrupt("an index leads to a row that isn't there");
+            self.reader.named(missing)
+        })
+    }
+
+    fn decoded(&self, key: &Bytes, stored: &Bytes) -> Result<Record> {
+        let Some((time, value)) = stored.split_first_chunk::<8>() else {
+            let short = Error::state_corrupt("a row is shorter than its timestamp");
+            return Err(self.reader.named(short));
+        };
+        Ok(Record {
+            key: self.reader.key.decode(Some(key.clone()))?,
+            value: self.reader.value.decode(Some(stored.slice_ref(value)))?,
+            timestamp: Timestamp(i64::from_be_bytes(*time)),
+            ..Record::default()
+        })
+    }
+
+    /// The query's expressions for a match.
+    fn expressions(&self, found: &Match) -> &Expressions {
+        let over_entries = self.over_entries.as_ref().filter(|_| found.from_index);
+        over_entries.unwrap_or(&self.over_rows)
+    }
+
+    fn shown(&self, found: Match) -> Result<FoundRow> {
+        let mut selected = self.expressions(&found).select(&found.row);
+        let Match {
+            mut row,
+            from_index,
+        } = found;
+        if from_index
+            && selected.is_err()
+            && let Some(key) = self.reader.key.encode(&row.key)?
+        {
+            // The error of the row names the expressions as the user wrote them.
+            row = self.decoded(&key, &self.stored_row(&key)?)?;
+            selected = self.over_rows.select(&row);
+        }
         Ok(FoundRow {
-            selected: selected.transpose().map_err(|e| self.reader.named(e))?,
+            selected: selected.map_err(|e| self.reader.named(e))?,
             key: row.key,
             value: Stored {
                 value: row.value,

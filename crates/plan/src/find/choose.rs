@@ -1,8 +1,9 @@
 //! Chooses the access path.
 //!
-//! Keys are better than an index, an index with more fixed fields is better than one with fewer, and an
-//! index with the requested order is better than one without.
+//! Keys are better than an index, an index with more fixed fields is better than one with fewer, an index
+//! with the requested order is better than one without, and then one that covers the query.
 
+use super::covering::covered;
 use super::ranges::{AccessRange, Domain, behind, ranges};
 use super::{Access, AccessPath, FindSpec, IndexView, KeyOrder, OrderBy};
 use crate::expression::render::located;
@@ -21,12 +22,13 @@ struct IndexPath {
     ranged: bool,
     order: Option<bool>,
     repeats: bool,
+    covers: bool,
 }
 
 impl IndexPath {
     /// Sort key; the best path has the largest.
-    fn merit(&self) -> (usize, bool, bool) {
-        (self.fixed, self.ranged, self.order.is_some())
+    fn merit(&self) -> (usize, bool, bool, bool) {
+        (self.fixed, self.ranged, self.order.is_some(), self.covers)
     }
 }
 
@@ -124,6 +126,7 @@ fn index_path(spec: &FindSpec, index: usize, view: &IndexView<'_>) -> Option<Ind
         let found = ranges(spec.condition.as_ref()?, &fields[0], Domain::Elements)?;
         return Some(IndexPath {
             index,
+            covers: covered(spec, view.spec).is_some(),
             repeats: found.len() > 1,
             order: spec.order_by.is_empty().then_some(false),
             ranges: found,
@@ -167,6 +170,7 @@ fn index_path(spec: &FindSpec, index: usize, view: &IndexView<'_>) -> Option<Ind
     }
     Some(IndexPath {
         index,
+        covers: covered(spec, view.spec).is_some(),
         order: order(&spec.order_by, &fields, single),
         ranges: all,
         fixed,

@@ -1,3 +1,4 @@
+use super::covering::covered;
 use super::ranges::{AccessRange, Domain, ranges};
 use super::{Access, AccessPath, FindSpec, IndexView, KeyOrder, choose};
 use crate::expression::Expression;
@@ -356,4 +357,38 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn of_equal_indexes_the_covering_one_is_read() {
+    let plain = index("by_city", &["city"]);
+    let mut covering = index("by_city_with_age", &["city"]);
+    covering.storing = index("", &["age"]).fields;
+    let both = [plain, covering];
+    let city = json!({"op": "eq", "args": [member("city"), lit("Oslo")]});
+    let mut asked = json!({"where": city, "select": {"exprs": [member("age"), {"op": "key"}]}});
+    assert_eq!(chosen(&asked, &both).path, AccessPath::Index(1));
+    asked["select"]["exprs"][0] = member("name");
+    assert_eq!(chosen(&asked, &both).path, AccessPath::Index(0));
+}
+
+#[test]
+fn a_covered_query_reads_elements_of_the_array() {
+    let mut index = index("by_city", &["city"]);
+    index.storing = self::index("", &["age"]).fields;
+    let nested = json!({"op": "get", "args": [member("age")], "name": "years"});
+    let asked = json!({
+        "where": {"op": "eq", "args": [member("city"), lit("Oslo")]},
+        "select": {"exprs": [nested]},
+    });
+    let element = |at: usize| json!({"op": "at", "args": [{"op": "value"}], "index": at});
+    let over = covered(&spec(&asked), &index).unwrap();
+    let years = json!({"op": "get", "args": [element(1)], "name": "years"});
+    let expected = json!({
+        "where": {"op": "eq", "args": [element(0), lit("Oslo")]},
+        "select": {"exprs": [years]},
+    });
+    assert_eq!(over, spec(&expected));
+    index.storing.clear();
+    assert_eq!(covered(&spec(&asked), &index), None);
 }

@@ -55,10 +55,12 @@ impl Pass<'_> {
                     "the index '{name}' can't be both each=True and unique=True: leave one of them out"
                 ));
             }
-            for field in &index.fields {
+            let fields = index.fields.iter().map(|field| (field, index.each));
+            let stored = index.storing.iter().map(|field| (field, false));
+            for (field, is_list) in fields.chain(stored) {
                 let given = check(&field.expr, known, &mut |what| found.push(what));
                 let text = || located(field.expr.bare(), field.expr.line());
-                if index.each && !given.fits(Kinds::LIST) {
+                if is_list && !given.fits(Kinds::LIST) {
                     found.push(format!(
                         "{}: it gives {given}, but an index with each=True takes a list",
                         text()

@@ -10,8 +10,9 @@ use stoatflow_engine::query::{Explained, FoundPage};
 
 /// Key, value (or the list of selected values), timestamp.
 type Row<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, i64);
-/// Access path, index, number of ranges, whether sorted, rows read, unreadable rows.
-pub type Explanation = (&'static str, Option<String>, usize, bool, u64, u64);
+/// Access path, index, number of ranges, whether sorted, whether the index covers the query, rows read,
+/// unreadable rows.
+pub type Explanation = (&'static str, Option<String>, usize, bool, bool, u64, u64);
 /// Rows, cursor of the next page, how the rows were found.
 pub type PyPage<'py> = (Vec<Row<'py>>, Option<Bound<'py, PyBytes>>, Explanation);
 
@@ -21,6 +22,7 @@ pub fn explanation(found: &Explained) -> Explanation {
         found.index.clone(),
         found.ranges,
         found.sorted,
+        found.covering,
         found.rows_read,
         found.unreadable,
     )

@@ -2,14 +2,14 @@
 //!
 //! Holds at most as many rows as are requested; without a limit, all of them.
 
+use super::Match;
 use std::collections::BinaryHeap;
-use stoatflow_core::{Bytes, Record, ordered};
-use stoatflow_operators::expr::Compiled;
+use stoatflow_core::Bytes;
 
 /// A row and its sort key: rows with equal values are sorted by their keys.
 struct Placed {
     place: Vec<u8>,
-    row: Record,
+    row: Match,
 }
 
 impl PartialEq for Placed {
@@ -51,22 +51,8 @@ impl Sorted {
         }
     }
 
-    pub fn add(&mut self, order: &[(Compiled, bool)], key: &Bytes, row: Record) {
-        let mut place = Vec::new();
-        for (by, down) in order {
-            let begin = place.len();
-            match by.compared(&row) {
-                Ok(value) => {
-                    ordered::write(&mut place, &value);
-                }
-                Err(_) => place.push(ordered::OTHER),
-            }
-            if *down {
-                // No encoded value is a prefix of another one, so inverting the bytes reverses the
-                // order.
-                place[begin..].iter_mut().for_each(|byte| *byte = !*byte);
-            }
-        }
+    /// Adds a row, by its place in the order and its key.
+    pub fn add(&mut self, mut place: Vec<u8>, key: &Bytes, row: Match) {
         place.extend_from_slice(key);
         if self.from.as_ref().is_some_and(|from| place[..] <= **from) {
             return;
@@ -82,7 +68,7 @@ impl Sorted {
     }
 
     /// The rows in order, and the sort key of the last one if more follow.
-    pub fn finish(self) -> (Vec<Record>, Option<Bytes>) {
+    pub fn finish(self) -> (Vec<Match>, Option<Bytes>) {
         let sorted = self.kept.into_sorted_vec();
         let last = sorted.last().filter(|_| self.more);
         let last = last.map(|last| Bytes::copy_from_slice(&last.place));

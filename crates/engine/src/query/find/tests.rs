@@ -1,5 +1,5 @@
 use super::super::reader::StoreReader;
-use super::FoundPage;
+use super::{FoundPage, FoundRow};
 use crate::index::StoreIndexes;
 use crate::index::build::{build_now, find_unbuilt};
 use bytes::Bytes;
@@ -50,6 +50,16 @@ fn indexes() -> Value {
     ])
 }
 
+/// The same, and each index stores all members.
+fn covering() -> Value {
+    let mut all = indexes();
+    for index in all.as_array_mut().unwrap() {
+        let stored = ["city", "n", "tags"].map(|name| json!({"expr": member(name)}));
+        index["storing"] = json!(stored);
+    }
+    all
+}
+
 type Rows = Vec<(String, String)>;
 
 fn reader(plan: &PhysicalPlan, rows: &Rows) -> StoreReader {
@@ -75,11 +85,32 @@ fn find(reader: &StoreReader, asked: &Value, cursor: Option<&[u8]>) -> Result<Fo
 }
 
 fn keys(page: &FoundPage) -> Vec<String> {
-    let text = |datum: &Datum| match datum {
+    page.rows.iter().map(keys_of).collect()
+}
+
+fn keys_of(row: &FoundRow) -> String {
+    match &row.key {
         Datum::Str(text) => text.as_str().to_owned(),
         other => panic!("{other:?}"),
-    };
-    page.rows.iter().map(|row| text(&row.key)).collect()
+    }
+}
+
+fn record(key: &str, document: &str) -> Record {
+    Record {
+        key: Datum::text(key),
+        value: Datum::Json(Bytes::copy_from_slice(document.as_bytes())),
+        ..Record::default()
+    }
+}
+
+/// What a query selects of a row.
+fn selected(asked: &Value, key: &str, document: &str) -> Vec<Datum> {
+    let spec = FindSpec::decode(asked.to_string().as_bytes()).unwrap();
+    let select = spec.select.unwrap().exprs;
+    let select = select.iter().map(|one| Compiled::new(one).unwrap());
+    select
+        .map(|one| one.eval(&record(key, document)).unwrap())
+        .collect()
 }
 
 /// The expected rows, found by reading every row: sort key and key.
@@ -88,11 +119,7 @@ fn expected(rows: &Rows, asked: &Value) -> Vec<(Vec<u8>, String)> {
     let condition = spec.condition.as_ref().map(|c| Compiled::new(c).unwrap());
     let mut found = Vec::new();
     for (key, document) in rows {
-        let row = Record {
-            key: Datum::text(key.as_str()),
-            value: Datum::Json(Bytes::copy_from_slice(document.as_bytes())),
-            ..Record::default()
-        };
+        let row = record(key, document);
         if !condition
             .as_ref()
             .is_none_or(|c| c.test(&row).unwrap_or(false))
@@ -204,8 +231,9 @@ proptest! {
         order in order(),
         limit in 1usize..12,
     ) {
-        let plans = [plan(Some(indexes())), plan(None)];
-        let mut asked = json!({"order_by": order, "allow_scan": true});
+        let plans = [plan(Some(indexes())), plan(Some(covering())), plan(None)];
+        let select = json!({"exprs": [member("n"), {"op": "key"}, member("tags"), member("city")]});
+        let mut asked = json!({"order_by": order, "allow_scan": true, "select": select});
         if let Some(condition) = condition {
             asked["where"] = condition;
         }
@@ -215,6 +243,13 @@ proptest! {
             let whole = find(&reader, &asked, None).unwrap();
             let mut found = keys(&whole);
             prop_assert!(whole.cursor.is_none());
+            let covers = std::ptr::eq(plan, &raw const plans[1]) && whole.explained.index.is_some();
+            prop_assert_eq!(whole.explained.covering, covers);
+            for row in &whole.rows {
+                let key = keys_of(row);
+                let document = &rows.iter().find(|(of, _)| *of == key).unwrap().1;
+                prop_assert_eq!(row.selected.as_ref().unwrap(), &selected(&asked, &key, document));
+            }
             // With an index, rows with the same sort key may come in any order.
             let place = |key: &String| &expected.iter().find(|(_, of)| of == key).unwrap().0;
             let places: Vec<_> = found.iter().map(place).collect();
@@ -269,4 +304,45 @@ fn only_what_lies_in_the_ranges_is_read() {
     );
     let next = find(&reader, &asked, page.cursor.as_deref()).unwrap();
     assert_eq!(keys(&next), ["k967", "k957", "k947"]);
+}
+
+#[test]
+fn a_covering_index_reads_no_rows() {
+    let plan = plan(Some(covering()));
+    let rows: Rows = vec![
+        ("a".into(), r#"{"city": "c", "n": 1}"#.into()),
+        // Its number has no exact form among the entries.
+        ("b".into(), r#"{"city": "c", "n": 1e999}"#.into()),
+    ];
+    let reader = reader(&plan, &rows);
+    let city = json!({"op": "eq", "args": [member("city"), lit("c")]});
+    let mut asked = json!({"where": city, "select": {"exprs": [member("tags")]}});
+    let covering = |asked: &Value| find(&reader, asked, None).unwrap().explained.covering;
+    assert!(covering(&asked));
+    asked["order_by"] = json!([{"expr": member("n")}]);
+    assert!(covering(&asked));
+    asked["select"]["exprs"] = json!([{"op": "value"}]);
+    assert!(!covering(&asked));
+    asked["select"]["exprs"] = json!([{"op": "timestamp"}]);
+    assert!(!covering(&asked));
+    asked["select"] = Value::Null;
+    assert!(!covering(&asked));
+}
+
+#[test]
+fn an_entry_that_keeps_nothing_leads_to_its_row() {
+    let plan = plan(Some(covering()));
+    let rows: Rows = vec![
+        ("a".into(), r#"{"city": "c", "n": 1}"#.into()),
+        ("b".into(), r#"{"city": "c", "n": 2, "tags": [1,}"#.into()),
+    ];
+    let reader = reader(&plan, &rows);
+    let city = json!({"op": "eq", "args": [member("city"), lit("c")]});
+    let asked = json!({"where": city, "select": {"exprs": [member("n")]}});
+    let page = find(&reader, &asked, None).unwrap();
+    let selected: Vec<_> = page.rows.iter().map(|row| row.selected.clone()).collect();
+    assert_eq!(
+        selected,
+        [Some(vec![Datum::Int(1)]), Some(vec![Datum::Int(2)])]
+    );
 }
