@@ -4,6 +4,7 @@
 //! of every key must be there once; under at-least-once nothing may be missing.
 
 mod bank;
+pub(crate) mod indexes;
 mod joined;
 mod lookups;
 mod offloads;
@@ -167,7 +168,8 @@ pub(crate) fn disk(job: &Job, broker: &SimBroker, disk: &MemoryBackend) -> Verdi
             "after the last restore the disk holds {held:?}, but {changelog} says {kept:?}"
         );
     }
-    Ok(())
+    indexes::complete(&job.indexes, disk)?;
+    indexes::compare(&job.indexes, disk).map(drop)
 }
 
 /// The keys that retention may have removed from a store's disk, given the store's committed stream

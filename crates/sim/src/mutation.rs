@@ -64,6 +64,8 @@ pub enum Mutation {
     EpochEndsUnaligned,
     /// The stream time at a record includes records that come after it.
     StreamTimeFromLaterRecords,
+    /// Entries of overwritten rows stay in the indexes.
+    IndexEntriesKept,
     /// Committed offsets are stored in the group only, where they expire.
     OffsetsExpire,
     /// Local state is used however old it is.
@@ -106,6 +108,7 @@ impl Mutation {
             Self::ExchangeInArrivalOrder => FaultInjection::ExchangeInArrivalOrder,
             Self::EpochEndsUnaligned => FaultInjection::EpochEndsUnaligned,
             Self::StreamTimeFromLaterRecords => FaultInjection::StreamTimeOfTick,
+            Self::IndexEntriesKept => FaultInjection::IndexEntriesKept,
             _ => FaultInjection::None,
         }
     }

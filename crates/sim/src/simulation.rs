@@ -140,6 +140,7 @@ impl Simulation {
         let clock = Arc::new(ManualClock::new(Timestamp(1_700_000_000_000)));
         let mut world = World::new(broker, clock, job.changelogs(), root.split(), keep_events);
         world.watch_disk = mutation != Mutation::StoreFirstUnseen;
+        world.indexes.clone_from(&job.indexes);
         world.outside = (mutation == Mutation::RequestsOutsideTransaction).then_some(REQUESTS);
         if mutation == Mutation::OffsetsExpire {
             world.expiry = ClusterExpiry::Never;
@@ -211,6 +212,9 @@ impl Simulation {
         }
         if self.job.offload_settings().is_some() {
             self.world.count("runs with an offload");
+        }
+        if !self.job.indexes.is_empty() {
+            self.world.count("runs with indexes");
         }
         if let Some(Part::Batches { .. }) = self.job.parts.last() {
             self.world.count("runs with batches");

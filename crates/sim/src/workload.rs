@@ -7,6 +7,7 @@
 pub(crate) mod async_calls;
 pub(crate) mod bank;
 pub(crate) mod batches;
+pub(crate) mod indexes;
 mod input;
 pub(crate) mod late_records;
 pub(crate) mod lookups;
@@ -25,6 +26,7 @@ pub(crate) mod functions {
 use crate::async_service::AsyncService;
 use crate::rng::SimRng;
 use async_calls::CallSettings;
+use indexes::SimIndex;
 use offloads::OffloadSettings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -219,6 +221,8 @@ pub(crate) struct Job {
     pub cached: bool,
     /// Whether time is the watermark.
     pub by_watermark: bool,
+    /// The indexes of its tables.
+    pub indexes: Vec<SimIndex>,
     /// Input and output topics with their numbers of partitions.
     pub topics: BTreeMap<&'static str, i32>,
     pub changelog_partitions: i32,
@@ -257,6 +261,7 @@ impl Job {
         add_stateless(&mut parts, &mut aside.split());
         add_races(&mut parts, &mut aside.split());
         add_bank(&mut parts, &mut aside.split());
+        let indexed = aside.split().chance(3000);
         let by_watermark = parts.iter().any(|part| part.waits_for_time())
             && !parts.contains(&Part::Races)
             && watermark.chance(5000);
@@ -280,8 +285,10 @@ impl Job {
         } else {
             Guarantee::AtLeastOnce
         };
+        let plan = plan::compile(&parts, by_watermark, indexed)?;
         Ok(Self {
-            plan: Arc::new(plan::compile(&parts, by_watermark)?),
+            indexes: indexes::of(&plan),
+            plan: Arc::new(plan),
             by_watermark,
             foreign: Arc::new(ForeignCode {
                 udfs: udf::all(),

@@ -7,6 +7,7 @@ use crate::broker::{Ends, SimBroker};
 use crate::faults::{Fault, FaultPoint};
 use crate::rng::SimRng;
 use crate::trace::{Statistics, Trace};
+use crate::workload::indexes::SimIndex;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -33,6 +34,8 @@ pub(crate) struct World {
     pub clock: Arc<ManualClock>,
     /// Changelog topics and layouts by store number.
     pub changelogs: Vec<(String, Layout)>,
+    /// Indexes to compare with their stores after each write.
+    pub indexes: Vec<SimIndex>,
     /// Whether to compare the disk with the broker after each epoch.
     pub watch_disk: bool,
     /// What engines believe the broker forgets.
@@ -70,6 +73,7 @@ impl World {
             broker,
             clock,
             changelogs,
+            indexes: Vec::new(),
             watch_disk: true,
             expiry: ClusterExpiry::AfterRetention,
             tombstones_kept_forever: false,

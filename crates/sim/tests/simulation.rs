@@ -176,6 +176,8 @@ fn assert_all_faults_happened(statistics: &Statistics) {
         "answers that came before a start",
         "crashes of a worker",
         "runs with batches",
+        "runs with indexes",
+        "entries of indexes compared",
         "late records",
         "long pauses",
         "stale leaders",
@@ -249,6 +251,11 @@ fn mutation_store_first_is_caught() {
 #[test]
 fn mutation_store_first_is_caught_by_its_results() {
     assert_caught(Mutation::StoreFirstUnseen, 200);
+}
+
+#[test]
+fn mutation_index_entries_kept_is_caught() {
+    assert_caught(Mutation::IndexEntriesKept, 200);
 }
 
 #[test]

@@ -252,7 +252,12 @@ impl LaneWorker {
             let store = &self.stores[usize::from(id.0)].store;
             let sealed = store.seal(epoch, dirty)?;
             if let Some(indexes) = &self.indexes[usize::from(id.0)] {
-                stores.extend(indexes.changes(store, epoch, &sealed)?);
+                let mut changes = indexes.changes(store, epoch, &sealed)?;
+                if self.fault == FaultInjection::IndexEntriesKept {
+                    let entries = changes.iter_mut();
+                    entries.for_each(|(_, entries)| entries.retain(|e| e.value.is_some()));
+                }
+                stores.extend(changes);
             }
             stores.push((id, sealed));
         }

@@ -32,4 +32,6 @@ pub enum FaultInjection {
     EpochEndsUnaligned,
     /// A record sees the time of the whole tick, including later records.
     StreamTimeOfTick,
+    /// Entries of overwritten rows stay in the indexes.
+    IndexEntriesKept,
 }

@@ -2,9 +2,10 @@
 //!
 //! Applies an engine's epochs as a whole or not at all. After each it compares with the broker: the disk
 //! must hold the newest committed changelog record of each key, and the changelog offset it has reached
-//! must not exceed the stable end.
+//! must not exceed the stable end. Indexes must hold the entries of their stores' rows.
 
 use super::FaultPoint;
+use crate::checkers::indexes;
 use crate::workload::is_changelog;
 use crate::world::Instance;
 use bytes::Bytes;
@@ -96,8 +97,13 @@ impl Backend for FaultyDisk {
 
     fn apply(&self, batch: EpochBatch) -> Result<()> {
         self.instance.call(FaultPoint::Apply, || {
+            let world = &self.instance.world;
             self.disk.apply(batch.clone())?;
-            if !self.instance.world.watch_disk {
+            match indexes::compare(&world.indexes, &self.disk) {
+                Ok(entries) => world.add("entries of indexes compared", entries),
+                Err(what) => world.violation(what),
+            }
+            if !world.watch_disk {
                 return Ok(());
             }
             for (store, writes) in &batch.writes {

@@ -2,7 +2,8 @@
 
 use super::async_calls::CallSettings;
 use super::{
-    Part, async_calls, bank, batches, late_records, lookups, offloads, timers, udf as functions,
+    Part, async_calls, bank, batches, indexes, late_records, lookups, offloads, timers,
+    udf as functions,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -11,12 +12,15 @@ use stoatflow_operators::ProcessorSupplier;
 use stoatflow_plan::PhysicalPlan;
 
 /// Compiles all parts into one topology. With `by_watermark`, results that time closes depend on the
-/// watermarks of their sources.
-pub(super) fn compile(parts: &[Part], by_watermark: bool) -> Result<PhysicalPlan> {
+/// watermarks of their sources. With `indexed`, tables have secondary indexes.
+pub(super) fn compile(parts: &[Part], by_watermark: bool, indexed: bool) -> Result<PhysicalPlan> {
     let mut nodes = Vec::new();
     for part in parts {
         let base = nodes.len();
         nodes.extend(part_nodes(*part, base));
+        if indexed {
+            indexes::declare(*part, &mut nodes[base..]);
+        }
         if by_watermark && part.waits_for_time() {
             nodes[base]["watermark"] = json!({"strategy": "monotonic"});
         }
@@ -65,7 +69,7 @@ fn part_nodes(part: Part, base: usize) -> Vec<Value> {
     }
 }
 
-fn value() -> Value {
+pub(super) fn value() -> Value {
     json!({"op": "value"})
 }
 
