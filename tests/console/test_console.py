@@ -306,6 +306,21 @@ def test_a_large_topology_is_drawn(page: Page, tmp_path: Path) -> None:
             assert page.run("document.documentElement.scrollWidth") <= 1_400
 
 
+def test_a_joined_table_has_an_edge(page: Page, tmp_path: Path) -> None:
+    builder = sf.StreamsBuilder()
+    rates = builder.table("rates", key=str, value=int, store="rates")
+    stream = builder.stream("in", key=str, value=int)
+    stream.join(rates, sf.left * sf.right, name="join").to("out", key=str, value=int)
+    with sf.EmbeddedBroker() as broker:
+        for topic in ("in", "rates", "out"):
+            broker.create_topic(topic)
+        settings = sf.Settings({"application.id": "joins", "state.dir": str(tmp_path / "state")}, environ={})
+        with sf.StoatFlow(builder.build(), settings, broker=broker) as running:
+            show(page, running, "overview")
+            page.until("document.querySelectorAll('#graph .edge.lookup').length === 1")
+            assert page.run("document.querySelector('#graph .edge.lookup').getTotalLength()") > 30
+
+
 def test_a_stopped_application_is_shown(page: Page, tmp_path: Path) -> None:
     with quiet("ends", tmp_path) as running:
         show(page, running, "stores/last-order")

@@ -257,6 +257,25 @@ def test_clocks_advance_during_a_pause(broker: EmbeddedBroker, make: Make) -> No
         assert app.state is State.PAUSED
 
 
+def test_a_join_has_an_edge_from_the_table_that_it_looks_up(broker: EmbeddedBroker, make: Make) -> None:
+    broker.create_topic("rates", 2)
+    broker.create_topic("names", 1)
+    builder = sf.StreamsBuilder()
+    rates = builder.table("rates", key=str, value=int, store="rates")
+    names = builder.global_table("names", key=str, value=str, store="names")
+    stream = builder.stream("in", key=str, value=int)
+    joined = stream.join(rates.filter(sf.value > 0), sf.left * sf.right, name="join-rates")
+    named = joined.left_join(names, lambda key, _: key, lambda number, _: number, name="join-names")
+    named.to("out", key=str, value=int)
+    with make(builder.build()) as app:
+        runs(app)
+        graph = ask(app.admin_url, "/topology").json()
+    of = {node["id"]: node.get("store") or node["name"] for node in graph["nodes"]}
+    lookups = {(of[edge["from"]], of[edge["to"]]) for edge in graph["edges"] if edge["lookup"]}
+    assert lookups == {("rates", "join-rates"), ("names", "join-names")}
+    assert not any(edge["lookup"] and edge["exchange"] for edge in graph["edges"])
+
+
 def test_a_window_straight_behind_its_source_shares_its_stage(broker: EmbeddedBroker, make: Make) -> None:
     """A stage boundary is only added if a handler may drop records that advance the window's time."""
 

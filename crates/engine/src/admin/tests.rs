@@ -100,7 +100,7 @@ fn topology_shows_the_graph_and_the_text() {
             .iter()
             .filter(|e| e["exchange"] == json!(true))
             .collect::<Vec<_>>(),
-        [&json!({ "from": 2, "to": 3, "exchange": true })]
+        [&json!({ "from": 2, "to": 3, "exchange": true, "lookup": false })]
     );
     assert_eq!(edges.len(), 4);
     assert_eq!(body["stages"][1]["nodes"], json!([3, 4]));

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use stoatflow_core::NodeId;
 use stoatflow_plan::{Op, PhysicalNode, PhysicalPlan, Store};
 
 /// The query parameters.
@@ -108,20 +109,28 @@ fn node(status: &Status, node: &PhysicalNode) -> Value {
     body
 }
 
-/// Edges within a stage, and exchanges between stages.
+/// Edges within a stage, exchanges between stages, and lookups of a join in a table.
 fn edges(plan: &PhysicalPlan) -> Vec<Value> {
     let mut edges = Vec::new();
     for node in &plan.nodes {
         for child in &node.children {
-            edges.push(json!({ "from": node.id, "to": child, "exchange": false }));
+            edges.push(edge(node.id, *child, "child"));
         }
         if let Op::Exchange { to, .. } = &node.op {
             for target in to {
-                edges.push(json!({ "from": node.id, "to": target, "exchange": true }));
+                edges.push(edge(node.id, *target, "exchange"));
             }
+        }
+        for store in node.op.looked_up() {
+            let owner = plan.nodes.iter().find(|n| n.op.store() == Some(store));
+            edges.extend(owner.map(|owner| edge(owner.id, node.id, "lookup")));
         }
     }
     edges
+}
+
+fn edge(from: NodeId, to: NodeId, kind: &str) -> Value {
+    json!({ "from": from, "to": to, "exchange": kind == "exchange", "lookup": kind == "lookup" })
 }
 
 fn store(status: &Status, store: &Store) -> Value {

@@ -1,7 +1,7 @@
 //! The stores and clocks of a node of the physical plan.
 //!
-//! Takes a node, returns the stores that it writes, the store that a query of its name reads, and the
-//! clock that it advances.
+//! Takes a node, returns the stores that it writes, those of tables that it looks up, the store that a
+//! query of its name reads, and the clock that it advances.
 
 use super::Op;
 use stoatflow_core::{ClockId, StoreId};
@@ -40,6 +40,15 @@ impl Op {
             Self::Process { stores, .. } => stores.clone(),
             // The table's store belongs to the table, which is in the same stage.
             Self::Expire { timers, .. } => vec![*timers],
+            _ => vec![],
+        }
+    }
+
+    /// The stores of the tables in which it looks up each record.
+    #[must_use]
+    pub fn looked_up(&self) -> Vec<StoreId> {
+        match self {
+            Self::StreamTableJoin { table, .. } | Self::GlobalJoin { table, .. } => table.tables(),
             _ => vec![],
         }
     }

@@ -81,7 +81,7 @@ const kind = n => n.op === "source" || n.op === "scheduled" ? "k-source" : n.op 
 
 function layout(t) {
   const parents = new Map(t.nodes.map(n => [n.id, []]));
-  for (const e of t.edges) if (!e.exchange) parents.get(e.to)?.push(e.from);
+  for (const e of t.edges) if (!e.exchange && !e.lookup) parents.get(e.to)?.push(e.from);
   const depth = new Map(), place = new Map();
   const deep = id => {
     if (!depth.has(id)) { depth.set(id, 0); depth.set(id, Math.max(0, ...parents.get(id).map(p => deep(p) + 1))); }
@@ -157,12 +157,17 @@ function build(t) {
     let d;
     if (e.exchange) {
       d = hop(a, b, g, gutters);
+    } else if (e.lookup) {
+      // From side to side: a table and its join are rarely below each other.
+      const right = b.x > a.x, x1 = right ? a.x + W : a.x, x2 = right ? b.x : b.x + W, y1 = a.y + H / 2, y2 = b.y + H / 2, bend = right ? 24 : -24;
+      d = `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
     } else {
       const x1 = a.x + W / 2, y1 = a.y + H, x2 = b.x + W / 2, y2 = b.y, m = (y1 + y2) / 2;
       d = x1 === x2 ? `M${x1} ${y1}V${y2}` : `M${x1} ${y1}C${x1} ${m} ${x2} ${m} ${x2} ${y2}`;
     }
-    const mark = e.exchange ? " exchange" : "";
-    wires.append(draw("path", { class: "edge" + mark, d }));
+    const mark = e.exchange ? " exchange" : e.lookup ? " lookup" : "", wire = draw("path", { class: "edge" + mark, d });
+    wires.append(wire);
+    if (e.lookup) { wire.append(draw("title", {}, "a join looks up this table")); continue; }
     const path = draw("path", { class: "flow" + mark, d, "aria-hidden": "true" });
     wires.append(path);
     // A child with several parents shares its count among them: only nodes are counted, not edges.
