@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
+import os
+import pty
 import re
 import subprocess
 import sys
@@ -178,6 +182,59 @@ def test_an_invalid_level_is_refused(wrong: object) -> None:
         sf.configure_logging(level=wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"'stdout'\. Next: write 'python' or 'stderr'"):
         sf.configure_logging("stdout")  # type: ignore[arg-type]
+
+
+LINES = """
+import sys
+import stoatflow as sf
+
+builder = sf.StreamsBuilder()
+prices = builder.stream("prices", key=str, value=sf.Serdes.json(), on_error=sf.log_and_continue())
+left_out = sf.log_and_continue()
+taxed = prices.map_values({function}, name="price", on_error=left_out)
+taxed.map_values(1 / (sf.value - 2), name="tax", on_error=left_out).to("doubled", value=sf.Serdes.json())
+with sf.EmbeddedBroker() as broker:
+    broker.create_topic("prices", 2)
+    broker.create_topic("doubled")
+    config = {{"application.id": "shop", "default.dsl.store": "in_memory", "lanes.count": 2, "commit.interval.ms": 20}}
+    with sf.StoatFlow(builder.build(), config, broker=broker) as app:
+        for price in (b'"x"', b"2", b"1"):
+            for partition in (0, 1):
+                broker.produce("prices", b"k", b'{{"price": ' + price + b"}}", partition)
+            app.wait_until(caught_up=True)
+"""
+
+
+@pytest.mark.parametrize("function", ["lambda order: order['price'] + 1", "sf.value['price'] + 1"])
+def test_lines_on_standard_error_name_application_lane_and_epoch(function: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", LINES.format(function=function)], capture_output=True, text=True, check=True
+    )
+    lines = [json.loads(line) for line in ran.stderr.splitlines()]
+    assert {line["application"] for line in lines} == {"shop"}
+    price, tax = [line for line in lines if line["message"] == "a record was left out"]
+    assert (price["node"], tax["node"]) == ("price", "tax")
+    assert {price["lane"], tax["lane"]} <= {0, 1}
+    assert 0 <= price["epoch"] < tax["epoch"], "the epoch advances"
+
+
+def test_lines_on_a_terminal_are_text(tmp_path: Path) -> None:
+    main, terminal = pty.openpty()
+    program = tmp_path / "ends.py"
+    program.write_text(ENDS.replace("sf.configure_logging()\n", ""))
+    ran = subprocess.run([sys.executable, program], stderr=terminal, stdout=subprocess.PIPE, check=True)
+    os.close(terminal)
+    text = b""
+    with contextlib.suppress(OSError):  # the end of a terminal
+        while part := os.read(main, 65_536):
+            text += part
+    os.close(main)
+    assert ran.stdout == b""
+    (line,) = [line for line in text.decode().splitlines() if "running" in line]
+    assert re.search(r"\x1b\[1;4mhttp://127\.0\.0\.1:\d+/\x1b\[0m", line), line
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", line)
+    assert re.match(r"\S+Z  INFO stoatflow::start: running ", plain), plain
+    assert " application=shop " in plain
 
 
 ENDS = """

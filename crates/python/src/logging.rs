@@ -6,20 +6,23 @@
 //! come back as errors, and an outage produces hundreds. `RUST_LOG` (`warn`, `stoatflow_engine=debug`)
 //! overrides this. An application that set up a tracing subscriber in this process keeps its own.
 
+mod fields;
 mod lines;
+mod stderr;
 
 pub use lines::{flush_to_stderr, take_log_lines};
 
 use crate::errors::to_py_err;
+use fields::SpanFields;
 use lines::ToPython;
 use pyo3::prelude::*;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
+use stderr::ToStderr;
 use stoatflow_core::Error;
-use tracing_subscriber::filter::dynamic_filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
+use tracing_subscriber::{EnvFilter, Registry, reload};
 
 const DEFAULT_DIRECTIVES: &str =
     "warn,stoatflow::kafka=off,stoatflow::hint=info,stoatflow::settings=info,stoatflow::start=info";
@@ -31,25 +34,18 @@ pub fn init() {
     if FILTER.get().is_some() {
         return;
     }
-    let terminal = std::io::stderr().is_terminal();
-    let directives = if terminal {
+    let is_terminal = std::io::stderr().is_terminal();
+    let directives = if is_terminal {
         DEFAULT_DIRECTIVES.to_owned()
     } else {
         format!("{DEFAULT_DIRECTIVES},stoatflow::restore=info")
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(directives));
     let (filter, handle) = reload::Layer::new(filter);
-    let unless_python = dynamic_filter_fn(|_, _| !lines::is_on());
-    let text = fmt::layer().with_writer(std::io::stderr);
-    let text: Box<dyn Layer<_> + Send + Sync> = if terminal {
-        text.compact().with_filter(unless_python).boxed()
-    } else {
-        let json = text.json().flatten_event(true).with_thread_names(true);
-        json.with_filter(unless_python).boxed()
-    };
     let layers = tracing_subscriber::registry()
         .with(filter)
-        .with(text)
+        .with(SpanFields)
+        .with(ToStderr { is_terminal })
         .with(ToPython);
     // Fails if the process has a subscriber already, which is then kept.
     if layers.try_init().is_ok() {

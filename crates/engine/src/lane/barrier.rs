@@ -262,6 +262,7 @@ impl LaneWorker {
             stores.push((id, sealed));
         }
         self.status().epoch.store(epoch.next().0, Relaxed);
+        tracing::Span::current().record("epoch", epoch.next().0);
         let seal_stage = StageId(u16::try_from(self.stages.len()).unwrap_or(u16::MAX));
         let drops = self.expired();
         self.shared.outbox.push(OutboxItem::Sealed {

@@ -41,7 +41,7 @@ mod watchdog;
 pub use restarting::{RestartAnswer, Uncaught};
 
 use admin_target::EngineTarget;
-use spawn::{panicked, spawn};
+use spawn::{application_span, panicked, spawn};
 use stop_request::{Current, Outcome, StopRequest, signal};
 
 /// `/health/ready` reports a stall after this long without a commit although records wait.
@@ -133,10 +133,17 @@ impl Engine {
             }
         }
         let inner = Arc::clone(&self.inner);
+        let span = application_span(&inner.status.application_id);
+        let _of_this_application = span.enter();
         inner.status.errors.load(&inner.spec.settings.state_dir);
         let shared = inner.begin(&failpoints);
         let runtime = Builder::new_multi_thread()
             .thread_name("stoatflow-worker")
+            .on_thread_start({
+                let span = span.clone();
+                // A worker serves one application until it ends.
+                move || std::mem::forget(span.clone().entered())
+            })
             .enable_all()
             .build()
             .map_err(|e| Error::internal("the runtime can't start its threads").caused_by(e));

@@ -5,18 +5,18 @@
 //! within two seconds go to standard error. At most 10,000 lines are queued; beyond that the oldest is
 //! dropped.
 
+use super::fields::Fields;
 use parking_lot::{Condvar, Mutex};
 use pyo3::prelude::*;
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
-use std::fmt::Debug;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use stoatflow_core::{Clock, SystemClock};
-use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
+use tracing_subscriber::registry::LookupSpan;
 
 /// Maximum number of queued lines.
 const MAX_LINES: usize = 10_000;
@@ -116,20 +116,17 @@ impl LineQueue {
 /// Queues events for Python while that is enabled.
 pub(super) struct ToPython;
 
-impl<S: Subscriber> Layer<S> for ToPython {
-    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+impl<S> Layer<S> for ToPython
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         if !is_on() {
             return;
         }
-        let mut fields = Fields::default();
-        event.record(&mut fields);
+        let fields = Fields::of(event, &context);
         let of = event.metadata();
-        let text = to_json(
-            *of.level(),
-            of.target(),
-            &fields.message,
-            &fields.other_fields,
-        );
+        let text = to_json(*of.level(), of.target(), &fields.message, &fields.named);
         let mut queue = QUEUE.lock();
         queue.push(text);
         if queue.is_stalled() {
@@ -149,47 +146,4 @@ fn to_json(level: Level, target: &str, message: &str, fields: &Map<String, Value
         "fields": fields,
     })
     .to_string()
-}
-
-#[derive(Default)]
-struct Fields {
-    message: String,
-    other_fields: Map<String, Value>,
-}
-
-impl Fields {
-    fn push(&mut self, field: &Field, value: Value) {
-        match (field.name(), value) {
-            ("message", Value::String(text)) => self.message = text,
-            (name, value) => {
-                self.other_fields.insert(name.to_owned(), value);
-            }
-        }
-    }
-}
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.push(field, format!("{value:?}").into());
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.push(field, value.into());
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.push(field, value.into());
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.push(field, value.into());
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.push(field, value.into());
-    }
-
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.push(field, value.into());
-    }
 }

@@ -5,7 +5,7 @@
 
 use super::Inner;
 use super::bodies::{run_commit, run_index_builds, run_intake, run_lane};
-use super::spawn::{PanicGuard, Threads, hosted, spawn};
+use super::spawn::{PanicGuard, Threads, hosted, lane_span, spawn};
 use crate::admin::lag_monitor::{first_report, monitor_lag};
 use crate::admin::thread_activity::lane_thread;
 use crate::restore::Parallelism;
@@ -16,6 +16,7 @@ use stoatflow_core::Result;
 use stoatflow_protocol::Lifecycle;
 use stoatflow_state::Backend;
 use tokio::runtime::Handle;
+use tracing::Instrument;
 
 /// More threads don't speed up a restore: one reader feeds them.
 const LOADERS: usize = 4;
@@ -87,22 +88,25 @@ impl Inner {
         }
         for lane in lanes {
             let (name, shared) = (lane_thread(lane.id()), Arc::clone(shared));
+            let span = lane_span(lane.id(), &shared);
             if foreign {
                 let runtime = runtime.clone();
                 let guest = spec.foreign.runtime.clone();
-                threads.spawn(&name, move || {
+                let body = move || {
                     let at = Arc::clone(&shared.status.lane(lane.id()).current_call);
                     let run = Arc::clone(&shared);
                     hosted(guest.as_deref(), (&at, &run), || {
                         runtime.block_on(run_lane(lane, shared));
                     });
-                });
+                };
+                span.in_scope(|| threads.spawn(&name, body));
             } else {
                 let guard = PanicGuard::new(name, &shared);
-                tasks.push(runtime.spawn(async move {
+                let body = async move {
                     run_lane(lane, shared).await;
                     drop(guard);
-                }));
+                };
+                tasks.push(runtime.spawn(body.instrument(span)));
             }
         }
         threads.join();

@@ -4,17 +4,32 @@
 
 use crate::runtime::shared::Shared;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
-use stoatflow_core::{Error, Result};
+use stoatflow_core::{Error, Lane, Result};
 use stoatflow_operators::Runtime;
 use stoatflow_operators::current_call::{CurrentCall, watch_thread};
+use tracing::Span;
 
+/// Starts a thread. Its log lines have the fields of the current span: application, lane.
 #[allow(clippy::disallowed_methods)] // the one place that starts threads
 pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let span = Span::current();
     std::thread::Builder::new()
         .name(name.to_owned())
-        .spawn(body)
+        .spawn(move || span.in_scope(body))
         .map_err(|e| Error::internal(format!("the thread '{name}' can't be started")).caused_by(e))
+}
+
+/// The span of an application's log lines. Enabled at every level that logs errors.
+pub(super) fn application_span(application: &str) -> Span {
+    tracing::error_span!(target: "stoatflow", "application", application)
+}
+
+/// The span of a lane's log lines. The lane updates its epoch.
+pub(super) fn lane_span(lane: Lane, shared: &Shared) -> Span {
+    let epoch = shared.status.lane(lane).epoch.load(Relaxed);
+    tracing::error_span!(target: "stoatflow", "lane", lane = lane.0, epoch)
 }
 
 /// Runs a thread's body; attached to the interpreter if it calls user functions. Records which
