@@ -3,7 +3,7 @@
 //! Each table of an indexed job has one index by its value, and a covering one. Their contents follow
 //! from the rows alone: [`crate::checkers`] compares both after each write to a disk.
 
-use super::{Part, plan::value};
+use super::Part;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use stoatflow_core::{Datum, StoreId, ordered};
@@ -25,10 +25,10 @@ pub(crate) struct SimIndex {
 
 /// Declares the indexes in the nodes of a part.
 pub(super) fn declare(part: Part, nodes: &mut [Value]) {
-    let field = |expr: Value| json!([{"expr": expr}]);
+    let field = |op: &str| json!([{"expr": {"op": op}}]);
     let indexes = json!([
-        {"name": "by_value", "fields": field(value())},
-        {"name": "covering", "fields": field(value()), "storing": field(json!({"op": "key"}))},
+        {"name": "by_value", "fields": field("value")},
+        {"name": "covering", "fields": field("value"), "storing": field("key")},
     ]);
     for node in nodes {
         let store = &node["materialized"]["store"];

@@ -69,7 +69,7 @@ fn part_nodes(part: Part, base: usize) -> Vec<Value> {
     }
 }
 
-pub(super) fn value() -> Value {
+fn value() -> Value {
     json!({"op": "value"})
 }
 
