@@ -136,6 +136,7 @@ def test_a_port_that_is_right_is_equal(java: KafkaStreams) -> None:
     assert proof.stores.keys() == {"totals", "users", "seen"}
     assert min(proof.stores.values()) > 2
     assert "EQUAL" in text
+    assert "describe()" not in text, text
     # Both divide by zero at 42: each of these inputs is skipped, and reported.
     assert {one.java.name for one in proof.failed} == {"java.lang.ArithmeticException"}
     assert {one.python.name for one in proof.failed} == {"ZeroDivisionError"}
@@ -337,6 +338,7 @@ def test_stores_with_other_names_are_reported_and_can_be_paired(java: KafkaStrea
     proof = prove(Sides(java, python, renamed={"users": "people"}), [user], most_runs=9)
     assert proof.stores == {"people": 1}
     assert "only Java writes to the topic 'totals'" in proof.notes
+    assert any(note.startswith("describe() differs from line ") and "in Java" in note for note in proof.notes)
     with pytest.raises(sf.ConfigError, match="nothing is proven"):
         prove(Sides(java, python), [user], most_runs=9)
     with pytest.raises(sf.ConfigError, match="neither topology reads the topic 'others'"):

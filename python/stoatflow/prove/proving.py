@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from stoatflow.errors import ConfigError
 from stoatflow.prove import hints
@@ -180,6 +181,7 @@ def _note(proof: Proof, both: Sides, rules: Rules, java: Run, python: Run) -> No
     ):
         proof.notes += [f"only Java {what} '{name}'" for name in sorted(theirs - ours)]
         proof.notes += [f"only Python {what} '{name}'" for name in sorted(ours - theirs)]
+    proof.notes += _described_otherwise(left.text, right.text)
     compared = {theirs for theirs, _ in rules.stores} | {ours for _, ours in rules.stores}
     reasons: dict[str, list[str]] = {}
     for name in sorted((left.stores | right.stores) - compared):
@@ -192,6 +194,16 @@ def _note(proof: Proof, both: Sides, rules: Rules, java: Run, python: Run) -> No
         f"no record came to the topic '{name}': it was not compared"
         for name in sorted((left.sinks & right.sinks) - written)
     ]
+
+
+def _described_otherwise(java: str, python: str) -> list[str]:
+    """Return a note if `describe()` has another text: nodes, names, or their order."""
+    theirs, ours = java.strip().splitlines(), python.strip().splitlines()
+    if theirs == ours:
+        return []
+    pairs = zip_longest((line.strip() for line in theirs), (line.strip() for line in ours), fillvalue="nothing")
+    at, (first, other) = next((at, pair) for at, pair in enumerate(pairs, 1) if pair[0] != pair[1])
+    return [f"describe() differs from line {at} on: '{first}' in Java, '{other}' in Python (--json has both texts)"]
 
 
 def _why(name: str, both: Sides, java: Run, python: Run) -> str:
