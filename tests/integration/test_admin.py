@@ -105,6 +105,8 @@ def test_everything_answers_while_a_function_holds_the_interpreter(
         # A single slow answer may be the machine's fault, since other tests share it; one that needs the
         # interpreter is slow every time.
         slow = {path: took for path in slow if (took := min(get(base + path)[2] for _ in range(10))) > 0.2}
+        live = min(get(f"{base}/health/live")[2] for _ in range(10))
+        assert live < 0.05, f"/health/live takes {live * 1000:.0f} ms while the interpreter is held"
         assert is_working(), "the function ended before everything was asked"
         assert not slow, f"slower than 200 ms while the interpreter is held: {slow}"
         open_gate(gate)
