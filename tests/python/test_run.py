@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import pytest
 
 import stoatflow as sf
 from stoatflow.cli import main
+from stoatflow.cli.commands import COMMANDS
 
 APP = """
 import stoatflow as sf
@@ -181,7 +184,7 @@ topology = builder.build()
     printed = capsys.readouterr()
     assert printed.out == runpy.run_path(str(app / "app.py"))["topology"].describe()
     note, topics = printed.err.strip().split(": ", 1)[1].rsplit(": ", 1)
-    assert note == "Kafka Streams would make these topics, here records walk in memory instead"
+    assert note == "Kafka Streams would create these topics; here their records stay in memory"
     assert sorted(topics.split(", ")) == [
         "counts-repartition",
         "who-subscription-registration-topic",
@@ -195,6 +198,105 @@ topology = builder.build()
     )
     assert main(["describe", str(app / "app.py")]) == 0
     assert capsys.readouterr().err == ""
+
+
+GRAPH = """
+import stoatflow as sf
+builder = sf.StreamsBuilder()
+rates = builder.table("rates", key=str, value=int, store="rates")
+names = builder.global_table("names", key=str, value=str, store="names")
+prices = builder.stream("prices", key=str, value=int, name="read-prices")
+joined = prices.join(rates, sf.left * sf.right, name="join-rates")
+joined.group_by(sf.value, key=int).count(store="counts").to_stream().to("out", name="write-out")
+topology = builder.build()
+"""
+
+
+def described(app: Path, form: str, capsys: pytest.CaptureFixture[str]) -> str:
+    (app / "app.py").write_text(GRAPH, "utf-8")
+    assert main(["describe", str(app / "app.py"), "--format", form]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_topology_is_described_as_json(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = json.loads(described(app, "json", capsys))
+    nodes = {node["name"]: node for node in graph["nodes"]}
+    assert nodes["read-prices"]["kind"] == "source"
+    assert nodes["read-prices"]["topics"] == ["prices"]
+    assert nodes["join-rates"]["stores"] == ["rates"]
+    assert nodes["write-out"]["kind"] == "sink"
+    assert nodes["write-out"]["topics"] == ["out"]
+    assert nodes["write-out"]["sub_topology"] == graph["sub_topologies"][-1]
+    assert {"from": "read-prices", "to": "join-rates"} in graph["edges"]
+    assert {edge["from"] for edge in graph["edges"]} | {edge["to"] for edge in graph["edges"]} <= nodes.keys()
+    assert any("global store" in part for part in graph["sub_topologies"])
+    # Each line of the text that names a node is one.
+    text = described(app, "text", capsys)
+    assert len(nodes) == len(re.findall(r"^    (?:Source|Processor|Sink): ", text, re.MULTILINE))
+
+
+def test_a_topology_is_drawn_for_mermaid(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = described(app, "mermaid", capsys).splitlines()
+    assert lines[0] == "flowchart TB"
+    assert '    node_join_2d_rates["join-rates"]' in lines
+    assert "  topic_prices --> node_read_2d_prices" in lines
+    assert "  node_read_2d_prices --> node_join_2d_rates" in lines
+    assert "  node_join_2d_rates -.- store_rates" in lines
+    assert "  node_write_2d_out --> topic_out" in lines
+    assert sum("subgraph" in line for line in lines) == sum(line.strip() == "end" for line in lines) == 3
+
+
+def test_a_topology_is_drawn_for_graphviz(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = described(app, "dot", capsys)
+    assert '  node_join_2d_rates [label="join-rates"]' in text
+    assert "  node_read_2d_prices -> node_join_2d_rates\n" in text
+    assert "  node_join_2d_rates -> store_rates [style=dashed, dir=none]" in text
+    assert text.count("{") == text.count("}")
+    if dot := shutil.which("dot"):
+        drawn = subprocess.run([dot, "-Tsvg"], input=text, capture_output=True, text=True, check=True)
+        assert "join-rates" in drawn.stdout
+
+
+def completed(*words: str) -> list[str]:
+    """What bash offers for the last of these words."""
+    script = subprocess.run(command("completion", "bash"), capture_output=True, text=True, check=True).stdout
+    typed = " ".join(f"'{word}'" for word in words)
+    program = f'{script}\nCOMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _stoatflow; echo "${{COMPREPLY[@]}}"'
+    ran = subprocess.run(["/bin/bash", "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stderr == ""
+    return ran.stdout.split()
+
+
+def test_bash_completes_commands_and_options() -> None:
+    assert completed("stoatflow", "des") == ["describe"]
+    assert completed("stoatflow", "re") == ["reconcile", "record", "reset"]
+    assert completed("stoatflow", "describe", "--f") == ["--format"]
+    assert completed("stoatflow", "dlq", "rep") == ["replay"]
+    assert "--dry-run" in completed("stoatflow", "dlq", "replay", "--d")
+    assert completed("stoatflow", "nothing", "x") == []
+
+
+def test_the_help_imports_no_command() -> None:
+    program = (
+        "import sys; sys.argv = ['stoatflow', '--help']\n"
+        "from stoatflow.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: print([name for name in sys.modules if name.startswith('stoatflow.')])"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "show what keeps a running application busy" in ran.stdout
+    loaded = ran.stdout.splitlines()[-1]
+    assert "stoatflow.cli.commands" in loaded
+    assert "stoatflow.plan" not in loaded
+    assert "stoatflow.cli.run" not in loaded
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    assert ended.value.code == 0
+    assert f"usage: stoatflow {name}" in capsys.readouterr().out
 
 
 def test_a_closed_pipe_is_no_failure(app: Path) -> None:

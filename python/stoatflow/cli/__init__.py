@@ -7,11 +7,14 @@ instance). Every command is a module beside this one, imported only when it is c
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from stoatflow._version import __version__
+from stoatflow.cli.commands import COMMANDS
 
 __all__ = ["call", "main"]
 
@@ -26,38 +29,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = set(sys.argv[1:] if argv is None else argv)
     if words == {"--version", "--verbose"}:
         return _built_with()
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    from stoatflow.cli import (
-        acls,
-        bundle,
-        demo,
-        describe,
-        diff,
-        dlq,
-        doctor,
-        explain,
-        hand_over,
-        import_offsets,
-        load,
-        new,
-        prove,
-        query,
-        reconcile,
-        record,
-        reset,
-        run,
-        sql,
-        top,
-        word_count,
-        worker,
-    )
+    given = sys.argv[1:] if argv is None else argv
+    wanted = next((word for word in given if not word.startswith("-")), "")
+    return call(_parser(parser, wanted).parse_args(given))
 
-    for command in (
-        run, new, acls, bundle, demo, describe, diff, dlq, doctor, explain, hand_over, import_offsets, load, prove,
-        query, reconcile, record, reset, sql, top, word_count, worker,
-    ):  # fmt: skip
-        command.add_to(commands)
-    return call(parser.parse_args(argv))
+
+def parser_of_all() -> argparse.ArgumentParser:
+    """Return the parser with all commands and their options."""
+    return _parser(argparse.ArgumentParser(prog="stoatflow"), None)
+
+
+def _parser(parser: argparse.ArgumentParser, wanted: str | None) -> argparse.ArgumentParser:
+    """Add all commands. Only the wanted one is imported and gets its options; `None` wants all."""
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, text in COMMANDS.items():
+        if wanted in {None, name}:
+            module: Any = importlib.import_module(f"stoatflow.cli.{name.replace('-', '_')}")
+            module.add_to(commands)
+        else:
+            commands.add_parser(name, help=text)
+    return parser
 
 
 def call(given: argparse.Namespace) -> int:

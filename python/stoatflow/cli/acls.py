@@ -12,6 +12,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
+from stoatflow.cli.commands import COMMANDS
 from stoatflow.dlq.dead_letter_topics import dead_letter_topics
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "acls",
-        help="print the permissions that an application needs on a cluster with ACLs",
+        help=COMMANDS["acls"],
         description="Print the permissions that an application needs, as commands of Kafka's kafka-acls.sh or as JSON. "
         "Nothing is asked of the cluster.",
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.admin_port import USUAL_PORT, AdminPort, RefusedError, add_access, admin_port, usual_address
+from stoatflow.cli.commands import COMMANDS
 from stoatflow.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "bundle",
-        help="make a support archive of a running application",
+        help=COMMANDS["bundle"],
         description="Take what the admin port of a running application tells, and what this machine knows of its "
         "process, its state and its log, into a zip file to be sent to somebody. Secrets are masked; keys and values "
         "of records are left out. Nothing in the application is changed.",

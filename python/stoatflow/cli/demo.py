@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from stoatflow.cli.commands import COMMANDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
@@ -48,12 +50,13 @@ class Places(NamedTuple):
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    parser = commands.add_parser("demo", help="count words, be killed, recover, and prove the result")
+    parser = commands.add_parser("demo", help=COMMANDS["demo"])
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a real broker (default: the embedded one)")
     parser.add_argument("--lines", type=int, default=LINES, help=f"how many lines (default {LINES})")
     parser.add_argument("--flavour", choices=["native", "lambda"], default="native")
     parser.add_argument("--no-kill", action="store_true", help="let the engine run undisturbed")
     parser.add_argument("--keep", action="store_true", help="keep the topics and the state, and say where")
+    parser.add_argument("--stay", action="store_true", help="afterwards keep the console open until Ctrl-C")
     parser.set_defaults(run=run)
 
 
@@ -78,7 +81,19 @@ def run(given: argparse.Namespace) -> int:
         print(f"  killed with SIGKILL : {_kills(kills, given)}")
         print(f"  took                : {time.monotonic() - began:.0f} s in all")
         print(_next(places, given.keep))
+        if given.stay and result.ok:
+            _stay(places, given.flavour)
     return 0 if result.ok and (kills or given.no_kill) else 1
+
+
+def _stay(places: Places, flavour: str) -> None:
+    """Start the engine on its committed state, until Ctrl-C."""
+    with _engine(places, flavour) as engine, contextlib.suppress(KeyboardInterrupt):
+        shown = False
+        for line in _progress(engine, float("inf")):
+            if line["url"] and not shown:
+                print(f"\nThe console stays open: {line['url']} (Ctrl-C ends it)", flush=True)
+                shown = True
 
 
 def _kills(kills: int, given: argparse.Namespace) -> str:

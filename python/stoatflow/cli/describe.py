@@ -8,6 +8,8 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from stoatflow.cli.commands import COMMANDS
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -18,13 +20,19 @@ _SINK = re.compile(r"^    Sink: .* \(topic: (.*)\)$", re.MULTILINE)
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    parser = commands.add_parser("describe", help="print the topology that a Python file defines")
+    parser = commands.add_parser("describe", help=COMMANDS["describe"])
     add_target(parser)
     parser.add_argument(
         "--engine",
         choices=["stoatflow", "spark"],
         default="stoatflow",
         help="spark: where it is cut there, what differs",
+    )
+    parser.add_argument(
+        "--format",
+        choices=["text", "mermaid", "dot", "json"],
+        default="text",
+        help="text as Kafka Streams prints it (the default), or a graph for Mermaid, Graphviz or a program",
     )
     parser.set_defaults(run=run)
 
@@ -43,11 +51,16 @@ def run(given: argparse.Namespace) -> int:
     if given.engine == "spark":
         print(_on_spark(topology), end="")
         return 0
+    if given.format != "text":
+        from stoatflow.cli.topology_graph import FORMATS, parse
+
+        print(FORMATS[given.format](parse(topology.describe())), end="")
+        return 0
     print(topology.describe(), end="", flush=True)
-    if walked := topics_not_made(topology):
+    if topics := topics_not_made(topology):
         # Not among the lines that Kafka Streams would print.
         print(
-            f"note: Kafka Streams would make these topics, here records walk in memory instead: {', '.join(walked)}",
+            f"note: Kafka Streams would create these topics; here their records stay in memory: {', '.join(topics)}",
             file=sys.stderr,
         )
     return 0

@@ -13,6 +13,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from stoatflow.cli.commands import COMMANDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -25,7 +27,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "diff",
-        help="say which state survives a change of the topology",
+        help=COMMANDS["diff"],
         description="Compare two topologies of one application: what the next start does with each store of the old "
         "one. Exit code 0: nothing of the state is lost; 1: something is; 2: a file or a setting is wrong.",
     )

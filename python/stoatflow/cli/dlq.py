@@ -14,6 +14,8 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from stoatflow.cli.commands import COMMANDS
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -30,7 +32,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the commands."""
     parser = commands.add_parser(
         "dlq",
-        help="look at dead letters, and replay them",
+        help=COMMANDS["dlq"],
         description="Look at the dead letters of a topic by cause, show one, and send them back to where they came "
         "from. Headers of StoatFlow and of Kafka Streams (KIP-1034) are read.",
     )

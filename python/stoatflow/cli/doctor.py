@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from stoatflow.cli.commands import COMMANDS
 from stoatflow.cli.describe import add_target, target
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "doctor",
-        help="say which functions an expression could replace, and what will go wrong",
+        help=COMMANDS["doctor"],
         description="Load the topology of a file without running it. Say, function by function, which expression does "
         "the same without the interpreter and where it differs, and what is certain to go wrong. A line with "
         "`# doctor: ok` in the function is silent. With the application's settings, also say which open transactions "

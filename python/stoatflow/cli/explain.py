@@ -10,6 +10,8 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from stoatflow.cli.commands import COMMANDS
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -20,7 +22,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "explain",
-        help="say what an error, a setting, a metric or the reason of a drop means",
+        help=COMMANDS["explain"],
         description="Say what a name means, without a network: the class or kind of an error (FencedError, fenced), a "
         "setting (commit.interval.ms), why records are dropped (null_key), a metric "
         "(stoatflow_last_commit_timestamp_seconds), or a name of Kafka Streams' configuration. Without a name: list "

@@ -10,6 +10,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from stoatflow.cli.commands import COMMANDS
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -22,7 +24,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "hand-over",
-        help="let a topology go on on Spark where the application stopped, or the other way round",
+        help=COMMANDS["hand-over"],
         description="Let a topology go on on Spark where the application stopped, with its state; or let the "
         "application go on where Spark stopped. Input and output topics are left as they are.",
     )

@@ -12,6 +12,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from stoatflow.cli.commands import COMMANDS
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -24,7 +26,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 
     parser = commands.add_parser(
         "import-offsets",
-        help="let a new application go on where a consumer group stopped",
+        help=COMMANDS["import-offsets"],
         description="Let a new application go on where a consumer group stopped. The group must have no members any "
         "more; it is left as it is.",
     )

@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoatflow.cli.commands import COMMANDS
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    parser = commands.add_parser("load", help="make the records that a spec declares, and write them to topics")
+    parser = commands.add_parser("load", help=COMMANDS["load"])
     parser.add_argument("spec", metavar="SPEC.toml", help="what to make; docs/guide/spark-load.md has all of it")
     from stoatflow.spark import arguments
 

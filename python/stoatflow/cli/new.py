@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoatflow._version import __version__
+from stoatflow.cli.commands import COMMANDS
 
 if TYPE_CHECKING:
     from typing import Any
@@ -23,7 +24,7 @@ _HIDDEN = ("dockerignore", "gitignore")
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    parser = commands.add_parser("new", help="make a project: application, tests, settings, Dockerfile")
+    parser = commands.add_parser("new", help=COMMANDS["new"])
     parser.add_argument("name", metavar="NAME", help="the folder, and the application's id: orders-by-customer")
     parser.add_argument("--in", dest="parent", type=Path, default=Path(), metavar="DIR", help="where (default: here)")
     parser.set_defaults(run=run)

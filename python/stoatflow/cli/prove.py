@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoatflow.cli.commands import COMMANDS
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -24,7 +26,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "prove",
-        help="prove that a port does what the Java topology does",
+        help=COMMANDS["prove"],
         description="Run a Java topology in Kafka Streams' TopologyTestDriver and its port in Python with the same "
         "inputs, compare topics and stores, and show the first difference with the fewest inputs that lead to it. Exit "
         "code: 0 equal, 1 different, 2 could not be run.",

@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.admin_port import RefusedError, add_access, admin_port
+from stoatflow.cli.commands import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "query",
-        help="read the stores of a running application",
+        help=COMMANDS["query"],
         description="Read the stores of a running application through its admin port, as of the last commit. "
         "Without a store: list them.",
     )

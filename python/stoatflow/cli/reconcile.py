@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoatflow.cli.commands import COMMANDS
 from stoatflow.cli.describe import add_target, target
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    parser = commands.add_parser("reconcile", help="prove that output topics hold what the input topics demand")
+    parser = commands.add_parser("reconcile", help=COMMANDS["reconcile"])
     add_target(parser)
     from stoatflow.spark import arguments
 

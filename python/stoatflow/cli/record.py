@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoatflow.cli.commands import COMMANDS
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -18,7 +20,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "record",
-        help="write records of topics into a file, as inputs of prove",
+        help=COMMANDS["record"],
         description="Read the first records of topics (what is committed), and write them in the order of their "
         "timestamps, each partition in its own order: a line of JSON each, for stoatflow prove --inputs or --like.",
     )

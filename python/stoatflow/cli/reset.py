@@ -13,6 +13,8 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from stoatflow.cli.commands import COMMANDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
@@ -36,7 +38,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "reset",
-        help="rewind an application's input and throw its state away",
+        help=COMMANDS["reset"],
         description="Rewind an application's input and throw its state away, so that it starts over. A running "
         "instance is stopped. Output topics are left as they are: results are written again behind the old ones.",
     )

@@ -10,6 +10,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from stoatflow.cli.commands import COMMANDS
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -26,7 +28,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "run",
-        help="run an application",
+        help=COMMANDS["run"],
         description="Run an application until it is stopped (Ctrl-C, SIGTERM) or fails. Flags win over variables "
         "(STOATFLOW_...), variables over the settings file.",
     )

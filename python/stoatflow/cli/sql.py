@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.admin_port import RefusedError, add_access, admin_port
+from stoatflow.cli.commands import COMMANDS
 
 if TYPE_CHECKING:
     from typing import Any
@@ -23,7 +24,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "sql",
-        help="run a SELECT over the stores of a running application",
+        help=COMMANDS["sql"],
         description="Run a SELECT over the stores of a running application through its admin port, as of one commit. "
         "Keys, ranges of keys, times of windows and LIMIT are left to the stores. Needs stoatflow[sql].",
     )

@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.admin_port import USUAL_PORT, RefusedError, add_access, admin_port, usual_address
+from stoatflow.cli.commands import COMMANDS
 from stoatflow.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "top",
-        help="show what keeps a running application busy",
+        help=COMMANDS["top"],
         description="Show the busiest lanes, the slowest functions, the keys with the most records, the largest "
         "stores, partitions that are behind and records that are left out, the largest first.",
     )

@@ -13,6 +13,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from stoatflow.cli.commands import COMMANDS
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -23,7 +25,7 @@ INTERVAL_S = 0.1
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
-    parser = commands.add_parser("word-count", help="count the words of a topic, exactly once")
+    parser = commands.add_parser("word-count", help=COMMANDS["word-count"])
     parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT|embedded:PATH")
     parser.add_argument("--input", default="lines", metavar="TOPIC")
     parser.add_argument("--output", default="counts", metavar="TOPIC")

@@ -16,6 +16,8 @@ import runpy
 import sys
 from typing import TYPE_CHECKING
 
+from stoatflow.cli.commands import COMMANDS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -29,7 +31,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "worker",
-        help="answer the requests of an offload with a function",
+        help=COMMANDS["worker"],
         description="Answer the requests of an offload with a function, plain or async. One that raises is an answer, "
         "too. Ctrl-C lets calls that run end, and commits.",
     )
