@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from broker.cluster import KafkaCluster
 from broker.listeners import DENIED
-from processes import Process
+from processes import run_with
 
 BUDGET_MS = 8000
-
-APP = """
-import stoatflow as sf
-
-builder = sf.StreamsBuilder()
-builder.stream("{name}-in").group_by_key().count(store="counts").to_stream().to("{name}-out")
-topology = builder.build()
-"""
-
-
-def ended(tmp_path: Path, name: str, client: Mapping[str, str]) -> tuple[int, str]:
-    """Run an application with these client properties from a settings file; returns exit code and standard error."""
-    app, config = tmp_path / "app.py", tmp_path / "app.json"
-    app.write_text(APP.format(name=name))
-    own = {"application.id": name, "state.dir": str(tmp_path / "state"), "broker.wait.timeout.ms": BUDGET_MS}
-    config.write_text(json.dumps(own | dict(client)))
-    with Process(["-m", "stoatflow", "run", app, "--config", config]) as child:
-        return child.wait(), child.errors
-
 
 CONFIG, OTHER = 2, 1
 WRONG: dict[str, tuple[str, str, dict[str, str], int, tuple[str, ...]]] = {
@@ -42,6 +22,11 @@ WRONG: dict[str, tuple[str, str, dict[str, str], int, tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 """Listener of the client, listener that it connects to, what is wrong, exit code, words on standard error."""
+
+
+def waiting(client: Mapping[str, str]) -> dict[str, object]:
+    """With a short wait for brokers."""
+    return {**client, "broker.wait.timeout.ms": BUDGET_MS}
 
 
 def check(code: int, errors: str, expected: int, words: tuple[str, ...]) -> None:
@@ -60,7 +45,7 @@ def test_a_refused_client_ends_with_its_exit_code(secured: KafkaCluster, name: s
     client = secured.client(listener)
     client |= {k: files[v.removeprefix("@")] if v.startswith("@") else v for k, v in changed.items()}
     client["bootstrap.servers"] = secured.bootstrap(at)
-    code, errors = ended(tmp_path, name, client)
+    code, errors = run_with(tmp_path, name, waiting(client))
     check(code, errors, expected, words)
     assert "-secret" not in errors, errors
 
@@ -68,5 +53,5 @@ def test_a_refused_client_ends_with_its_exit_code(secured: KafkaCluster, name: s
 @pytest.mark.xdist_group("secured")
 def test_a_missing_permission_ends_with_its_exit_code(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     secured.create_topic(f"{name}-in", 1)
-    code, errors = ended(tmp_path, name, secured.client("SASL_SSL_SCRAM", DENIED))
+    code, errors = run_with(tmp_path, name, waiting(secured.client("SASL_SSL_SCRAM", DENIED)))
     check(code, errors, OTHER, (f"{name}-in", "grant this user"))
