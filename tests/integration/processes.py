@@ -7,6 +7,7 @@ without a bound.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -135,3 +136,21 @@ def word_count(address: str, name: str, state: object, *more: object) -> list[ob
     topics = ["--input", f"{name}-in", "--output", f"{name}-out"]
     who = ["--application-id", name, "--state-dir", state]
     return ["-m", "stoatflow", "word-count", "--bootstrap", address, *topics, *who, "--every-update", *more]
+
+
+COUNTING = """
+import stoatflow as sf
+
+builder = sf.StreamsBuilder()
+builder.stream("{name}-in").group_by_key().count(store="counts").to_stream().to("{name}-out")
+topology = builder.build()
+"""
+
+
+def run_with(folder: Path, name: str, settings: Mapping[str, object]) -> tuple[int, str]:
+    """`stoatflow run app.py --config FILE` until it ends by itself; returns exit code and standard error."""
+    app, config = folder / "app.py", folder / "app.json"
+    app.write_text(COUNTING.format(name=name))
+    config.write_text(json.dumps({"application.id": name, "state.dir": str(folder / "state"), **settings}))
+    with Process(["-m", "stoatflow", "run", app, "--config", config]) as child:
+        return child.wait(), child.errors

@@ -17,7 +17,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use clients::OWNED;
+pub use clients::{IDLE, OWNED};
 pub use read::is_secret;
 pub use streams::{Effect, STREAMS_CONFIG, STREAMS_PREFIXES, streams_markdown};
 pub use table::{KEYS, KeySpec, KeyType, docs_markdown};

@@ -5,6 +5,9 @@
 
 use super::ClientRole;
 
+#[cfg(test)]
+mod tests;
+
 /// Client properties that only the engine sets, and why.
 pub const OWNED: &[(&str, &str)] = &[
     (
@@ -45,7 +48,7 @@ const METRICS: &str = "metrics are at /metrics of admin.listen";
 const NO_JAVA: &str = "Java classes can't run here";
 
 /// Properties that change nothing in this engine, and why. They are not passed on.
-pub(super) const IDLE: &[(&str, &str)] = &[
+pub const IDLE: &[(&str, &str)] = &[
     (
         "allow.auto.create.topics",
         "a missing source topic is an error, not a new empty topic",
@@ -197,6 +200,29 @@ const BARE: &[(&str, ClientRole)] = &[
     ("max.partition.fetch.bytes", ClientRole::Consumer),
     ("max.poll.records", ClientRole::Consumer),
     ("max.request.size", ClientRole::Producer),
+    // The clients have a reason for each of these.
+    ("bootstrap.controllers", ClientRole::Admin),
+    ("bootstrap.resolve.timeout.ms", ClientRole::All),
+    ("buffer.memory.allocation.strategy", ClientRole::Producer),
+    ("config.providers", ClientRole::All),
+    (
+        "internal.throw.on.fetch.stable.offset.unsupported",
+        ClientRole::Consumer,
+    ),
+    ("metadata.cluster.check.enable", ClientRole::All),
+    ("metadata.recovery.rebootstrap.trigger.ms", ClientRole::All),
+    ("metadata.recovery.strategy", ClientRole::All),
+    (
+        "partitioner.adaptive.partitioning.enable",
+        ClientRole::Producer,
+    ),
+    ("partitioner.availability.timeout.ms", ClientRole::Producer),
+    ("partitioner.class", ClientRole::Producer),
+    ("partitioner.ignore.keys", ClientRole::Producer),
+    ("partitioner.rack.aware", ClientRole::Producer),
+    ("share.acknowledgement.mode", ClientRole::Consumer),
+    ("share.acquire.mode", ClientRole::Consumer),
+    ("transaction.two.phase.commit.enable", ClientRole::Producer),
 ];
 
 /// What a name means to the Kafka clients.

@@ -49,24 +49,19 @@ pub(super) fn open(
     let second = format!("{id}{SECOND_ID_SUFFIX}");
     // The native client has no thread of its own.
     let background = matches!(mode, ProducerMode::Background { .. });
-    if let Some(native) = properties.native(ClientRole::Producer)
-        // librdkafka is built without TLS.
-        && (!background || native.config.context.is_secured())
-    {
-        let ids = [id, &second];
-        match by_native(
-            &native.config,
-            ids,
-            silence,
-            transactional,
-            left,
-            background,
-        )? {
-            Some(writer) => return Ok(writer),
-            None => {
-                tracing::info!(target: "stoatflow::kafka", "librdkafka writes: these brokers are older than 2.8");
-            }
+    if let Some(native) = properties.native(ClientRole::Producer) {
+        if !background || !properties.answers_by_librdkafka() {
+            let ids = [id, &second];
+            return by_native(
+                &native.config,
+                ids,
+                silence,
+                transactional,
+                left,
+                background,
+            );
         }
+        tracing::info!(target: "stoatflow::kafka", "librdkafka sends the answers of this worker: it sends in the background, and the native client would wait for each answer; kafka.client = native uses the native client for them too");
     }
     let second = ProducerMode::Transactional {
         id: second,
@@ -85,7 +80,7 @@ pub(super) fn open(
     Ok(Box::new(AlternatingProducer::new(sides)))
 }
 
-/// Takes over both ids with the native client. `None` if the brokers are too old for it.
+/// Takes over both ids with the native client.
 fn by_native(
     config: &NativeConfig,
     ids: [&str; 2],
@@ -93,20 +88,18 @@ fn by_native(
     transactional: bool,
     left: impl Fn() -> Duration,
     background: bool,
-) -> Result<Option<Box<dyn Producer>>> {
+) -> Result<Box<dyn Producer>> {
     let mut sides = ids.map(|id| native::producer(config, id, silence));
     for side in &mut sides {
-        if !side.open(left())? {
-            return Ok(None);
-        }
+        side.open(left())?;
     }
     if transactional {
-        return Ok(Some(Box::new(AlternatingProducer::new(sides))));
+        return Ok(Box::new(AlternatingProducer::new(sides)));
     }
     let [guard, _] = sides;
     let mut writer = native::plain(guard, config, ids[0], silence, background);
     writer.open(left())?;
-    Ok(Some(Box::new(writer)))
+    Ok(Box::new(writer))
 }
 
 impl<S: TransactionalSide> AlternatingProducer<S> {

@@ -3,12 +3,15 @@
 //! Takes the user's properties by role, returns a configuration per client, or every problem at once.
 //! The native client is used unless `kafka.client` or a property that only librdkafka knows says
 //! otherwise. Owns the list of properties that the engine decides itself, each with its reason. Never
-//! connects.
+//! connects, and never chooses another client later.
+
+mod librdkafka;
 
 use super::native::FetchLimits;
 use super::native::properties::{Knowledge, NativeProperties, Security, knowledge};
 use super::tokens::TokenProvider;
 use crate::ClientInUse;
+use librdkafka::{check_librdkafka, is_librdkafkas, is_secured, without_kerberos};
 use rdkafka::config::ClientConfig;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -18,6 +21,9 @@ use stoatflow_core::{Error, Result};
 
 #[cfg(test)]
 mod tests;
+
+const PARTITIONER: &str =
+    "keys go where Java's default partitioner puts them, so that topics stay co-partitioned";
 
 /// Properties that a user may not set, and why.
 pub(super) const OWNED: &[(&str, &str)] = &[
@@ -89,10 +95,9 @@ pub(super) const OWNED: &[(&str, &str)] = &[
         "partition.assignment.strategy",
         "the engine assigns partitions itself and joins no group",
     ),
-    (
-        "partitioner",
-        "keys go where Java's default partitioner puts them, so that topics stay co-partitioned",
-    ),
+    ("partitioner", PARTITIONER),
+    ("partitioner.class", PARTITIONER),
+    ("partitioner.ignore.keys", PARTITIONER),
     (
         "request.required.acks",
         "nothing may be lost: every write waits for all in-sync replicas",
@@ -100,6 +105,10 @@ pub(super) const OWNED: &[(&str, &str)] = &[
     (
         "transaction.timeout.ms",
         "set the application's own transaction.timeout.ms",
+    ),
+    (
+        "transaction.two.phase.commit.enable",
+        "the engine commits and aborts its transactions itself",
     ),
     ("transactional.id", "it is made of application.id"),
     ("value.deserializer", "give the source or sink a serde"),
@@ -203,6 +212,8 @@ pub(super) struct Properties {
     bootstrap: String,
     user: Vec<(ClientRole, String, String)>,
     chosen: ChosenClient,
+    /// Whether the user chose the native client by its name.
+    native_only: bool,
     client: ClientInUse,
 }
 
@@ -273,6 +284,7 @@ impl Properties {
             }
         }
         let has_tokens = tokens.is_some();
+        let native_only = choice == "native";
         let (chosen, why) = Self::choose((choice, bootstrap), &user, tokens, &mut problems);
         if has_tokens && problems.is_empty() && matches!(chosen, ChosenClient::Librdkafka) {
             problems.push(
@@ -297,14 +309,18 @@ impl Properties {
             };
             tracing::info!(target: "stoatflow::kafka", "the client of this application is {name}: {why}");
             if matches!(chosen, ChosenClient::Native(_)) {
-                // librdkafka may still be used for old brokers and offload workers; it doesn't know
+                // librdkafka may still send a worker's answers on a plaintext cluster; it doesn't know
                 // every Java property.
-                user.retain(|(_, name, value)| is_librdkafkas(name, value).is_ok());
+                let is_kept = |name: &str, value: &str| {
+                    name == "security.protocol" || is_librdkafkas(name, value).is_ok()
+                };
+                user.retain(|(_, name, value)| is_kept(name, value));
             }
             return Ok(Self {
                 bootstrap: bootstrap.to_owned(),
                 user,
                 chosen,
+                native_only,
                 client: ClientInUse { name, why },
             });
         }
@@ -325,27 +341,34 @@ impl Properties {
         tokens: Option<Arc<dyn TokenProvider>>,
         problems: &mut Vec<String>,
     ) -> (ChosenClient, String) {
+        let user = &without_kerberos(user, problems)[..];
         let is_owned = |name: &str| OWNED.iter().any(|(owned, _)| *owned == name);
-        let foreign: Vec<_> = (user.iter())
-            .filter(|(_, name, _)| !is_owned(name) && knowledge(name) == Knowledge::Unknown)
+        let asked: Vec<_> = (user.iter())
+            .filter(|(_, name, _)| !is_owned(name))
             .collect();
-        for (_, name, _) in user {
-            match knowledge(name) {
-                Knowledge::Refused(why) if choice != "librdkafka" && !is_owned(name) => {
-                    problems.push(format!("'{name}' can't be set: {why}"));
-                }
-                Knowledge::NoEffect(why) if choice != "librdkafka" => {
-                    tracing::info!(target: "stoatflow::kafka", "{name} changes nothing: {why}");
-                }
-                _ => {}
-            }
-        }
         if choice == "librdkafka" {
-            Self::check_librdkafka(user.iter(), is_owned, problems);
+            check_librdkafka(&asked, problems);
             return (ChosenClient::Librdkafka, format!("{CLIENT} = {choice}"));
         }
+        for (_, name, _) in &asked {
+            match knowledge(name) {
+                Knowledge::Refused(why) => {
+                    problems.push(format!("'{name}' can't be set: {why}"));
+                }
+                Knowledge::NoEffect(why) => {
+                    tracing::info!(target: "stoatflow::kafka", "{name} changes nothing: {why}");
+                }
+                Knowledge::Native(_) | Knowledge::Unknown => {}
+            }
+        }
+        let mut foreign = asked.clone();
+        foreign.retain(|(_, name, _)| knowledge(name) == Knowledge::Unknown);
         if !foreign.is_empty() {
-            Self::check_librdkafka(foreign.iter().copied(), is_owned, problems);
+            let known = problems.len();
+            for (_, name, value) in &foreign {
+                problems.extend(librdkafka::problem(name, value));
+            }
+            let are_known = known == problems.len();
             let names: Vec<_> = foreign.iter().map(|(_, name, _)| name.as_str()).collect();
             let names = names.join(", ");
             if choice == "native" {
@@ -353,8 +376,12 @@ impl Properties {
                     "the native client doesn't know {names}: remove them, or set kafka.client to \
                         auto or librdkafka"
                 ));
+            } else if are_known && is_secured(user) {
+                problems.push(format!(
+                    "only librdkafka knows {names}, and it is for plaintext clusters: remove them"
+                ));
             } else if problems.is_empty() {
-                Self::check_librdkafka(user.iter(), is_owned, problems);
+                check_librdkafka(&asked, problems);
                 return (ChosenClient::Librdkafka, format!("only it knows {names}"));
             }
         }
@@ -375,29 +402,6 @@ impl Properties {
             ),
             // There are problems in this case, and the value isn't used.
             _ => (ChosenClient::Librdkafka, why),
-        }
-    }
-
-    fn check_librdkafka<'a>(
-        properties: impl Iterator<Item = &'a (ClientRole, String, String)>,
-        is_owned: impl Fn(&str) -> bool,
-        problems: &mut Vec<String>,
-    ) {
-        for (_, name, value) in properties.filter(|(_, name, _)| !is_owned(name)) {
-            if let Err(why) = is_librdkafkas(name, value) {
-                // librdkafka's message contains the value, which may be a password under a mistyped
-                // name.
-                let hidden = is_secret(name) || name.starts_with("sasl.");
-                let (shown, why) = if hidden {
-                    (
-                        "***",
-                        "there is no such property, or not with this value".to_owned(),
-                    )
-                } else {
-                    (value.as_str(), why)
-                };
-                problems.push(format!("'{name}' = '{shown}': {why}"));
-            }
         }
     }
 
@@ -467,6 +471,14 @@ impl Properties {
         properties.get(at)
     }
 
+    /// Whether librdkafka sends a worker's answers beside the native client: on a plaintext cluster,
+    /// unless the user chose the native client by its name.
+    pub(super) fn answers_by_librdkafka(&self) -> bool {
+        let native = self.native(ClientRole::Producer);
+        let is_secured = native.is_some_and(|native| native.config.context.is_secured());
+        !is_secured && !self.native_only
+    }
+
     pub(super) fn admin(&self) -> ClientConfig {
         self.layers(ADMIN, ClientRole::Admin)
     }
@@ -485,12 +497,4 @@ impl Properties {
         }
         config
     }
-}
-
-/// Checks whether librdkafka accepts this property with this value.
-fn is_librdkafkas(name: &str, value: &str) -> Result<(), String> {
-    let mut single = ClientConfig::new();
-    single.set(name, value);
-    let checked = single.create_native_config();
-    checked.map(drop).map_err(|e| e.to_string())
 }

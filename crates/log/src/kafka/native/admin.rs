@@ -143,7 +143,7 @@ impl Call<'_> {
     }
 
     fn unanswered(&self, why: &ConnectionError) -> Error {
-        if why.is_final() {
+        if why.is_final() || why.is_advertised() {
             return unreachable(&self.admin.config.address, self.what, why);
         }
         let error = if self.left().is_zero() {
@@ -192,8 +192,9 @@ impl Call<'_> {
     {
         let answer = self.ask_from(node, 0, most, request)?;
         answer.ok_or_else(|| {
-            let said = format!("broker {node} knows no version of request {}", R::KEY);
-            self.failed(Code::UnsupportedFeature, &said, None)
+            let link = self.cluster.control(node, Duration::ZERO);
+            let why = link.map_or_else(|why| why, |link| link.unsupported::<R>());
+            self.unanswered(&why)
         })
     }
 

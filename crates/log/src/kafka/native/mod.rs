@@ -64,6 +64,9 @@ impl NativeConfig {
 /// The error of a broker that can't be reached, or that refuses this client.
 fn unreachable(address: &str, what: &str, why: &ConnectionError) -> Error {
     let error = match why.kind() {
+        ErrorKind::Unavailable if why.is_advertised() => {
+            Error::unavailable(format!("{what}: {why}"))
+        }
         ErrorKind::Unavailable if why.is_answered() => Error::unavailable(format!(
             "{what}: the broker at {address} can't do it now ({why})"
         )),

@@ -1,9 +1,10 @@
 //! Which properties a user may set.
 
 use super::{OWNED, Properties};
+use crate::kafka::native::properties::{Knowledge, knowledge};
 use std::time::Duration;
 use stoatflow_core::ErrorKind;
-use stoatflow_core::settings::ClientRole;
+use stoatflow_core::settings::{ClientRole, IDLE};
 
 fn row(role: ClientRole, name: &str, value: &str) -> (ClientRole, String, String) {
     (role, name.to_owned(), value.to_owned())
@@ -253,7 +254,7 @@ fn librdkafka_gets_the_text_of_a_secrets_file() {
     };
     for client in ["native", "librdkafka"] {
         let made = |password| made(client, password);
-        // Transactions with old brokers use librdkafka even if the native client is chosen.
+        // librdkafka sends the answers of workers, unless the native client is chosen by its name.
         let good = made(format!("file:{}", path.display())).unwrap();
         assert_eq!(
             good.admin().get("sasl.password"),
@@ -267,4 +268,114 @@ fn librdkafka_gets_the_text_of_a_secrets_file() {
             "{refused}"
         );
     }
+}
+
+/// The message about these properties for all clients.
+fn refused(rows: &[(&str, &str)]) -> String {
+    let row = |(name, value): &(&str, &str)| row(ClientRole::All, name, value);
+    let rows: Vec<_> = rows.iter().map(row).collect();
+    let refused = Properties::new("b:1", &rows).unwrap_err();
+    refused.message().to_owned()
+}
+
+#[test]
+fn kerberos_has_one_sentence_with_both_clients() {
+    let file = [
+        ("security.protocol", "SASL_PLAINTEXT"),
+        ("sasl.mechanism", "GSSAPI"),
+        ("sasl.kerberos.service.name", "kafka"),
+        ("sasl.kerberos.min.time.before.relogin", "60000"),
+        (
+            "sasl.jaas.config",
+            "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;",
+        ),
+    ];
+    let said = ["auto", "native", "librdkafka"]
+        .map(|client| refused(&[&[("kafka.client", client)], &file[..]].concat()));
+    assert!(said[0].contains("have 1 problem(s)"), "{}", said[0]);
+    for part in [
+        "'GSSAPI'",
+        "'sasl.kerberos.service.name'",
+        "Kerberos (GSSAPI) is not built in",
+    ] {
+        assert!(said[0].contains(part), "{part} is not in: {}", said[0]);
+    }
+    assert!(said.iter().all(|other| *other == said[0]), "{said:?}");
+    // Other mistakes are reported beside it.
+    let more = refused(&[&[("sasl.pasword", "x")], &file[..]].concat());
+    assert!(
+        more.contains("have 2 problem(s)") && more.contains("sasl.pasword"),
+        "{more}"
+    );
+}
+
+#[test]
+fn librdkafka_is_never_used_on_an_encrypted_cluster() {
+    for protocol in ["SSL", "sasl_ssl"] {
+        let chosen = refused(&[
+            ("kafka.client", "librdkafka"),
+            ("security.protocol", protocol),
+            ("sasl.mechanism", "SCRAM-SHA-512"),
+            ("sasl.username", "me"),
+            ("sasl.password", "hunter2"),
+        ]);
+        assert!(chosen.contains("have 1 problem(s)"), "{chosen}");
+        assert!(
+            chosen.contains("librdkafka is built without TLS here"),
+            "{chosen}"
+        );
+    }
+    let mechanism = refused(&[
+        ("kafka.client", "librdkafka"),
+        ("security.protocol", "SASL_PLAINTEXT"),
+        ("sasl.mechanism", "SCRAM-SHA-512"),
+        ("sasl.username", "me"),
+        ("sasl.password", "hunter2"),
+    ]);
+    assert!(mechanism.contains("have 1 problem(s)"), "{mechanism}");
+    assert!(mechanism.contains("built with PLAIN only"), "{mechanism}");
+}
+
+#[test]
+fn a_property_of_librdkafka_does_not_change_the_client_of_a_secured_cluster() {
+    let said = refused(&[
+        ("debug", "broker"),
+        ("security.protocol", "SASL_PLAINTEXT"),
+        ("sasl.mechanism", "PLAIN"),
+        ("sasl.username", "me"),
+        ("sasl.password", "hunter2"),
+    ]);
+    assert!(said.contains("only librdkafka knows debug"), "{said}");
+    assert!(said.contains("plaintext clusters"), "{said}");
+}
+
+#[test]
+fn librdkafka_sends_answers_of_workers_on_plaintext_unless_native_is_chosen() {
+    let of = |rows: &[(ClientRole, String, String)]| {
+        Properties::new("b:1", rows)
+            .unwrap()
+            .answers_by_librdkafka()
+    };
+    let all = |name, value| row(ClientRole::All, name, value);
+    assert!(of(&[]));
+    assert!(!of(&[all("kafka.client", "native")]));
+    assert!(!of(&[
+        all("security.protocol", "SASL_PLAINTEXT"),
+        all("sasl.mechanism", "PLAIN"),
+        all("sasl.username", "me"),
+        all("sasl.password", "hunter2"),
+    ]));
+}
+
+/// Each property of Java's clients is taken over, has no effect, or is refused, always for a reason.
+#[test]
+fn every_property_of_the_java_clients_is_known() {
+    const NAMES: &str = include_str!("../../../../core/src/settings/kafka-clients-4.4.0.txt");
+    let names = NAMES.lines().filter(|line| !line.starts_with('#'));
+    let is_in = |table: &[(&str, &str)], name: &str| table.iter().any(|(known, _)| *known == name);
+    let unknown: Vec<_> = names
+        .filter(|name| !is_in(OWNED, name) && !is_in(IDLE, name))
+        .filter(|name| knowledge(name) == Knowledge::Unknown)
+        .collect();
+    assert_eq!(unknown, [""; 0], "give each a reason");
 }

@@ -63,9 +63,11 @@ impl Attempt {
 pub(super) struct BrokerLink {
     link: Option<Connection>,
     attempt: Option<Attempt>,
-    /// Time of the next attempt, and how many have failed in a row.
+    /// Time of the next attempt, how many have failed in a row, and why the last one did.
     not_before: Duration,
     failures: u32,
+    last_failure: Option<ConnectionError>,
+    was_connected: bool,
 }
 
 impl BrokerLink {
@@ -117,9 +119,10 @@ impl BrokerLink {
         }
         let now = clock.elapsed();
         if now < self.not_before {
-            return Err(ConnectionError::lost(format!(
-                "{address}: connected again in a moment"
-            )));
+            return Err(self.last_failure.as_ref().map_or_else(
+                || ConnectionError::lost(format!("{address}: connected again in a moment")),
+                ConnectionError::until_next_attempt,
+            ));
         }
         // Slow brokers get a longer timeout.
         let patience = CONNECT_TIMEOUT * 2_u32.pow(self.failures.min(4));
@@ -156,6 +159,8 @@ impl BrokerLink {
         match outcome {
             Ok(link) => {
                 self.failures = 0;
+                self.last_failure = None;
+                self.was_connected = true;
                 self.link = Some(link);
                 Ok(())
             }
@@ -164,6 +169,11 @@ impl BrokerLink {
                 Err(why)
             }
         }
+    }
+
+    /// Whether there has ever been a connection.
+    pub(super) const fn was_connected(&self) -> bool {
+        self.was_connected
     }
 
     /// The connection, if there is one.
@@ -218,6 +228,7 @@ impl BrokerLink {
             tracing::debug!(target: "stoatflow::kafka", pause = ?pause, "{why}");
         }
         self.failures = self.failures.saturating_add(1);
+        self.last_failure = Some(why.clone());
         self.not_before = clock.elapsed() + pause;
     }
 }

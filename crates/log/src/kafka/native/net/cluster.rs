@@ -104,12 +104,10 @@ impl Cluster {
         let address = (self.nodes.get(&node))
             .ok_or_else(|| ConnectionError::lost(format!("broker {node} is not known yet")))?;
         let way = self.data.entry(node).or_default();
-        way.open(
-            address,
-            &self.context,
-            &self.clock,
-            (Duration::ZERO, self.rest),
-        )
+        let is_advertised = !(way.was_connected() || self.bootstrap.contains(address));
+        let waits = (Duration::ZERO, self.rest);
+        let opened = way.open(address, &self.context, &self.clock, waits);
+        opened.map_err(|why| why.of_advertised(is_advertised.then_some((node, address))))
     }
 
     /// Whether the connection for records to this broker is being opened.
@@ -174,7 +172,9 @@ impl Cluster {
         let address = (self.nodes.get(&node))
             .ok_or_else(|| ConnectionError::lost(format!("broker {node} is not known yet")))?;
         let way = self.control.entry(node).or_default();
-        way.open(address, &self.context, &self.clock, (most, self.rest))
+        let is_advertised = !(way.was_connected() || self.bootstrap.contains(address));
+        let opened = way.open(address, &self.context, &self.clock, (most, self.rest));
+        opened.map_err(|why| why.of_advertised(is_advertised.then_some((node, address))))
     }
 
     fn is_connected(&self, node: Node) -> bool {
@@ -396,7 +396,5 @@ pub(in crate::kafka::native) fn version_for<R: Request>(
     most: i16,
 ) -> Result<i16, ConnectionError> {
     let version = link.api_versions.version::<R>(most);
-    version.ok_or_else(|| {
-        ConnectionError::lost(format!("the broker knows no version of request {}", R::KEY))
-    })
+    version.ok_or_else(|| link.unsupported::<R>())
 }

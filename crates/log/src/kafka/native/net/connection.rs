@@ -14,7 +14,7 @@ use super::session::Session;
 use super::throttle::Throttled;
 use super::tls::is_tls_record;
 use super::transport::{Read, Transport};
-pub(in crate::kafka::native) use api_versions::ApiVersions;
+pub(in crate::kafka::native) use api_versions::{ApiVersions, PRODUCE_LEAST};
 use bytes::{Buf, Bytes, BytesMut};
 use kafka_protocol::messages::{
     ApiVersionsRequest, ApiVersionsResponse, RequestHeader, ResponseHeader,
@@ -138,7 +138,11 @@ impl Connection {
                 return Err(ConnectionError::lost(why));
             }
             let response = ApiVersionsResponse::decode(&mut response, version).map_err(lost)?;
-            self.api_versions = ApiVersions::of(&response);
+            let api_versions = ApiVersions::of(&response);
+            if let Some(why) = api_versions.too_old(self.context.is_secured()) {
+                return Err(why);
+            }
+            self.api_versions = api_versions;
             return Ok(());
         }
         Err(ConnectionError::lost(
@@ -306,6 +310,11 @@ impl Connection {
             Some(tls) => self.name(tls.explain(error, &self.address.host)),
             None => self.fail(error),
         }
+    }
+
+    /// Why a request can't be sent for which `api_versions` has no version.
+    pub(in crate::kafka::native) fn unsupported<R: Request>(&self) -> ConnectionError {
+        self.name(self.api_versions.unsupported::<R>())
     }
 
     fn fail(&self, why: impl Display) -> ConnectionError {

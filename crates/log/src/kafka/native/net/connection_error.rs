@@ -1,5 +1,6 @@
 //! Why a connection can't be used.
 
+use super::address::BrokerAddress;
 use std::fmt::{self, Display};
 use stoatflow_core::ErrorKind;
 
@@ -14,6 +15,8 @@ pub(in crate::kafka) struct ConnectionError {
     is_intact: bool,
     /// The broker has answered that it can't do it now.
     is_answered: bool,
+    /// The broker advertises an address that can't be reached.
+    is_advertised: bool,
 }
 
 impl ConnectionError {
@@ -25,6 +28,7 @@ impl ConnectionError {
             hint: None,
             is_intact: false,
             is_answered: false,
+            is_advertised: false,
         }
     }
 
@@ -48,6 +52,7 @@ impl ConnectionError {
             hint: Some(hint.into()),
             is_intact: false,
             is_answered: false,
+            is_advertised: false,
         }
     }
 
@@ -66,6 +71,42 @@ impl ConnectionError {
             is_answered: true,
             ..Self::lost(why)
         }
+    }
+
+    /// The error of a failed attempt, while the next one has to wait.
+    pub(in crate::kafka::native) fn until_next_attempt(&self) -> Self {
+        Self {
+            hint: self.hint.clone(),
+            ..Self::lost(format!("{self}; connected again in a moment"))
+        }
+    }
+
+    /// Explains a failed attempt to connect to the address that a broker advertises. Errors that say
+    /// what to do stay as they are.
+    pub(in crate::kafka::native) fn of_advertised(
+        self,
+        broker: Option<(i32, &BrokerAddress)>,
+    ) -> Self {
+        match broker {
+            Some((node, address)) if !self.is_final() && self.hint.is_none() => Self {
+                why: format!(
+                    "broker {node} advertises the address {address}, which can't be reached ({self})"
+                ),
+                hint: Some(format!(
+                    "if broker {node} is running, its advertised.listeners must name an address that this \
+                        machine resolves and reaches: correct it there, or correct this machine's network \
+                        or DNS"
+                )),
+                is_advertised: true,
+                ..self
+            },
+            _ => self,
+        }
+    }
+
+    /// Whether a broker advertises an address that can't be reached.
+    pub(in crate::kafka::native) const fn is_advertised(&self) -> bool {
+        self.is_advertised
     }
 
     /// Whether the broker has answered.

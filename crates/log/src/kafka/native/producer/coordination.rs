@@ -18,7 +18,7 @@ use crate::kafka::native::net::throttle::Throttled;
 use crate::kafka::native::records::batch_writer::Identity;
 use crate::kafka::native::{NativeConfig, unreachable};
 use kafka_protocol::messages::{
-    EndTxnRequest, InitProducerIdRequest, ProduceRequest, TransactionalId, TxnOffsetCommitRequest,
+    EndTxnRequest, ProduceRequest, TransactionalId, TxnOffsetCommitRequest,
 };
 use kafka_protocol::protocol::{Request, StrBytes};
 use std::time::Duration;
@@ -36,8 +36,6 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// Request versions that brokers since 2.8 support; partitions and offsets are added to a transaction
 /// explicitly.
 pub(in crate::kafka::native) const PRODUCE: i16 = 11;
-/// The first version with the encoding that `accumulator` writes.
-pub(in crate::kafka::native) const PRODUCE_LEAST: i16 = 9;
 const OFFSETS: i16 = 4;
 const END: i16 = 4;
 /// Request versions of KIP-890: whatever arrives is added to the transaction at once, and each
@@ -287,14 +285,13 @@ impl Coordination {
         }
     }
 
-    /// Finds out the version of the next transaction; to be called before it begins. Returns whether the
-    /// brokers are recent enough at all.
+    /// Finds out the version of the next transaction; to be called before it begins.
     pub(in crate::kafka::native) fn negotiate_transaction_version(
         &mut self,
         timeout: Duration,
-    ) -> Result<bool, ConnectionError> {
+    ) -> Result<(), ConnectionError> {
         let Some(node) = self.coordinator else {
-            return Ok(true);
+            return Ok(());
         };
         let link = self.cluster.control(node, timeout)?;
         let api_versions = &link.api_versions;
@@ -306,14 +303,6 @@ impl Coordination {
         if self.transactions_v2 != before {
             tracing::debug!(target: "stoatflow::kafka", id = self.id, each_has_an_epoch = self.transactions_v2, "other rules for transactions");
         }
-        Ok(api_versions
-            .version::<ProduceRequest>(PRODUCE)
-            .is_some_and(|v| v >= PRODUCE_LEAST)
-            && api_versions
-                .version::<InitProducerIdRequest>(5)
-                .is_some_and(|v| v >= 3)
-            && api_versions
-                .version::<TxnOffsetCommitRequest>(OFFSETS)
-                .is_some_and(|v| v >= 3))
+        Ok(())
     }
 }

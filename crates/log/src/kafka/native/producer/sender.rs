@@ -11,11 +11,12 @@ use crate::kafka::native::NativeConfig;
 use crate::kafka::native::error_class::{ErrorClass, UNKNOWN_TOPIC_OR_PARTITION, classify, named};
 use crate::kafka::native::net::answer_timeout::AnswerTimeout;
 use crate::kafka::native::net::cluster::Node;
+use crate::kafka::native::net::connection::PRODUCE_LEAST;
 use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::net::network::Stopwatch;
 use crate::kafka::native::producer::accumulator::{Accumulator, PartitionError, RequestInFlight};
 use crate::kafka::native::producer::coordination::{
-    Coordination, CoordinatorAnswer, PRODUCE, PRODUCE_LEAST, PRODUCE_V2,
+    Coordination, CoordinatorAnswer, PRODUCE, PRODUCE_V2,
 };
 use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
 use kafka_protocol::protocol::Decodable;

@@ -73,8 +73,8 @@ impl TransactionalProducer {
         }
     }
 
-    /// Takes over its transactional id. False if the brokers are too old for this client.
-    pub(in crate::kafka) fn open(&mut self, timeout: Duration) -> Result<bool> {
+    /// Takes over its transactional id.
+    pub(in crate::kafka) fn open(&mut self, timeout: Duration) -> Result<()> {
         let clock = self.stopwatch();
         self.coordination
             .init_producer_id(Identity::NONE, timeout)?;

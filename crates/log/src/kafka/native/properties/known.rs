@@ -41,6 +41,7 @@ const NATIVE: &[&[&str]] = &[
     ],
     &["sasl.oauthbearer.config"],
     &["sasl.oauthbearer.extensions"],
+    &["sasl.oauthbearer.header.urlencode"],
     &["sasl.oauthbearer.method"],
     &["sasl.oauthbearer.scope"],
     &["sasl.oauthbearer.token.endpoint.url"],
@@ -66,6 +67,8 @@ const READS: &str = "the engine says when it wants records, and how many";
 const SOCKETS: &str = "the system's own values are used";
 const CONNECTS: &str = "connections are made again after 20 to 500 ms, and topics are looked up \
     when a leader has moved";
+const REBOOTSTRAPS: &str =
+    "bootstrap.servers are asked again whenever no broker that is known answers";
 const DEADLINES: &str = "broker.wait.timeout.ms, commit.timeout.ms and transaction.timeout.ms bound \
     how long a broker is waited for";
 
@@ -75,6 +78,19 @@ const SIZES: &str = "max.message.bytes of the topic bounds a request: what is la
 const TOKENS: &str = "a token is used for four fifths of its life, and asked for again after 0.25 to 10 s; \
     sasl.login.read.timeout.ms bounds how long one may take";
 
+const NO_KEYS: &str =
+    "records without a key go to a partition for 128 KiB, and then to another one";
+const RUSTLS: &str = "TLS is rustls with ring, which needs no such choice";
+const CHECKED_BY_BROKER: &str = "the broker checks the token, and this client reads nothing in it";
+const NO_SHARES: &str = "the engine reads topics as a consumer and joins no share group";
+const JAVA: &str = "Java classes can't run here";
+const JAVA_TOKENS: &str = "Java classes can't run here: use sasl.oauthbearer.token.endpoint.url, or \
+    oauth_cb, a function that returns a token";
+const KERBEROS: &str = "Kerberos (GSSAPI) is not built in";
+const ASSERTIONS: &str = "tokens are requested with the client credentials grant: set \
+    sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret, or oauth_cb, a function that returns \
+    a token";
+
 /// Properties without effect.
 const NO_EFFECT: &[(&str, &str)] = &[
     (
@@ -82,6 +98,7 @@ const NO_EFFECT: &[(&str, &str)] = &[
         "the broker is always asked for its API versions",
     ),
     ("batch.num.messages", BATCHES),
+    ("bootstrap.resolve.timeout.ms", CONNECTS),
     ("batch.size", BATCHES),
     (
         "broker.address.family",
@@ -89,6 +106,10 @@ const NO_EFFECT: &[(&str, &str)] = &[
     ),
     (
         "buffer.memory",
+        "in.flight.max.bytes bounds what is in memory",
+    ),
+    (
+        "buffer.memory.allocation.strategy",
         "in.flight.max.bytes bounds what is in memory",
     ),
     ("check.crcs", "checksums are always checked"),
@@ -102,6 +123,10 @@ const NO_EFFECT: &[(&str, &str)] = &[
     ("fetch.max.wait.ms", READS),
     ("fetch.min.bytes", READS),
     ("fetch.wait.max.ms", READS),
+    (
+        "internal.throw.on.fetch.stable.offset.unsupported",
+        "it is internal to Java's consumer",
+    ),
     ("linger.ms", BATCHES),
     (
         "log.connection.close",
@@ -118,7 +143,13 @@ const NO_EFFECT: &[(&str, &str)] = &[
     ("max.request.size", SIZES),
     ("message.max.bytes", SIZES),
     ("message.timeout.ms", DEADLINES),
+    ("metadata.cluster.check.enable", CONNECTS),
     ("metadata.max.age.ms", CONNECTS),
+    ("metadata.recovery.rebootstrap.trigger.ms", REBOOTSTRAPS),
+    ("metadata.recovery.strategy", REBOOTSTRAPS),
+    ("partitioner.adaptive.partitioning.enable", NO_KEYS),
+    ("partitioner.availability.timeout.ms", NO_KEYS),
+    ("partitioner.rack.aware", NO_KEYS),
     (
         "queue.buffering.max.kbytes",
         "in.flight.max.bytes bounds what is in memory",
@@ -154,9 +185,40 @@ const NO_EFFECT: &[(&str, &str)] = &[
     ("sasl.login.retry.backoff.max.ms", TOKENS),
     ("sasl.login.retry.backoff.ms", TOKENS),
     (
+        "sasl.oauthbearer.allow.unverified.audience",
+        CHECKED_BY_BROKER,
+    ),
+    (
+        "sasl.oauthbearer.allow.unverified.issuer",
+        CHECKED_BY_BROKER,
+    ),
+    ("sasl.oauthbearer.clock.skew.seconds", CHECKED_BY_BROKER),
+    ("sasl.oauthbearer.expected.audience", CHECKED_BY_BROKER),
+    ("sasl.oauthbearer.expected.issuer", CHECKED_BY_BROKER),
+    (
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        CHECKED_BY_BROKER,
+    ),
+    (
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        CHECKED_BY_BROKER,
+    ),
+    (
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        CHECKED_BY_BROKER,
+    ),
+    ("sasl.oauthbearer.jwks.endpoint.url", CHECKED_BY_BROKER),
+    ("sasl.oauthbearer.scope.claim.name", CHECKED_BY_BROKER),
+    ("sasl.oauthbearer.sub.claim.name", CHECKED_BY_BROKER),
+    ("share.acknowledgement.mode", NO_SHARES),
+    ("share.acquire.mode", NO_SHARES),
+    ("ssl.keymanager.algorithm", RUSTLS),
+    (
         "ssl.protocol",
         "TLS 1.3 is spoken, and 1.2 where the broker knows no newer one; ssl.enabled.protocols chooses",
     ),
+    ("ssl.secure.random.implementation", RUSTLS),
+    ("ssl.trustmanager.algorithm", RUSTLS),
     (
         "ssl.truststore.password",
         "certificates in PEM need no password",
@@ -167,24 +229,38 @@ const NO_EFFECT: &[(&str, &str)] = &[
 /// Properties that this client doesn't support.
 const REFUSED: &[(&str, &str)] = &[
     (
-        "sasl.login.callback.handler.class",
-        "Java classes can't run here: use sasl.oauthbearer.token.endpoint.url, or oauth_cb, a function \
-            that returns a token",
+        "bootstrap.controllers",
+        "the client asks brokers: set bootstrap.servers",
     ),
     (
-        "sasl.client.callback.handler.class",
-        "Java classes can't run here",
+        "config.providers",
+        "Java classes can't run here: write file:PATH where a password or a secret is expected",
     ),
-    ("security.providers", "Java classes can't run here"),
+    ("sasl.client.callback.handler.class", JAVA),
+    ("sasl.login.callback.handler.class", JAVA_TOKENS),
+    ("sasl.login.class", JAVA_TOKENS),
+    ("sasl.oauthbearer.jwt.retriever.class", JAVA_TOKENS),
+    ("sasl.oauthbearer.jwt.validator.class", JAVA_TOKENS),
+    ("security.providers", JAVA),
     (
         "ssl.cipher.suites",
         "rustls chooses among ciphers that are all safe",
     ),
-    ("ssl.engine.factory.class", "Java classes can't run here"),
+    ("ssl.engine.factory.class", JAVA),
     (
         "ssl.keystore.password",
         "give the key in PEM: ssl.key.location, with ssl.key.password if it is encrypted",
     ),
+    (
+        "ssl.provider",
+        "Java's security providers can't run here: TLS is rustls with ring",
+    ),
+];
+
+/// Families of properties that this client doesn't support.
+const REFUSED_FAMILIES: &[(&str, &str)] = &[
+    ("sasl.kerberos.", KERBEROS),
+    ("sasl.oauthbearer.assertion.", ASSERTIONS),
 ];
 
 /// How the native client treats a property.
@@ -199,7 +275,12 @@ pub(in crate::kafka) fn knowledge(name: &str) -> Knowledge {
     if let Some(why) = of(NO_EFFECT) {
         return Knowledge::NoEffect(why);
     }
-    of(REFUSED).map_or(Knowledge::Unknown, Knowledge::Refused)
+    let family = || {
+        let mut families = REFUSED_FAMILIES.iter();
+        families.find(|(prefix, _)| name.starts_with(prefix))
+    };
+    let refused = of(REFUSED).or_else(|| family().map(|(_, why)| *why));
+    refused.map_or(Knowledge::Unknown, Knowledge::Refused)
 }
 
 /// All names that the native client supports, each with its synonyms.

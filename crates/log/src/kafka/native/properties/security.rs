@@ -174,14 +174,6 @@ fn read_sasl(reader: &mut Reader) -> Option<SaslSettings> {
         "SCRAM-SHA-256" => Mechanism::Scram(Hash::Sha256),
         "SCRAM-SHA-512" => Mechanism::Scram(Hash::Sha512),
         "OAUTHBEARER" => Mechanism::OauthBearer,
-        "GSSAPI" => {
-            reader.problem(
-                "'sasl.mechanism' = 'GSSAPI': Kerberos is not built in; use SCRAM-SHA-512 or a \
-                    client certificate (security.protocol=SSL)"
-                    .to_owned(),
-            );
-            return None;
-        }
         _ => {
             reader.problem(format!(
                 "'sasl.mechanism' = '{name}': it is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
@@ -339,6 +331,7 @@ fn oidc(reader: &mut Reader, jaas: Option<&Jaas>) -> Option<Arc<dyn TokenProvide
             )),
         }
     }
+    let urlencode = reader.flag("sasl.oauthbearer.header.urlencode", false);
     let ca = text_or_file(reader, "https.ca.pem", "https.ca.location");
     let (Some(endpoint), Some(client_id), Some(client_secret)) = (endpoint, id, secret) else {
         reader.problem(
@@ -354,6 +347,7 @@ fn oidc(reader: &mut Reader, jaas: Option<&Jaas>) -> Option<Arc<dyn TokenProvide
         client_secret,
         scope,
         extensions,
+        urlencode,
         ca,
     });
     match tokens {

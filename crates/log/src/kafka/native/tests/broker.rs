@@ -45,7 +45,7 @@ pub(in crate::kafka::native) struct Kept {
     /// One of so many requests fails; 0: none.
     pub one_of: u64,
     transactions_v2: bool,
-    port: i32,
+    pub advertised: (&'static str, i32),
     pub faults: u32,
     /// How many fetches it got, and how many produce requests.
     pub fetches: u32,
@@ -83,7 +83,7 @@ impl Kept {
             dice,
             one_of,
             transactions_v2,
-            port: port.into(),
+            advertised: ("127.0.0.1", port.into()),
             faults: 0,
             fetches: 0,
             produces: 0,
@@ -206,8 +206,8 @@ impl Kept {
     fn metadata(&self, request: &MetadataRequest) -> MetadataResponse {
         let broker = MetadataResponseBroker::default()
             .with_node_id(BrokerId(1))
-            .with_host(StrBytes::from_static_str("127.0.0.1"))
-            .with_port(self.port);
+            .with_host(StrBytes::from_static_str(self.advertised.0))
+            .with_port(self.advertised.1);
         let topics = request.topics.iter().flatten().map(|wanted| {
             let part = |p| {
                 MetadataResponsePartition::default()
@@ -238,7 +238,7 @@ impl Kept {
                 .with_key(key.clone())
                 .with_node_id(BrokerId(1))
                 .with_host(StrBytes::from_static_str("127.0.0.1"))
-                .with_port(self.port)
+                .with_port(self.advertised.1)
                 .with_error_code(code)
         });
         FindCoordinatorResponse::default().with_coordinators(found.collect())

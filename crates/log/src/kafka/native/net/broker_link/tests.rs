@@ -166,3 +166,45 @@ fn the_next_address_of_the_list_is_asked_beside_a_silent_one() {
     assert!(!answer.brokers.is_empty());
     assert!(clock.monotonic() < LONG, "{:?}", clock.monotonic());
 }
+
+/// The error of a request to a broker that advertises this address, after a while.
+fn error_of_advertised(host: &'static str, port: u16) -> crate::kafka::native::ConnectionError {
+    let broker = FaultyBroker::start(6, 0, true);
+    broker.kept.lock().advertised = (host, port.into());
+    let bootstrap = format!("127.0.0.1:{}", broker.port);
+    let mut cluster = Cluster::new(&NativeConfig::plaintext(&bootstrap));
+    let answer = cluster.metadata(&[], LONG).unwrap();
+    let node = answer.brokers[0].node_id.0;
+    let mut last = None;
+    // The later ones fail in the pause between two attempts.
+    for _ in 0..3 {
+        last = cluster.control(node, LONG).err();
+    }
+    let why = last.expect("it can't be reached");
+    assert_eq!(
+        cluster.data(node).err().map(|why| why.is_advertised()),
+        Some(true)
+    );
+    why
+}
+
+#[test]
+fn an_advertised_address_that_is_unreachable_is_named() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = closed.local_addr().unwrap().port();
+    drop(closed);
+    for host in ["127.0.0.1", "there-is-none.invalid"] {
+        let why = error_of_advertised(host, port);
+        assert!(why.is_advertised() && !why.is_final(), "{why}");
+        let expected = format!("advertises the address {host}:{port}");
+        assert!(why.to_string().contains(&expected), "{why}");
+        assert!(
+            why.hint().unwrap().contains("advertised.listeners"),
+            "{why:?}"
+        );
+        let error = crate::kafka::native::unreachable("b:1", "making topics", &why);
+        assert_eq!(error.kind(), stoatflow_core::ErrorKind::Unavailable);
+        let said = error.to_string();
+        assert!(said.contains(&expected) && !said.contains("b:1"), "{said}");
+    }
+}

@@ -21,6 +21,8 @@ pub(in crate::kafka) struct OidcSettings {
     pub client_secret: String,
     pub scope: Option<String>,
     pub extensions: Vec<(String, String)>,
+    /// Whether the header has the URL-encoded id and secret (RFC 6749, 2.3.1); Java's default is no.
+    pub urlencode: bool,
     /// Trusted certificates for the endpoint, as PEM; without them the system's.
     pub ca: Option<Vec<u8>>,
 }
@@ -69,6 +71,20 @@ impl OidcTokens {
     }
 }
 
+/// A text as a form encodes it, like Java's `URLEncoder`.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b' ' => encoded.push('+'),
+            b'.' | b'-' | b'*' | b'_' => encoded.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => encoded.push(char::from(byte)),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
 impl TokenProvider for OidcTokens {
     fn name(&self) -> String {
         self.settings.endpoint.clone()
@@ -81,6 +97,7 @@ impl TokenProvider for OidcTokens {
             client_secret,
             scope,
             extensions,
+            urlencode,
             ..
         } = &self.settings;
         let later = |why: String| {
@@ -88,7 +105,12 @@ impl TokenProvider for OidcTokens {
                 "check sasl.oauthbearer.token.endpoint.url, and whether this machine reaches it",
             )
         };
-        let basic = BASE64_STANDARD.encode(format!("{client_id}:{client_secret}"));
+        let basic = if *urlencode {
+            format!("{}:{}", encoded(client_id), encoded(client_secret))
+        } else {
+            format!("{client_id}:{client_secret}")
+        };
+        let basic = BASE64_STANDARD.encode(basic);
         let scope = scope.as_deref().map(|scope| ("scope", scope));
         let form = [Some(("grant_type", "client_credentials")), scope];
         let mut answer = (self.agent.post(endpoint).config())
