@@ -93,9 +93,7 @@ class Shop:
             home: dict[bytes | None, int] = {}
             readers = {partition: Once() for partition in range(2)}
             for row in self.kafka.read(f"{self.name}-{sink}{suffix}"):
-                assert home.setdefault(row.key, row.partition) == row.partition, (
-                    f"{sink}: {row.key!r} in two"
-                )
+                assert home.setdefault(row.key, row.partition) == row.partition, f"{sink}: {row.key!r} in two"
                 by_spark = any(name == "__stoatflow.twin.trigger" for name, _ in row.headers)
                 if by_spark and not readers[row.partition].is_new(row.headers):
                     self.twice += 1
@@ -164,7 +162,9 @@ def test_a_worker_is_killed_on_a_cluster_while_spark_has_the_work(shop: Shop, tm
     with SparkCluster(tmp_path, workers=2) as spark:
         shop.spark("there", master=spark.master)
         with shop.begun("trickle", master=spark.master) as process:
-            until(lambda: (tmp_path / "trigger-1").exists() or process.poll() is not None, "the second trigger writes")
+            # Three JVMs and their workers start before.
+            begun = tmp_path / "trigger-1"
+            until(lambda: begun.exists() or process.poll() is not None, "the second trigger writes", 900)
             # It writes for two seconds.
             time.sleep(1)
             began = {path.name for path in (tmp_path / "checkpoint" / "offsets").glob("[0-9]*")}
