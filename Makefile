@@ -23,8 +23,8 @@ LISTENER ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-spark test-ports lint \
-	test-console test-recovery test-long sim-long fuzz memcheck chaos chaos-cluster audit soak soak-commits versus bench-latency bench-restore bench-charts bench-timers \
-	bench-queries bench-stores bench-functions \
+	test-console test-recovery test-long sim-long fuzz memcheck chaos chaos-cluster audit drill soak soak-commits versus bench-latency bench-restore bench-charts bench-timers \
+	bench-queries bench-spark bench-stores bench-functions \
 	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check docs-site clean
 
 help: ## this list
@@ -135,6 +135,12 @@ audit: ## W1 to W5 and W7 in the engine, 2 million records each; their batch twi
 	@scripts/wheel.sh
 	@timeout 6h $(VENV)/bin/python benches/versus/audited.py $(ARGS)
 
+drill: ## W7 in the engine, then on a Spark cluster of which a worker is killed, then in the engine (ARGS="--records 100000")
+	@scripts/setup.sh java maven build dev spark
+	@scripts/rocksdb.sh
+	@scripts/wheel.sh
+	@timeout 6h $(VENV)/bin/python benches/spark/drill.py $(ARGS)
+
 soak: ## steady work with kills: memory, file handles and threads stay bounded (MINUTES=30)
 	@scripts/setup.sh java maven build dev
 	@scripts/rocksdb.sh
@@ -193,6 +199,12 @@ bench-timers: wheel ## CPU per timer that fires, memory with 20 million that are
 
 bench-queries: wheel ## what indexes cost at ingest and restore, and how long lookups and pages take (ARGS=--help)
 	@$(VENV)/bin/python benches/queries/queries.py $(ARGS)
+
+bench-spark: ## the batch twin and Spark's SQL on 1 and 2 executors beside the engine with 1 and 2 lanes (ARGS=--help)
+	@scripts/setup.sh java maven build dev spark
+	@scripts/rocksdb.sh
+	@scripts/wheel.sh
+	@$(VENV)/bin/python benches/spark/executors.py $(ARGS)
 
 bench-stores: wheel ## what compression, Bloom filters and compaction of RocksDBConfig do (ARGS=--help)
 	@$(VENV)/bin/python benches/stores/rocksdb_options.py $(ARGS)

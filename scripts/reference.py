@@ -281,7 +281,7 @@ def spark_page() -> str:
             "",
             'Of an application, `StoatFlow(..., engine="spark")`, or of the command. What has no effect is accepted,',
             "and a line of the log says why; with `config.strict=true` it is refused. `security.`, `ssl.` and `sasl.`",
-            "settings go to Kafka's client in Spark.",
+            "settings go to Kafka's client in Spark ([how](../guide/outgrow-one-machine.md#secured-clusters)).",
             "",
             "| setting | on Spark |",
             "|---|---|",

@@ -34,7 +34,7 @@ step_python() {
     pytest -n 4 tests/python
     # A process of its own: the benchmarks are scripts that import each other from their folder. Tests
     # that need a broker are in the step `integration`.
-    pytest -n 2 -m "not broker and not slow" benches/versus benches/scaling
+    pytest -n 2 -m "not broker and not slow" benches/versus benches/scaling benches/spark
     # Each benchmark once with few records, untimed: they are otherwise run only by `make bench-border`,
     # and must keep working.
     pytest --benchmark-disable benches/border

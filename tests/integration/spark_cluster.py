@@ -1,6 +1,6 @@
 """Spark's standalone cluster on loopback: a master and workers, each a process group that a test may kill.
 
-Takes: the number of workers.
+Takes: the number of workers, and their memory.
 Gives: the master's address.
 Owns: the processes, and ends them with the `with` block.
 """
@@ -24,10 +24,11 @@ _CLASS = "org.apache.spark.deploy"
 class SparkCluster:
     """A master and workers of one core each."""
 
-    def __init__(self, folder: Path, workers: int = 2) -> None:
+    def __init__(self, folder: Path, workers: int = 2, memory: str = "1g") -> None:
         """Starts nothing yet; logs and scratch files go into the folder."""
         self._folder = folder
         self._count = workers
+        self._memory = memory
         self._groups: list[subprocess.Popen[bytes]] = []
 
     @property
@@ -35,13 +36,18 @@ class SparkCluster:
         """The value of `spark.master`."""
         return f"spark://127.0.0.1:{self._port}"
 
+    @property
+    def pids(self) -> list[int]:
+        """The processes of the master and the workers; executors are their children."""
+        return [group.pid for group in self._groups]
+
     def __enter__(self) -> SparkCluster:
         """Start it, and wait until all workers have registered."""
         self._port = _free_port()
         where = ["--host", "127.0.0.1", "--port", str(self._port), "--webui-port", str(_free_port())]
         self._start("master", [f"{_CLASS}.master.Master", *where])
         for n in range(self._count):
-            one = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", str(_free_port())]
+            one = ["--host", "127.0.0.1", "--cores", "1", "--memory", self._memory, "--webui-port", str(_free_port())]
             scratch = ["--work-dir", str(self._folder / f"work-{n}")]
             self._start(f"worker-{n}", [f"{_CLASS}.worker.Worker", *one, *scratch, self.master])
         until = time.monotonic() + PATIENCE_S

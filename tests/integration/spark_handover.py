@@ -51,14 +51,16 @@ def commands(folder: Path) -> dict[str, list[str]]:
 def trickle(folder: Path) -> int:
     """Run to the end of the input; records are written while a trigger is running."""
     bootstrap = str(sf.Settings.from_file(folder / "app.toml").get("bootstrap.servers"))
-    to_kafka = output_records.to_kafka(bootstrap)
+    topology = handover_app.build(os.environ["HANDOVER"])
+    counts = {f"{os.environ['HANDOVER']}-{sink}": 2 for sink in handover_app.SINKS}
+    windowed = output_records.windowed_topics(topology, counts)
+    to_kafka = output_records.to_kafka(bootstrap, windowed=windowed)
 
     def write(rows: DataFrame, trigger: int) -> None:
         (folder / f"trigger-{trigger}").touch()
         slowed = rows.mapInArrow(_slow, rows.schema)
         to_kafka(slowed, trigger)
 
-    topology = handover_app.build(os.environ["HANDOVER"])
     checkpoint = folder / "checkpoint"
     with (
         local_session(kafka=True, conf=CONF) as spark,

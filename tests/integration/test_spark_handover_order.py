@@ -15,6 +15,7 @@ from counting import by_hand, check_every_update, consume, lines, make, table, u
 from topics import KafkaTopics
 
 import stoatflow as sf
+from stoatflow.cli.reset import ResetRequest, Target
 from stoatflow.cli.word_count import topology
 from stoatflow.spark.errors import TwinError
 from stoatflow.spark.handover import FromSpark, ToSpark
@@ -201,7 +202,7 @@ def test_a_query_started_in_spark_goes_to_a_new_application(words: Words) -> Non
     words.check()
 
 
-def test_a_topology_without_stores_goes_by_its_positions(words: Words) -> None:
+def test_a_topology_without_stores_does_not_start_either(words: Words, monkeypatch: pytest.MonkeyPatch) -> None:
     builder = sf.StreamsBuilder()
     builder.stream(f"{words.name}-in", key=str, value=str).to(f"{words.name}-out", key=str, value=str)
     words.topology = builder.build()
@@ -209,19 +210,43 @@ def test_a_topology_without_stores_goes_by_its_positions(words: Words) -> None:
     def engine() -> None:
         consume(sf.StoatFlow(words.topology, words.settings))
 
+    def does_not_start() -> None:
+        app = sf.StoatFlow(words.topology, words.settings)
+        message = r"handed over to Spark: .*/one \(.*Next: hand it back: stoatflow hand-over .* --checkpoint .*/one"
+        with pytest.raises(sf.IncompatibleStateError, match=message), app:
+            until_running(app)
+
+    def fails(*_: object) -> None:
+        raise RuntimeError(BROKEN)
+
     words.write()
     engine()
+    with monkeypatch.context() as broken:
+        broken.setattr(handed_over, "write", fails)
+        with pytest.raises(RuntimeError, match=BROKEN):
+            words.there("one").make()
+    does_not_start()
     words.there("one").make()
+    does_not_start()
     words.write()
     words.run("one")
-    plan = words.back("one")
-    plan.make()
+    does_not_start()
+    words.back("one").make()
+    with pytest.raises(sf.ConfigError, match="has its work already: it was handed back"):
+        words.back("one")
     words.write()
     engine()
     with pytest.raises(sf.ConfigError, match="has its work already: it was handed back"):
         words.back("one")
     rows = words.kafka.read(f"{words.name}-out")
     assert sorted(row.value or b"" for row in rows) == sorted(line.encode() for line in words.lines)
+
+    # A reset takes the work back too.
+    words.there("two").make()
+    ResetRequest(words.topology, words.settings, Target("earliest"), []).make(lambda _: True)
+    engine()
+    with pytest.raises(sf.ConfigError, match="has its work already, and not by this checkpoint"):
+        words.back("two")
 
 
 def test_topics_are_made_as_the_engine_makes_them(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:

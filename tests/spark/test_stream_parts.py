@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import twin_triggers
 import twin_vectors
@@ -282,3 +283,18 @@ def test_describe_names_the_reason_of_a_refusal(tmp_path: Path, capsys: pytest.C
     assert "global_table differs: all of its topic is read" in printed
     assert "has no streaming twin" in printed
     assert "global_table: which of its rows a record meets would depend on the trigger" in printed
+
+
+def test_windowed_keys_go_to_the_partition_of_the_key_within() -> None:
+    builder = sf.StreamsBuilder()
+    grouped = builder.stream("orders", key=str, value=str).group_by_key()
+    grouped.windowed_by(sf.TimeWindows("1m", grace="0s")).count(store="w").to_stream().to("windows")
+    grouped.windowed_by(sf.SessionWindows("1m", grace="0s")).count(store="s").to_stream().to("sessions")
+    grouped.count(store="c").to_stream().to("counts")
+    windowed = output_records.windowed_topics(builder.build(), {"windows": 8, "sessions": 3, "counts": 5})
+    one, two = (1).to_bytes(8, "big"), (2).to_bytes(8, "big")
+    keys = {"windows": b"ann" + one, "sessions": b"ann" + two + one, "counts": b"ann"}
+    batch = pa.record_batch({"topic": [*keys, "windows"], "key": pa.array([*keys.values(), None], pa.binary())})
+    (made,) = output_records._with_partitions(windowed)([batch])
+    assert made.column("partition").to_pylist() == [murmur2(b"ann") % 8, murmur2(b"ann") % 3, None, None]
+    assert made.schema.names == ["topic", "key", "partition"]

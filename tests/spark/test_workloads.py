@@ -1,4 +1,7 @@
-"""The benchmark's workloads: the engine's committed output equals the batch twin's. `make audit` runs millions."""
+"""The benchmark's workloads: the engine's committed output equals the batch twin's. `make audit` runs millions.
+
+And the same jobs in Spark's SQL, which `make bench-spark` measures.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-# Scripts that import each other from one folder.
-sys.path.append(str(Path(__file__).parents[2] / "benches" / "versus"))
+# Scripts that import each other from their folders.
+sys.path += [str(Path(__file__).parents[2] / "benches" / folder) for folder in ("versus", "spark")]
 
 import audited
+import sql_jobs
 from workloads import WORKLOADS
 from workloads.workload import Load
 
@@ -47,3 +51,14 @@ def test_one_record_too_many_is_found(spark: SparkSession, tmp_path: Path, monke
         broker.produce_many("kept-out", [(last.partition, last.key, last.value, last.timestamp)])
     audit = audited.audit_output(spark, workload, tmp_path)
     assert (audit.ok, audit.count("duplicated")) == (False, 1)
+
+
+@pytest.mark.parametrize("name", sorted(sql_jobs.JOBS))
+def test_the_job_in_sparks_sql_has_the_same_result(name: str, spark: SparkSession) -> None:
+    workload, schema = WORKLOADS[name], "key binary, value binary, timestamp long"
+    frames = {}
+    for source in workload.inputs:
+        rows = [(row.key and row.key.encode(), row.value, row.timestamp_ms or 0) for row in source.rows(LOAD)]
+        frames[source.name] = spark.createDataFrame(rows, schema)
+    found = sql_jobs.JOBS[name](frames).collect()
+    assert {row["row"]: sql_jobs.cell(row["cell"]) for row in found} == workload.wanted(LOAD)

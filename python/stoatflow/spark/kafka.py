@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from stoatflow.spark import connected
+from stoatflow.spark.client_properties import java_client
 from stoatflow.spark.errors import OpenTransactionError, TopicError
 
 if TYPE_CHECKING:
@@ -40,12 +41,13 @@ class KafkaTopics:
     def __init__(self, spark: SparkSession, bootstrap: str, client: Mapping[str, str] | None = None) -> None:
         """Remember the address of the broker; connections are opened by the first call.
 
-        ``client`` holds Kafka client properties, such as ``security.protocol``.
+        ``client`` holds Kafka client properties, such as ``security.protocol``, with the names of Java's clients or of
+        librdkafka.
         """
         connected.need_classic(spark, "a topic of a broker", connected.FRAMES)
         self._spark = spark
         self._bootstrap = bootstrap
-        self._client = dict(client or {})
+        self._client = java_client(client or {})
 
     def create(self, topic: str, partitions: int) -> int:
         """Create a topic unless it exists; return its number of partitions, at least ``partitions``."""

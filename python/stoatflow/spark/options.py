@@ -48,7 +48,7 @@ class SparkOptions:
     removed: bool = False
     """Accept that retention has removed records of the input."""
     client: Mapping[str, str] = field(default_factory=dict)
-    """Properties of Kafka's Java client; settings `security.`, `ssl.` and `sasl.` are passed on without it."""
+    """Properties of Kafka's client; settings `security.`, `ssl.` and `sasl.` are passed on without it."""
     cores: int = 2
     """Cores of a session that is started."""
     conf: Mapping[str, str] = field(default_factory=dict)

@@ -11,6 +11,7 @@
 //! | `["topic","orders"]` | `{"id":"N0fP..."}`: of a source or changelog: to detect a recreated topic |
 //! | `["changelog","app-counts-changelog"]` | `{"ends":[12,null,4],"partitions":4}`: to detect lost records |
 //! | `["format","app-counts-changelog"]` | `{"format":"key-value:string:int64"}`: the format of its rows |
+//! | `["format","app-offsets"]` | `{"format":"handed over to Spark: ..."}`: no instance may start |
 //! | `["instance"]` | `{"version":"0.1.0","started":1732646400000,"seen":1732650000000}`: the last instance |
 //!
 //! A changelog row with `"lost":[2]` names the partitions that have lost records while the application ran.
@@ -268,6 +269,10 @@ impl OffsetsTopic {
     ) -> Vec<ProducerRecord> {
         let mut records = self.write(cut, now);
         records.extend(self.forget(deleted, now));
+        if self.rows.formats.contains_key(&self.name) {
+            // The application owns its work again: the state of a query on Spark is obsolete.
+            records.push(self.record(&json!(["format", self.name]), None, now));
+        }
         records
     }
 

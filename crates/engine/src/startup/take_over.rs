@@ -113,8 +113,9 @@ impl EngineSpec {
     /// The offsets topic, if the broker expires committed offsets.
     ///
     /// # Errors
-    /// `Incompatible` if a topic was deleted and created again, or if a changelog has another number of
-    /// partitions, has lost records, or has rows of another format.
+    /// `Incompatible` if the application was handed over to Spark, if a topic was deleted and created
+    /// again, or if a changelog has another number of partitions, has lost records, or has rows of another
+    /// format.
     fn offsets(
         &self,
         rows: &OffsetRows,
@@ -126,6 +127,7 @@ impl EngineSpec {
         if broker.expiry() == ClusterExpiry::Never {
             return Ok(None);
         }
+        rows.refuse_handed_over(&settings.application_id)?;
         let names: Vec<&str> = changelogs.iter().flatten().map(AsRef::as_ref).collect();
         let own = broker.topics(&names, settings.broker_wait)?;
         let topics = sources.values().chain(own.iter().flatten());

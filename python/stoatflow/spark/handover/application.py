@@ -1,8 +1,8 @@
 """The engine's side of a hand-over: an application's positions, its changelogs, and the mark of a hand-over.
 
 Takes a topology, the application's settings. Reads what is committed; writes rows and positions in one transaction.
-Owns the mark in the offsets topic that prevents a start of the application while it runs on Spark: the formats of its
-changelogs name the hand-over, and a start refuses rows of another format. Uses the engine's own client.
+Owns the mark in the offsets topic that prevents a start of the application while it runs on Spark: a row of the topic
+itself, and in place of the formats of its changelogs. Uses the engine's own client.
 """
 
 from __future__ import annotations
@@ -192,7 +192,8 @@ class Application:
 
     def mark(self, writer: bridge.TransactionalWriter, text: str) -> None:
         """Prevent the application from starting."""
-        self._commit(writer, self._formats({self.changelog(store): text for store in self.retentions}))
+        marked = [self._offsets_topic, *map(self.changelog, self.retentions)]
+        self._commit(writer, self._formats(dict.fromkeys(marked, text)))
 
     def take_back(
         self,
@@ -207,7 +208,8 @@ class Application:
             self._noting(["position", *place], {"offset": offset, "metadata": _times(noted.metadata.get(place, ""))})
             for place, offset in positions.items()
         )
-        all_formats = dict.fromkeys(map(self.changelog, self.retentions)) | dict(formats)
+        marked = [self._offsets_topic, *map(self.changelog, self.retentions)]
+        all_formats = dict.fromkeys(marked) | dict(formats)
         self._commit(writer, itertools.chain(places, self._formats(all_formats), rows))
 
     def _commit(self, writer: bridge.TransactionalWriter, records: Iterable[Record]) -> None:

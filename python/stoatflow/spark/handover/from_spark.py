@@ -150,8 +150,7 @@ class FromSpark:
                 f"{self.folder} was handed over by '{self.over.application}', not by '{self.application.id}'",
                 next_step="name that application's settings",
             )
-        # Without a changelog there is no mark, so the positions are compared.
-        if mark is None and (self.application.retentions or self.application.offsets() != self.over.offsets):
+        if mark is None:
             done = handed_over.back(self._spark, self.folder) is not None
             raise ConfigError(
                 f"'{self.application.id}' has its work already"

@@ -129,8 +129,7 @@ class ToSpark:
         )
         checkpoints.write_json(self._spark, self.folder, _FORMATS, made.formats)
         self._write_state()
-        if self.application.retentions:
-            self.application.mark(writer, self._mark(made.id))
+        self.application.mark(writer, self._mark(made.id))
         shuffle = shuffle_of(self._spark, self.counts)
         plan = checkpoints.plan(self.parts, self.partitions, self.tasks, shuffle)
         checkpoints.write(self._spark, self.folder, plan)

@@ -16,6 +16,7 @@ from stoatflow.errors import ConfigError
 from stoatflow.spark import embedded
 from stoatflow.spark.audit.reading import whole
 from stoatflow.spark.audit.reconciling import topics_read
+from stoatflow.spark.client_properties import java_client
 from stoatflow.spark.errors import TopicError, TwinError
 from stoatflow.spark.kafka import KafkaTopics
 from stoatflow.spark.twin.running import complete, known
@@ -109,7 +110,7 @@ def _kafka(
     # All topics in one source, so a trigger has one range of offsets for all parts.
     rows = (
         spark.readStream.format("kafka")
-        .options(**{f"kafka.{name}": value for name, value in client.items()})
+        .options(**{f"kafka.{name}": value for name, value in java_client(client).items()})
         .option("kafka.bootstrap.servers", bootstrap)
         .option("kafka.isolation.level", "read_committed")
         .option("subscribe", ",".join(topics))

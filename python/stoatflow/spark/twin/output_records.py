@@ -7,22 +7,31 @@ Never changes the topology's records.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stoatflow.spark.client_properties import java_client
 from stoatflow.spark.twin.routing import source_of
+from stoatflow.spark.twin.task import murmur2
 from stoatflow.spark.twin.task_state import unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from stoatflow.topology import Topology
+
 PREFIX = "__stoatflow.twin."
 SCHEMA = (
     "topic string, key binary, value binary, timestamp long, headers array<struct<key: string, value: binary>>, "
     "place binary"
 )
+
+_WRITTEN = "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>"
+_BEHIND = {"time_windowed": 8, "session_windowed": 16}
 
 Output = Callable[["DataFrame", int], None]
 """Called with the records of a trigger and its number."""
@@ -68,22 +77,70 @@ def provenance(topics: Sequence[str], place: bytes, timestamp: int, trigger: int
     return [(PREFIX + name, str(value).encode()) for name, value in origin.items()]
 
 
-def to_kafka(bootstrap: str, client: Mapping[str, str] | None = None, writers: int = 2) -> Output:
-    """Write to the topics that the topology names. Kafka stamps records on arrival: their timestamp is in a header."""
+@dataclass(frozen=True)
+class WindowedTopic:
+    """A topic with windowed keys: as in Kafka Streams, the key within chooses the partition."""
+
+    behind: int
+    """Number of bytes after the key within: the times of the window."""
+    partitions: int
+
+
+def windowed_topics(topology: Topology, partitions: Mapping[str, int]) -> dict[str, WindowedTopic]:
+    """Return the topics that get windowed keys; `partitions` is the number of partitions of each topic."""
+    found = {}
+    for sink in json.loads(topology.plan.physical_json)["sinks"]:
+        behind = next((size for kind, size in _BEHIND.items() if kind in sink["key"]), None)
+        if behind is not None and sink["topic"] is not None:
+            found[sink["topic"]] = WindowedTopic(behind, partitions[sink["topic"]])
+    return found
+
+
+def to_kafka(
+    bootstrap: str,
+    client: Mapping[str, str] | None = None,
+    writers: int = 2,
+    windowed: Mapping[str, WindowedTopic] | None = None,
+) -> Output:
+    """Write to the topics that the topology names. Kafka stamps records on arrival: their timestamp is in a header.
+
+    Kafka's default partitioner chooses partitions, except for `windowed` topics.
+    """
+    properties = {f"kafka.{name}": value for name, value in java_client(client or {}).items()}
 
     def write(rows: DataFrame, _: int) -> None:
         # One task writes all records of a key, so that they keep their order.
         ordered = rows.repartition(writers, "key").sortWithinPartitions("place")
+        kept = ordered.select("topic", "key", "value", "headers")
+        if windowed:
+            kept = kept.mapInArrow(_with_partitions(windowed), f"{_WRITTEN}, partition int")
         (
-            ordered.select("topic", "key", "value", "headers")
-            .write.format("kafka")
-            .options(**{f"kafka.{name}": value for name, value in (client or {}).items()})
+            kept.write.format("kafka")
+            .options(**properties)
             .option("kafka.bootstrap.servers", bootstrap)
             .option("includeHeaders", "true")
             .save()
         )
 
     return write
+
+
+def _with_partitions(windowed: Mapping[str, WindowedTopic]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[Any]]:
+    def partition(topic: str, key: bytes | None) -> int | None:
+        of = windowed.get(topic)
+        if of is None or key is None:
+            return None
+        return murmur2(key[: -of.behind]) % of.partitions
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for batch in batches:
+            pairs = zip(batch.column("topic").to_pylist(), batch.column("key").to_pylist(), strict=True)
+            chosen = pa.array([partition(topic, key) for topic, key in pairs], pa.int32())
+            yield pa.RecordBatch.from_arrays([*batch.columns, chosen], names=[*batch.schema.names, "partition"])
+
+    return run
 
 
 def to_files(folder: str | Path) -> Output:

@@ -19,7 +19,7 @@ NONE = "no effect"
 
 DEFAULTS = {"application.id": "twin", "bootstrap.servers": "embedded:", "ensure.explicit.naming": False}
 _EXACT = {"statestore.cache.max.bytes": 0, "bootstrap.servers": "embedded:"}
-_CLIENT = ("security.", "ssl.", "sasl.")
+_CLIENT = ("security.", "ssl.", "sasl.", "enable.ssl.")
 _NOT_FOR_TASKS = (*_CLIENT, "consumer.", "producer.", "admin.", "oauth_cb")
 
 _SAME = Verdict(SAME)

@@ -145,7 +145,7 @@ def run_stream(
     if begun is not None:
         checkpoints.compare(folder, begun, plan)
     workers.check_workers(spark)
-    writer = _output(spark, output, client, parts)
+    writer = _output(spark, topology, output, client, parts)
     if begun is None:
         checkpoints.write(spark, folder, plan)
     if say is not None:
@@ -276,6 +276,7 @@ def _each(writer: output_records.Output, way: Routes) -> Callable[[DataFrame, in
 
 def _output(
     spark: SparkSession,
+    topology: Topology,
     output: str | Path | output_records.Output,
     client: Mapping[str, str] | None,
     parts: Sequence[Part],
@@ -288,6 +289,6 @@ def _output(
     from stoatflow.spark.kafka import KafkaTopics
 
     topics = KafkaTopics(spark, output, client)
-    for topic in sorted({topic for part in parts for topic in part.sinks}):
-        topics.high_watermarks(topic)
-    return output_records.to_kafka(output, client, spark.sparkContext.defaultParallelism)
+    counts = {topic: len(topics.high_watermarks(topic)) for topic in sorted({t for part in parts for t in part.sinks})}
+    windowed = output_records.windowed_topics(topology, counts)
+    return output_records.to_kafka(output, client, spark.sparkContext.defaultParallelism, windowed)

@@ -1,7 +1,8 @@
 //! When an application must not continue from its committed offsets.
 //!
 //! Compares the offsets topic with the cluster. Returns an error with the next step if a newer instance
-//! has started, a topic was recreated, or a changelog has a different number of partitions.
+//! has started, the application runs on Spark, a topic was recreated, or a changelog has a different
+//! number of partitions.
 
 use super::rows::OffsetRows;
 use crate::runtime::shared::Shared;
@@ -10,6 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Error, Result};
 use stoatflow_log::TopicInfo;
+
+/// Beginning of a format that is no format, but the mark of a hand-over; `MARK` of
+/// `python/stoatflow/spark/handover/application.py`, which writes it.
+const HANDED_OVER: &str = "handed over to Spark";
 
 impl OffsetRows {
     /// The first topic whose id has changed since its offsets were committed: name, old id, new id.
@@ -35,6 +40,26 @@ impl OffsetRows {
             .hint("only one instance of an application may run: stop the other one, or leave this one stopped")),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses to start while a query on Spark processes the records of this application.
+    ///
+    /// # Errors
+    /// `Incompatible`, with the checkpoint and the next step.
+    pub fn refuse_handed_over(&self, application: &str) -> Result<()> {
+        let mut formats = self.formats.values();
+        let Some(mark) = formats.find(|format| format.starts_with(HANDED_OVER)) else {
+            return Ok(());
+        };
+        let (what, next) = mark
+            .split_once("; next: ")
+            .unwrap_or((mark, "stoatflow hand-over from-spark"));
+        Err(Error::incompatible(format!(
+            "the application '{application}' is {what}: a query there processes its records"
+        ))
+        .hint(format!(
+            "hand it back: {next}. To compute everything again without Spark: stoatflow reset"
+        )))
     }
 
     /// Refuses a changelog whose number of partitions has changed since its rows were written: newer

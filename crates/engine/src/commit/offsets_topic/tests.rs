@@ -135,6 +135,34 @@ fn formats_of_changelogs_are_written_once() {
 }
 
 #[test]
+fn an_application_that_was_handed_over_is_refused_until_a_reset() {
+    let mark = "handed over to Spark: /shared/one (7f); next: stoatflow hand-over from-spark \
+        --checkpoint /shared/one";
+    // Of a topology without stores, and of one with a changelog.
+    for name in ["shop-offsets", "shop-counts-changelog"] {
+        let mut rows = OffsetRows::default();
+        rows.refuse_handed_over("shop").unwrap();
+        rows.formats.insert(Arc::from(name), mark.to_owned());
+        let refused = rows.refuse_handed_over("shop").unwrap_err();
+        assert_eq!(refused.kind(), stoatflow_core::ErrorKind::Incompatible);
+        let text = refused.to_string();
+        assert!(
+            text.contains("handed over to Spark: /shared/one (7f)"),
+            "{text}"
+        );
+        assert!(
+            text.contains("from-spark --checkpoint /shared/one"),
+            "{text}"
+        );
+        let mut topic = OffsetsTopic::new("shop", rows.clone(), BTreeMap::new());
+        let changelogs = ["shop-counts-changelog".to_owned()];
+        read(&mut rows, &topic.rewind(&[], &changelogs, Timestamp(3)));
+        assert!(rows.formats.is_empty());
+        rows.refuse_handed_over("shop").unwrap();
+    }
+}
+
+#[test]
 fn an_idle_instance_writes_now_and_then() {
     let mut topic = OffsetsTopic::new("shop", OffsetRows::default(), BTreeMap::new());
     let cut = [entry(0, 5)];
