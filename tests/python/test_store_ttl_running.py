@@ -144,6 +144,33 @@ def test_keys_that_all_partitions_write(tmp_path: Path) -> None:
         assert set(run(tmp_path, broker, topology(), 3, wanted)) == wanted
 
 
+def test_indexes_lose_expired_rows(tmp_path: Path) -> None:
+    class Puts(sf.ContextualProcessor[str, dict[str, object], str, str]):
+        def process(self, record: Record[str, dict[str, object]]) -> None:
+            self.context.state_store("kept").put(record.key, record.value)
+
+    builder = sf.StreamsBuilder()
+    indexes = [sf.Index("by_team", sf.value["team"])]
+    builder.add_state_store(Stores.key_value("kept", key=str, value=dict, ttl="1s", indexes=indexes))
+    builder.stream("in", key=str, value=dict).process(Puts, stores=["kept"])
+    settings = {"application.id": "app", "state.dir": str(tmp_path / "state")}
+    with EmbeddedBroker(tmp_path / "broker") as broker:
+        broker.create_topic("in", 1)
+
+        def found(app: StoatFlow) -> set[str]:
+            rows = app.store("kept").find(sf.value["team"] == "red")
+            assert rows.plan == sf.QueryPlan("index", "by_team", 1, False, len(rows), 0), "no entry without a row"
+            return {key for key, _ in rows}
+
+        with StoatFlow(builder.build(), sf.Settings(settings, environ={}), broker=broker) as app:
+            rows = [("a", 0), ("b", 500), ("c", 900)]
+            broker.produce_many("in", [(0, key.encode(), b'{"team": "red"}', time) for key, time in rows])
+            until(lambda: found(app) == {"a", "b", "c"})
+            broker.produce_many("in", [(0, b"d", b'{"team": "blue"}', 1_500)])
+            until(lambda: found(app) == {"c"})
+            assert app.state is not sf.State.ERROR
+
+
 APP = """
 import sys
 from pathlib import Path

@@ -17,6 +17,10 @@ use stoatflow_state::{Dirty, KeyValueStore, Stored, WriteGuard};
 /// The clock of the tasks.
 const TIME: ClockId = ClockId(1);
 
+fn text(text: &str) -> Datum {
+    Datum::Str(text.into())
+}
+
 /// Writes the record's value; `?` forwards what is there, `!` deletes, `+` writes unless there is a row.
 fn body(record: &Record, host: &mut dyn ProcessorHost) -> Result<()> {
     host.at(record.origin.order);
@@ -24,13 +28,16 @@ fn body(record: &Record, host: &mut dyn ProcessorHost) -> Result<()> {
         value: record.value.clone(),
         timestamp: record.timestamp,
     };
-    let found = match &record.value {
-        Datum::Str(text) if text == "?" => host.get(0, &record.key)?,
-        Datum::Str(text) if text == "!" => host.delete(0, &record.key, record.timestamp.0)?,
-        Datum::Str(text) if text == "+" => host.put_if_absent(0, &record.key, row)?,
-        _ => return host.put(0, &record.key, row),
+    let found = if record.value == text("?") {
+        host.get(0, &record.key)?
+    } else if record.value == text("!") {
+        host.delete(0, &record.key, record.timestamp.0)?
+    } else if record.value == text("+") {
+        host.put_if_absent(0, &record.key, row)?
+    } else {
+        return host.put(0, &record.key, row);
     };
-    let value = found.map_or_else(|| Datum::from("-"), |found| found.value);
+    let value = found.map_or_else(|| text("-"), |found| found.value);
     host.forward(record.with_value(value), None)
 }
 
@@ -160,7 +167,7 @@ impl WriteGuard for OtherLane {
             return Ok(());
         }
         let fresh = Stored {
-            value: Datum::from("y"),
+            value: text("y"),
             timestamp: Timestamp(100),
         };
         let key = Bytes::copy_from_slice(key);
