@@ -2,8 +2,9 @@
 //!
 //! Takes the updates of the table above and forwards them; if the plan says so, also a tombstone for
 //! each expired row. For a store of processors it gets no records: the processors register the timers of
-//! the rows that they write (`ops::process::expiry_timers`). A row expires `ttl` after its timestamp, by the stream time of its task or by the
-//! machine's clock, at the end of an epoch. The ttl is fixed or computed from the row by an expression.
+//! the rows that they write (`ops::process::expiry_timers`). A row expires `ttl` after its timestamp, by
+//! the stream time of its task or by the machine's clock, at the end of an epoch. The ttl is fixed or
+//! computed from the row by an expression.
 //!
 //! Owns a store of timers, which is the index of rows by expiry. A key that is updated often must not
 //! have a timer for each update, and the old value of an update is not known. So expiry times are
