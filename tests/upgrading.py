@@ -157,9 +157,9 @@ class Counts(sf.ContextualProcessor[Any, Any, Any, Any]):
         store.put(record.key, (store.get(record.key) or 0) + 1)
 
 
-def processor(kind: str = "persistent_key_value") -> Build:
+def processor(kind: str = "persistent_key_value", **more: Any) -> Build:
     def build(builder: sf.StreamsBuilder) -> None:
-        builder.add_state_store(getattr(sf.Stores, kind)("c", key=str, value=int))
+        builder.add_state_store(getattr(sf.Stores, kind)("c", key=str, value=int, **more))
         stream(builder).process(Counts, stores=["c"])
 
     return build

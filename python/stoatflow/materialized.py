@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
+from stoatflow._dsl.row_ttl import expiry_spec
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
@@ -17,7 +18,6 @@ from stoatflow.handlers import OnError
 from stoatflow.indexes import Index, index_specs
 from stoatflow.plan.functions import callable_only, given
 from stoatflow.plan.node_base import StoreSpec, TimestampFunction, Timestamps
-from stoatflow.plan.specs import ExpirySpec
 from stoatflow.rocksdb_config import RocksDBConfig, rocksdb_spec
 from stoatflow.serdes import SerdeLike, resolve
 from stoatflow.windows import span_ms
@@ -269,29 +269,12 @@ def store_spec(
         cached=how.caching,
         retention_ms=None if how.retention is None else span_ms(how.retention, "Materialized(retention=)", least=1),
         history_ms=None if how.history is None else span_ms(how.history, "Materialized(history=)"),
-        expiry=_expiry(how, method, line),
+        expiry=expiry_spec((how.ttl, how.ttl_time, how.ttl_forward), f"{method}: Materialized", line),
         in_memory=how.type == "memory",
         topic={setting: _setting(content) for setting, content in topic.items()},
         indexes=index_specs(how.indexes, method, line),
         rocksdb=rocksdb_spec(how.rocksdb, name, f"{method}: Materialized(rocksdb=)", line),
     )
-
-
-def _expiry(how: Materialized, method: str, line: str) -> ExpirySpec | None:
-    if how.ttl_time not in (None, "event", "processing"):
-        raise TopologyError(
-            f"{line} {method}: Materialized(ttl_time={how.ttl_time!r}) is not known",
-            next_step='write ttl_time="event" or ttl_time="processing"',
-        )
-    if how.ttl is None:
-        if how.ttl_time is not None or how.ttl_forward:
-            raise TopologyError(
-                f"{line} {method}: Materialized(ttl_time=, ttl_forward=) are given without ttl=",
-                next_step='add ttl="30d", or leave them out',
-            )
-        return None
-    ttl = how.ttl if isinstance(how.ttl, Expression) else {"fixed": span_ms(how.ttl, "Materialized(ttl=)", least=1)}
-    return ExpirySpec(ttl, how.ttl_time or "event", forward=bool(how.ttl_forward))
 
 
 def grouped_how(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from stoatflow._runtime.bridge import (
     KeyValueStore,
@@ -23,6 +23,7 @@ from stoatflow._runtime.bridge import (
 )
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
+from stoatflow.expressions import Expression
 from stoatflow.indexes import Index
 from stoatflow.plan import nodes
 from stoatflow.plan.functions import user_line
@@ -30,6 +31,9 @@ from stoatflow.plan.settings import UNSET_KEY, UNSET_VALUE
 from stoatflow.rocksdb_config import RocksDBConfig
 from stoatflow.serdes import SerdeLike
 from stoatflow.windows import span_ms
+
+if TYPE_CHECKING:
+    from stoatflow.timers import TimeDomain
 
 __all__ = [
     "NOT_PUT",
@@ -98,12 +102,23 @@ class VersionedRecord(_VersionedRecord, Generic[V]):
     valid_to: int | None
 
 
+_NO_TTL = {
+    "window": "a window store has a retention, which says how long windows are kept",
+    "session": "a session store has a retention, which says how long sessions are kept",
+    "versioned": "a versioned store has a history_retention, which says how far back versions are kept",
+    "timers": "a timer is deleted when it fires",
+}
+"""Why rows of these kinds of stores have no ttl."""
+
+
 @dataclass(frozen=True)
 class StoreBuilder(Generic[K, V]):
     """The declaration of a store. Created by `Stores`.
 
     `logging=False` disables the changelog topic: the state is lost with the disk. A mapping sets options of that topic:
-    `logging={"min.cleanable.dirty.ratio": "0.1"}`. `rocksdb` configures RocksDB for a persistent store.
+    `logging={"min.cleanable.dirty.ratio": "0.1"}`. `rocksdb` configures RocksDB for a persistent store. With `ttl` (a
+    duration, or an expression that returns milliseconds for a row, null for never) a key-value store deletes rows that
+    long after their last write: by stream time, or with `ttl_time="processing"` by the wall clock.
 
     >>> totals = sf.Stores.key_value("totals", key=str, value=int)
     >>> totals.name, totals.key
@@ -118,6 +133,8 @@ class StoreBuilder(Generic[K, V]):
     in_memory: bool = False
     indexes: tuple[Index, ...] = ()
     rocksdb: RocksDBConfig | None = None
+    ttl: Duration | Expression | None = None
+    ttl_time: TimeDomain | None = None
 
     def __post_init__(self) -> None:
         """Check the arguments."""
@@ -133,6 +150,12 @@ class StoreBuilder(Generic[K, V]):
                 f"{user_line()} logging= of the store '{self.name}' must be True, False or a mapping, "
                 f"not {self.logging!r}",
                 next_step="write logging=False or logging={setting: value}",
+            )
+        refused = _NO_TTL.get(self.kind.type)
+        if self.ttl is not None and refused is not None:
+            raise TopologyError(
+                f"{user_line()} the store '{self.name}' has a ttl, but {refused}",
+                next_step="leave ttl= out, or use Stores.persistent_key_value",
             )
 
 
@@ -153,6 +176,8 @@ class Stores:
         logging: Logging = True,
         indexes: Iterable[Index] = (),
         rocksdb: RocksDBConfig | None = None,
+        ttl: Duration | Expression | None = None,
+        ttl_time: TimeDomain | None = None,
     ) -> StoreBuilder[K, V]:
         """A value per key, on disk.
 
@@ -160,7 +185,8 @@ class Stores:
         >>> store.name, store.kind.type
         ('totals', 'key_value')
         """
-        return _builder(name, nodes.StoreKindSpec("key_value"), key, value, logging, indexes=indexes, rocksdb=rocksdb)
+        kind, lives = nodes.StoreKindSpec("key_value"), (ttl, ttl_time)
+        return _builder(name, kind, key, value, logging, indexes=indexes, rocksdb=rocksdb, ttl=lives)
 
     @staticmethod
     def in_memory_key_value(
@@ -170,6 +196,8 @@ class Stores:
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
         indexes: Iterable[Index] = (),
+        ttl: Duration | Expression | None = None,
+        ttl_time: TimeDomain | None = None,
     ) -> StoreBuilder[K, V]:
         """A value per key, in memory: restored from the changelog at every start.
 
@@ -177,7 +205,8 @@ class Stores:
         >>> store.name, store.kind.type
         ('totals', 'key_value')
         """
-        return _builder(name, nodes.StoreKindSpec("key_value"), key, value, logging, indexes=indexes, in_memory=True)
+        kind, lives = nodes.StoreKindSpec("key_value"), (ttl, ttl_time)
+        return _builder(name, kind, key, value, logging, indexes=indexes, in_memory=True, ttl=lives)
 
     @staticmethod
     def persistent_timestamped_key_value(
@@ -188,6 +217,8 @@ class Stores:
         logging: Logging = True,
         indexes: Iterable[Index] = (),
         rocksdb: RocksDBConfig | None = None,
+        ttl: Duration | Expression | None = None,
+        ttl_time: TimeDomain | None = None,
     ) -> StoreBuilder[K, V]:
         """A value and its timestamp per key, as in tables: `ValueAndTimestamp`.
 
@@ -195,8 +226,8 @@ class Stores:
         >>> store.name, store.kind.type
         ('totals', 'timestamped_key_value')
         """
-        kind = nodes.StoreKindSpec("timestamped_key_value")
-        return _builder(name, kind, key, value, logging, indexes=indexes, rocksdb=rocksdb)
+        kind, lives = nodes.StoreKindSpec("timestamped_key_value"), (ttl, ttl_time)
+        return _builder(name, kind, key, value, logging, indexes=indexes, rocksdb=rocksdb, ttl=lives)
 
     @staticmethod
     def in_memory_timestamped_key_value(
@@ -206,6 +237,8 @@ class Stores:
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
         indexes: Iterable[Index] = (),
+        ttl: Duration | Expression | None = None,
+        ttl_time: TimeDomain | None = None,
     ) -> StoreBuilder[K, V]:
         """A value and its timestamp per key, in memory.
 
@@ -213,9 +246,8 @@ class Stores:
         >>> store.name, store.kind.type
         ('totals', 'timestamped_key_value')
         """
-        return _builder(
-            name, nodes.StoreKindSpec("timestamped_key_value"), key, value, logging, indexes=indexes, in_memory=True
-        )
+        kind, lives = nodes.StoreKindSpec("timestamped_key_value"), (ttl, ttl_time)
+        return _builder(name, kind, key, value, logging, indexes=indexes, in_memory=True, ttl=lives)
 
     @staticmethod
     def persistent_window(
@@ -403,6 +435,7 @@ def _builder(
     in_memory: bool = False,
     indexes: Iterable[Index] = (),
     rocksdb: RocksDBConfig | None = None,
+    ttl: tuple[Duration | Expression | None, TimeDomain | None] = (None, None),
 ) -> StoreBuilder[Any, Any]:
     return StoreBuilder(
         name,
@@ -413,6 +446,7 @@ def _builder(
         in_memory,
         tuple(indexes),
         rocksdb,
+        *ttl,
     )
 
 

@@ -130,12 +130,15 @@ CASES = [
 @pytest.mark.parametrize(
     ("old", "new", "then"),
     [
-        (None, "1h", "made of the rows of its table, some with each commit"),
-        ("1h", None, "rows of the table don't expire"),
+        (None, "1h", "made of the rows that expire, some with each commit"),
+        ("1h", None, "the rows that it was made of don't expire"),
     ],
 )
-def test_the_index_of_a_ttl_is_no_state_of_its_own(old: str | None, new: str | None, then: str) -> None:
-    compared = compare(count(ttl=old), count(ttl=new))
+@pytest.mark.parametrize("make", [count, processor])
+def test_the_index_of_a_ttl_is_no_state_of_its_own(
+    make: Callable[..., Build], old: str | None, new: str | None, then: str
+) -> None:
+    compared = compare(make(ttl=old), make(ttl=new))
     (reported,) = [each for each in compared.stores if each.name == "c-expiry"]
     assert then in reported.then
     assert not any(each.is_lost for each in compared.stores)

@@ -127,6 +127,11 @@ async def ask(value: str) -> str:
     return value
 
 
+class Keeps(sf.ContextualProcessor[str, str, str, str]):
+    def process(self, record: sf.Record[str, str]) -> None:
+        self.context.state_store("seen").put(record.key, record.value)
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -147,6 +152,17 @@ async def ask(value: str) -> str:
             "wall-clock timestamps: the time at which the batch runs",
         ),
         (lambda b, s: b.stream("l", key=str, value=str, late="drop").to("out"), "late=: a late policy goes by"),
+        (
+            lambda b, s: b.table("t", key=str, value=str, store=sf.Materialized("t", ttl="1h")),
+            "ttl=: a row expires with a commit of the engine",
+        ),
+        (
+            lambda b, s: (
+                b.add_state_store(sf.Stores.key_value("seen", key=str, value=str, ttl="1h"))
+                and s.process(Keeps, stores=["seen"])
+            ),
+            "ttl=: a row expires with a commit of the engine",
+        ),
     ],
 )
 def test_refusals_name_the_operator_and_an_alternative(build: Any, message: str) -> None:

@@ -10,6 +10,7 @@ pub mod late;
 pub(crate) mod node_context;
 pub(crate) mod parked_record;
 pub(crate) mod record_size;
+pub(crate) mod row_ttl;
 pub(crate) mod schema_ids;
 pub(crate) mod table_writer;
 pub(crate) mod time_index;

@@ -5,7 +5,7 @@
 use crate::TimestampExtractor;
 use crate::function::Function;
 use crate::logical::{DslCall, JoinArguments};
-use crate::materialized::Materialized;
+use crate::materialized::{Expiry, Materialized};
 use crate::spec::SerdeSpec;
 use stoatflow_core::Late;
 
@@ -264,6 +264,15 @@ impl DslCall {
             Self::Join(j) | Self::LeftJoin(j) | Self::OuterJoin(j) => j.materialized.as_ref(),
             Self::Offload(o) => o.materialized.as_ref(),
             _ => None,
+        }
+    }
+
+    /// When rows of its store expire.
+    #[must_use]
+    pub fn expiry(&self) -> Option<&Expiry> {
+        match self {
+            Self::StateStore { expiry, .. } => expiry.as_ref(),
+            call => call.materialized()?.expiry.as_ref(),
         }
     }
 

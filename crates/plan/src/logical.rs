@@ -5,7 +5,7 @@
 
 use crate::columns::Column;
 use crate::function::Function;
-use crate::materialized::{IndexSpec, Materialized};
+use crate::materialized::{Expiry, IndexSpec, Materialized};
 use crate::offloading::OffloadSpec;
 use crate::spec::{Reset, SerdeSpec, yes};
 use crate::timetable::TimetableSpec;
@@ -149,6 +149,8 @@ pub enum DslCall {
         indexes: Vec<IndexSpec>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rocksdb: Option<RocksDbConfig>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expiry: Option<Expiry>,
     },
     /// A store that a processor fills from a topic, completely before anything else is read.
     GlobalStore {

@@ -35,7 +35,7 @@ pub struct IndexSpec {
     pub storing: Vec<IndexField>,
 }
 
-/// When rows of a table expire.
+/// When rows of a table, or of a processor's store, expire.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expiry {

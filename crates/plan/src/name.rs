@@ -31,7 +31,7 @@ pub(crate) struct Names {
     pub(crate) store: Vec<Option<(String, bool)>>,
     /// For count windows: the store with the number of records of each key.
     pub(crate) positions: Vec<Option<String>>,
-    /// For a table whose rows expire: the store of the timers.
+    /// For a store whose rows expire: the store of the timers.
     pub(crate) expiry: Vec<Option<String>>,
     /// The repartition topics in front of a node: for an aggregation one per grouped stream, for a join
     /// those of its left and its right side.
@@ -125,8 +125,7 @@ pub(crate) fn name(plan: &LogicalPlan, shape: &Shape, problems: &mut Problems) -
         names
             .positions
             .push(store.map(|(name, _)| format!("{name}-positions")));
-        let expires = plan.nodes[i].call.materialized();
-        let expires = expires.is_some_and(|m| m.expiry.is_some());
+        let expires = plan.nodes[i].call.expiry().is_some();
         let store = own.store.as_ref().filter(|_| expires);
         names
             .expiry

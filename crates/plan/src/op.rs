@@ -380,13 +380,16 @@ pub enum Op {
         /// The clock for the stream time of its tasks; global stores have none.
         time: Option<ClockId>,
     },
-    /// Deletes expired rows of the table above.
+    /// Deletes expired rows of the table above, or of a processor's store.
     Expire {
-        /// The table's store. The table itself writes it too, in the same stage.
+        /// The store. The table or the processors write it too, in the same stage.
         table: StoreId,
         timers: StoreId,
         expiry: Expiry,
         old: bool,
+        /// Whether processors write it. Then the node has no parent: writes register their timers.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        of_processors: bool,
         clock: ClockId,
         /// The clock for the stream time of its tasks.
         time: Option<ClockId>,

@@ -134,7 +134,7 @@ impl<'a> StageBuilder<'a> {
         if plan
             .nodes
             .iter()
-            .any(|n| processes(&n.call) || expiry::of(&n.call).is_some())
+            .any(|n| processes(&n.call) || n.call.expiry().is_some())
         {
             builder.clock("application");
         }
@@ -148,6 +148,7 @@ impl<'a> StageBuilder<'a> {
             let built = self.expire(i, built);
             self.built.push(built);
         }
+        self.expire_declared();
         self.clocks_of_processors();
     }
 

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
+from stoatflow._dsl.row_ttl import expiry_spec
 from stoatflow.errors import TopologyError
+from stoatflow.expressions import Expression
 from stoatflow.handlers import handler
 from stoatflow.indexes import index_specs
 from stoatflow.plan import PlanBuilder, nodes
-from stoatflow.plan.specs import RocksDBSpec
+from stoatflow.plan.specs import ExpirySpec, RocksDBSpec
 from stoatflow.rocksdb_config import rocksdb_spec
 from stoatflow.serdes import resolve
 from stoatflow.stores import StoreBuilder
@@ -35,6 +37,7 @@ def _node(store: StoreBuilder[Any, Any], line: str | None) -> nodes.StateStore:
         topic=dict(store.logging) if isinstance(store.logging, Mapping) else {},
         indexes=index_specs(store.indexes, "Stores", line or ""),
         rocksdb=_rocksdb(store, line),
+        expiry=expiry_spec((store.ttl, store.ttl_time, False), "Stores", line, forwards=False),
     )
 
 
@@ -76,7 +79,13 @@ def _content(node: nodes.StateStore) -> tuple[object, ...]:
     indexes = [(i.name, _texts(i.fields), i.unique, i.each, _texts(i.storing)) for i in node.indexes]
     rocksdb = None if node.rocksdb is None else astuple(node.rocksdb)
     serdes = (_serde(node.key), _serde(node.value))
-    return (shape, *serdes, node.logged, node.in_memory, dict(node.topic), indexes, rocksdb)
+    expiry = None if node.expiry is None else _expiry(node.expiry)
+    return (shape, *serdes, node.logged, node.in_memory, dict(node.topic), indexes, rocksdb, expiry)
+
+
+def _expiry(expiry: ExpirySpec) -> tuple[object, ...]:
+    ttl = expiry.ttl
+    return (ttl.to_json() if isinstance(ttl, Expression) else dict(ttl), expiry.clock)
 
 
 def _texts(expressions: tuple[Expression, ...]) -> list[object]:
@@ -105,6 +114,11 @@ def add_global_store(
             f"{line} add_global_store: its records are no part of event time", next_step="leave watermark= out"
         )
     checked = _checked(store, "add_global_store", line)
+    if checked.ttl is not None:
+        raise TopologyError(
+            f"{line} add_global_store: the global store '{checked.name}' has no ttl: its content is that of its topic",
+            next_step="leave ttl= out; a retention.ms of the topic limits how long its records are kept",
+        )
     # Resolved against an empty plan: the processor may name the global store, which must not become a
     # second node.
     ref, connected = supplied(PlanBuilder(), supplier, (), "add_global_store", line)

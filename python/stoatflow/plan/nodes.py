@@ -18,7 +18,15 @@ from stoatflow.plan.node_base import StoreKindSpec as StoreKindSpec
 from stoatflow.plan.node_base import StoreSpec as StoreSpec
 from stoatflow.plan.node_base import TimestampFunction as TimestampFunction
 from stoatflow.plan.node_base import Udf as Udf
-from stoatflow.plan.specs import IndexSpec, JoinWindowSpec, PatienceSpec, RocksDBSpec, UntilSpec, WindowSpec
+from stoatflow.plan.specs import (
+    ExpirySpec,
+    IndexSpec,
+    JoinWindowSpec,
+    PatienceSpec,
+    RocksDBSpec,
+    UntilSpec,
+    WindowSpec,
+)
 from stoatflow.serdes import Serde
 
 if TYPE_CHECKING:
@@ -81,6 +89,7 @@ class StateStore(Node):
     topic: Mapping[str, str] = field(default_factory=dict)
     indexes: tuple[IndexSpec, ...] = ()
     rocksdb: RocksDBSpec | None = None
+    expiry: ExpirySpec | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

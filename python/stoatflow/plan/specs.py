@@ -42,7 +42,7 @@ class RocksDBSpec(Spec):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExpirySpec(Spec):
-    """When rows of a table expire."""
+    """When rows of a table, or of a store of processors, expire."""
 
     ttl: Mapping[str, int] | Expression
     clock: str

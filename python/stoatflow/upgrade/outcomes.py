@@ -98,7 +98,7 @@ def _dropped(pair: Pair, old: StoreFacts) -> Outcome:
     if old.copied_topic is not None:
         return Outcome(pair, Status.DROPPED, then=f"not used any more; '{old.copied_topic}' has all of it")
     if old.is_made_of_its_table:
-        return Outcome(pair, Status.DROPPED, then="not used any more: rows of the table don't expire")
+        return Outcome(pair, Status.DROPPED, then="not used any more: the rows that it was made of don't expire")
     return Outcome(
         pair,
         Status.DROPPED,
@@ -110,7 +110,7 @@ def _new(pair: Pair, new: StoreFacts, read_before: Collection[str]) -> Outcome:
     if new.copied_topic is not None:
         return Outcome(pair, Status.NEW, then=f"read from the whole of '{new.copied_topic}'")
     if new.is_made_of_its_table:
-        return Outcome(pair, Status.NEW, then="made of the rows of its table, some with each commit")
+        return Outcome(pair, Status.NEW, then="made of the rows that expire, some with each commit")
     if new.topics and not set(new.topics) & set(read_before):
         return Outcome(pair, Status.NEW, then="begins empty, and its topics are new too")
     return Outcome(

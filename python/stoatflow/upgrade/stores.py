@@ -61,7 +61,7 @@ class StoreFacts:
 
     @property
     def is_made_of_its_table(self) -> bool:
-        """Whether it is the index of a table's `ttl`, which each start rebuilds."""
+        """Whether it is the index of the `ttl` of a table or store, which each start rebuilds."""
         return self.maker.startswith("expire")
 
     @property

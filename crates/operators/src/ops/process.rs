@@ -6,6 +6,7 @@
 //! keys. Due timers are found at that cut too; they fire after it, each in the lane of its key. Never
 //! calls a processor outside of `open`, `process`, `punctuate`, `advance` and `close`.
 
+mod expiry_timers;
 mod host;
 mod key_task_rows;
 pub(crate) mod key_tasks;
@@ -15,8 +16,9 @@ mod task_scans;
 mod tests;
 pub(crate) mod timers;
 
+pub(crate) use expiry_timers::{ExpiryTimers, StoreExpiry, TABLE, TIMERS};
 pub(crate) use host::Host;
-pub(crate) use processor_env::ProcessorEnv;
+pub(crate) use processor_env::{Connected, ProcessorEnv, expires_at};
 use task_scans::TaskScans;
 use timers::Due;
 pub(crate) use timers::LaneTimers;
@@ -41,6 +43,8 @@ pub(crate) struct Process {
     run: Arc<RunCoordinator>,
     /// Present if it is connected to timer stores.
     timers: Option<LaneTimers>,
+    /// By index of its stores: the expiry of rows, if they have a ttl.
+    expiries: Vec<Option<StoreExpiry>>,
     /// Scans of stores while schedules run.
     scans: TaskScans,
 }
@@ -62,8 +66,14 @@ impl Process {
             processor: None,
             run: Arc::default(),
             timers: None,
+            expiries: Vec::new(),
             scans: TaskScans::default(),
         }
+    }
+
+    /// Adds the expiry of its stores' rows, by index of the store.
+    pub fn with_expiries(self, expiries: Vec<Option<StoreExpiry>>) -> Self {
+        Self { expiries, ..self }
     }
 
     /// A transformer's results, one per record, with one attach for all. Nothing may be forwarded. If
@@ -114,9 +124,13 @@ impl Process {
             self.run = Arc::clone(context.run);
             self.env.watch_keys(context)?;
             self.timers = LaneTimers::open(&self.env, context)?;
-            let timers = self.timers.as_mut();
+            for expiry in self.expiries.iter_mut().flatten() {
+                expiry.open(context)?;
+            }
+            let (timers, expiries) = (self.timers.as_mut(), &mut self.expiries);
             let made = self.supplier.create(self.role).and_then(|mut made| {
-                made.init(&mut Host::for_init(&self.env, context).with_timers(timers))?;
+                let host = Host::for_init(&self.env, context);
+                made.init(&mut host.with_timers(timers).with_expiries(expiries))?;
                 Ok(made)
             });
             let name = self.supplier.name();
@@ -144,13 +158,15 @@ impl Process {
             return Ok(());
         };
         let (env, supplier, timers) = (&self.env, &self.supplier, &mut self.timers);
+        let expiries = &mut self.expiries;
         // If an implementation of the port ever fails to run the body, records must not be lost
         // silently.
         let mut done = Err(Error::internal("a processor's scope did not run"));
         supplier.scope(&mut || {
             done = input.drain(..).try_for_each(|record| {
                 let act = |context: &mut Context<'_>, out: &mut Vec<Record>| {
-                    let mut host = Host::new(env, context, Some(out)).with_timers(timers.as_mut());
+                    let host = Host::new(env, context, Some(out)).with_timers(timers.as_mut());
+                    let mut host = host.with_expiries(expiries);
                     processor
                         .process(std::slice::from_ref(&record), &mut host)
                         .map_err(|f| env.locate(f.error, &record.origin, supplier.name()))
@@ -171,7 +187,7 @@ impl Process {
         if !timers.begin(context) {
             return Ok(());
         }
-        let (env, supplier) = (&self.env, &self.supplier);
+        let (env, supplier, expiries) = (&self.env, &self.supplier, &mut self.expiries);
         // If an implementation of the port ever fails to run the body, timers must not be lost silently.
         let mut done = Err(Error::internal("a timer's scope did not run"));
         supplier.scope(&mut || {
@@ -202,7 +218,8 @@ impl Process {
                     let act = |context: &mut Context<'_>, out: &mut Vec<Record>| {
                         let now = context.clocks.task_time(env.clock, env.time, due.task);
                         let host = Host::new(env, context, Some(out)).at_timer(due.task, now);
-                        let mut host = host.with_timers(Some(&mut *timers));
+                        let host = host.with_timers(Some(&mut *timers));
+                        let mut host = host.with_expiries(expiries);
                         processor
                             .on_timer(&timer, &mut host)
                             .map_err(|e| env.locate(e, &NO_ORIGIN, supplier.name()))
@@ -248,7 +265,8 @@ impl Process {
                     Punctuation::StreamTime => host.within(task, now, &mut self.scans),
                     Punctuation::WallClock => host,
                 }
-                .with_timers(self.timers.as_mut());
+                .with_timers(self.timers.as_mut())
+                .with_expiries(&mut self.expiries);
                 punctuator
                     .punctuate(now, &mut host)
                     .map_err(|e| self.env.locate(e, &NO_ORIGIN, self.supplier.name()))
@@ -300,7 +318,8 @@ impl Operator for Process {
         if self.env.node_context.is_lenient() {
             return self.process_singly(input, out, context);
         }
-        let mut host = Host::new(&self.env, context, Some(out)).with_timers(self.timers.as_mut());
+        let host = Host::new(&self.env, context, Some(out)).with_timers(self.timers.as_mut());
+        let mut host = host.with_expiries(&mut self.expiries);
         processor.process(input, &mut host).map_err(|failed| {
             let origin = input.get(failed.at).map_or(NO_ORIGIN, |r| r.origin);
             self.env.locate(failed.error, &origin, self.supplier.name())

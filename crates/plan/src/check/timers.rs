@@ -1,4 +1,4 @@
-//! Checks that each timer store belongs to one processor.
+//! Checks that each timer store belongs to one processor, and which stores may have a ttl.
 //!
 //! Takes the plan, adds findings. The reason: a timer calls `on_timer` of the processor that registered
 //! it, and the store doesn't record which one that was. The `serdes` pass decides whether its keys are
@@ -22,7 +22,15 @@ pub(crate) fn key_of_timers<'p>(plan: &'p LogicalPlan, name: &str) -> Option<&'p
     })
 }
 
-/// Checks which processors use timer stores.
+/// Whether it is a processor's store with a ttl.
+fn expires(plan: &LogicalPlan, name: &str) -> bool {
+    let mut calls = plan.nodes.iter().map(|node| &node.call);
+    calls.any(
+        |call| matches!(call, DslCall::StateStore { store, expiry: Some(_), .. } if store == name),
+    )
+}
+
+/// Checks which processors use timer stores, and that no transformer uses a store whose rows expire.
 pub(super) fn timers(plan: &LogicalPlan, problems: &mut Problems) {
     let mut owners: Vec<(&str, usize)> = Vec::new();
     for (i, node) in plan.nodes.iter().enumerate() {
@@ -34,6 +42,13 @@ pub(super) fn timers(plan: &LogicalPlan, problems: &mut Problems) {
             _ => continue,
         };
         for store in stores {
+            if !calls && expires(plan, store) {
+                problems.at(
+                    plan,
+                    i,
+                    format!("can't use '{store}', whose rows expire: a transformer is also called to read its table, in other transactions; call .to_stream() and .process(...) instead, or leave ttl= out"),
+                );
+            }
             if key_of_timers(plan, store).is_none() {
                 continue;
             }

@@ -84,6 +84,7 @@ pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mu
         } if *back < 0 => found.push(negative("the time to go back at the first start", *back)),
         DslCall::StateStore { kind, .. } | DslCall::GlobalStore { kind, .. } => {
             found.extend(kind_problem(kind));
+            found.extend(store_expiry_problem(kind, call.expiry()));
             if matches!(call, DslCall::GlobalStore { .. })
                 && !matches!(kind, StoreKind::KeyValue | StoreKind::TimestampedKeyValue)
             {
@@ -264,6 +265,32 @@ fn kept_problem(plan: &LogicalPlan, shape: &Shape, i: usize, m: &Materialized) -
         found.push("keeps no windows, so a retention means nothing: leave it out".into());
     }
     found
+}
+
+/// Problems with the time to live of a processor's store.
+fn store_expiry_problem(kind: &StoreKind, expiry: Option<&Expiry>) -> Option<String> {
+    let expiry = expiry?;
+    Some(match kind {
+        StoreKind::KeyValue | StoreKind::TimestampedKeyValue => match expiry.ttl {
+            _ if expiry.forward => {
+                "a processor's store has no ttl_forward: nothing reads its rows as updates".into()
+            }
+            Ttl::Fixed(ms) if ms <= 0 => format!("a ttl must be positive, it is {ms} ms"),
+            _ => return None,
+        },
+        StoreKind::Window { .. } => {
+            "a window store has no ttl: its retention says how long windows are kept".into()
+        }
+        StoreKind::Session { .. } => {
+            "a session store has no ttl: its retention says how long sessions are kept".into()
+        }
+        StoreKind::Versioned { .. } => {
+            "a versioned store has no ttl: its history_retention says how far back versions are kept"
+                .into()
+        }
+        StoreKind::Timers => "a store of timers has no ttl: a timer is deleted when it fires".into(),
+        StoreKind::TimeOrdered => return None,
+    })
 }
 
 /// Problems with a time to live.

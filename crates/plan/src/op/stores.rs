@@ -38,6 +38,12 @@ impl Op {
                 [Some(*own), *pending].into_iter().flatten().collect()
             }
             Self::Process { stores, .. } => stores.clone(),
+            Self::Expire {
+                table,
+                timers,
+                of_processors: true,
+                ..
+            } => vec![*table, *timers],
             // The table's store belongs to the table, which is in the same stage.
             Self::Expire { timers, .. } => vec![*timers],
             _ => vec![],

@@ -79,10 +79,10 @@ impl Pass<'_> {
         }
     }
 
-    /// Finds problems in the ttl of a table's rows.
+    /// Finds problems in the ttl of a store's rows.
     pub(super) fn ttl(&mut self, i: usize) {
-        let expiry = self.plan.nodes[i].call.materialized();
-        let Some(Ttl::Row(ttl)) = expiry.and_then(|m| Some(&m.expiry.as_ref()?.ttl)) else {
+        let expiry = self.plan.nodes[i].call.expiry();
+        let Some(Ttl::Row(ttl)) = expiry.map(|expiry| &expiry.ttl) else {
             return;
         };
         let serdes = self.serdes.used[i].as_ref();

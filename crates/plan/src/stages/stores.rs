@@ -77,7 +77,7 @@ impl StageBuilder<'_> {
                 && *k == key
                 && *v == value
                 // Tombstones of expired rows are not in the source topic.
-                && super::expiry::of(call).is_none()
+                && call.expiry().is_none()
                 && !matches!(kind, StoreKind::Versioned { .. }) =>
             {
                 Some(topic.clone())

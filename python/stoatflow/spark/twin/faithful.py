@@ -217,7 +217,7 @@ def _refused(topology: Topology, verdicts: Mapping[str, Verdict]) -> Iterator[st
             yield f"{node.line} topics by a pattern: {verdicts['topics by a pattern'].text}"
         if getattr(node, "late", None) is not None:
             yield f"{node.line} late=: {verdicts['late='].text}"
-        kept = getattr(node, "materialized", None)
+        kept = node if isinstance(node, nodes.StateStore) else getattr(node, "materialized", None)
         if kept is not None and kept.expiry is not None:
             yield f"{node.line} ttl=: {verdicts['ttl='].text}"
         if getattr(node, "timestamp", None) == "wallclock":

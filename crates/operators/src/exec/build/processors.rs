@@ -2,9 +2,11 @@
 
 use super::{Builder, Built};
 use crate::Role;
-use crate::ops::process::{Process, ProcessorEnv};
+use crate::ops::process::{Connected, Process, ProcessorEnv, StoreExpiry, expires_at};
 use crate::ops::tables::expire::Expire;
 use crate::ops::tables::transform_values::TransformValues;
+use crate::support::node_context::NodeContext;
+use std::sync::Arc;
 use stoatflow_core::{ClockId, ProcessorId, Result, StoreId};
 use stoatflow_plan::{Op, PhysicalNode};
 
@@ -31,7 +33,8 @@ impl Builder<'_> {
                 let env =
                     ProcessorEnv::new(self.plan, node, stores, clocks, node_context, self.foreign)?;
                 let supplier = self.foreign.processor(*processor)?;
-                Box::new(Process::new(env, supplier, role))
+                let expiries = self.expiries(&env)?;
+                Box::new(Process::new(env, supplier, role).with_expiries(expiries))
             }
             Op::TransformValues {
                 processor,
@@ -50,23 +53,54 @@ impl Builder<'_> {
                 timers,
                 expiry,
                 old,
+                of_processors,
                 clock,
                 time,
             } => {
-                let (stores, clocks) = ([*table, *timers], (*clock, *time));
-                let node_context = self.node_context.clone();
-                let env = ProcessorEnv::new(
-                    self.plan,
-                    node,
-                    &stores,
-                    clocks,
-                    node_context,
-                    self.foreign,
-                )?;
-                Box::new(Expire::new(env, expiry, *old)?)
+                let clocks = (*clock, *time);
+                let env = self.expiry_env(node, [*table, *timers], clocks)?;
+                Box::new(Expire::new(env, expiry, (*old, *of_processors))?)
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// The environment of a node that deletes expired rows.
+    fn expiry_env(
+        &self,
+        node: &PhysicalNode,
+        stores: [StoreId; 2],
+        clocks: (ClockId, Option<ClockId>),
+    ) -> Result<ProcessorEnv> {
+        let node_context = if node.id == self.node_context.node {
+            self.node_context.clone()
+        } else {
+            NodeContext::new(node.id, &node.name, NodeContext::topics(self.plan))
+        };
+        ProcessorEnv::new(self.plan, node, &stores, clocks, node_context, self.foreign)
+    }
+
+    /// What a processor needs to write those of its stores that have a ttl, by index of the store.
+    fn expiries(&self, env: &ProcessorEnv) -> Result<Vec<Option<StoreExpiry>>> {
+        let expiry = |store: &Connected| {
+            let node = expires_at(self.plan, store.id);
+            let (Some(node), Some(ttl)) = (node, &store.ttl) else {
+                return Ok(None);
+            };
+            let Op::Expire {
+                table,
+                timers,
+                clock,
+                time,
+                ..
+            } = &node.op
+            else {
+                return Ok(None);
+            };
+            let env = self.expiry_env(node, [*table, *timers], (*clock, *time))?;
+            Ok(Some(StoreExpiry::new(env, Arc::clone(ttl))))
+        };
+        env.stores.iter().map(expiry).collect()
     }
 
     /// A transformer at a node: the node of its table, or one that reads the table.

@@ -6,12 +6,14 @@
 //! for the interpreter, so the processor may hold the interpreter here.
 
 mod atomic;
+mod expiring;
 mod ranges;
 mod tasks;
 mod timed_stores;
 mod versions;
 mod windows;
 
+use super::expiry_timers::StoreExpiry;
 use super::processor_env::{Connected, ProcessorEnv};
 use super::task_scans::TaskScans;
 use super::timers::LaneTimers;
@@ -35,6 +37,8 @@ pub(crate) struct Host<'h, 'c> {
     /// During `init`: number of schedules requested so far.
     asked: Option<u32>,
     timers: Option<&'h mut LaneTimers>,
+    /// By index of the store: the expiry of its rows.
+    expiries: &'h mut [Option<StoreExpiry>],
     /// The key that is being updated, and the index of its store.
     updating: Option<(usize, Bytes)>,
     /// Order number of the record that the processor is called for, if it is called for one.
@@ -58,6 +62,7 @@ impl<'h, 'c> Host<'h, 'c> {
             out,
             asked: None,
             timers: None,
+            expiries: &mut [],
             updating: None,
             place: None,
             now: None,
@@ -69,6 +74,11 @@ impl<'h, 'c> Host<'h, 'c> {
     /// Adds the timers of the lane.
     pub fn with_timers(self, timers: Option<&'h mut LaneTimers>) -> Self {
         Self { timers, ..self }
+    }
+
+    /// Adds the expiry of rows, by index of the store.
+    pub fn with_expiries(self, expiries: &'h mut [Option<StoreExpiry>]) -> Self {
+        Self { expiries, ..self }
     }
 
     /// A host for the call of `init`.
@@ -151,6 +161,7 @@ impl ProcessorHost for Host<'_, '_> {
         let key = store.key_bytes(key)?;
         let epoch = self.context.epoch;
         let found = self.lane_store(store).store.get(epoch, &key)?;
+        let found = self.alive(store, &key, found)?;
         found.map(|stored| given(store, stored)).transpose()
     }
 
@@ -160,12 +171,14 @@ impl ProcessorHost for Host<'_, '_> {
         let key = store.key_bytes(key)?;
         self.not_updating(at, store, &key)?;
         let value = taken(store, value)?;
+        let expiry = Self::expiry(store, &key, &value)?;
         self.watch_key(store, &key)?;
         self.wrote(at, store, &key);
         let epoch = self.context.epoch;
-        let LaneStore { store, dirty } = self.lane_store(store);
-        store.admit(epoch, &key, Some(&value))?;
-        store.put(epoch, dirty, &key, Some(value))
+        let LaneStore { store: kept, dirty } = self.lane_store(store);
+        kept.admit(epoch, &key, Some(&value))?;
+        kept.put(epoch, dirty, &key, Some(value))?;
+        self.expect((at, store), &key, expiry)
     }
 
     fn update(&mut self, store: usize, key: &Datum, f: &mut UpdateFn<'_>) -> Result<()> {

@@ -6,6 +6,7 @@
 use super::key_task_rows::is_written;
 use super::key_tasks::{KeyTasks, by_murmur2};
 use crate::support::node_context::NodeContext;
+use crate::support::row_ttl::RowTtl;
 use crate::{Context, ForeignCode, LaneClocks};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub(crate) struct Connected {
     pub global: bool,
     /// The tasks of its keys, if the processor writes it and there are several tasks.
     pub key_tasks: Option<Arc<KeyTasks>>,
+    /// When its rows expire, for a store of processors with a ttl.
+    pub ttl: Option<Arc<RowTtl>>,
 }
 
 /// See the module.
@@ -71,6 +74,7 @@ impl ProcessorEnv {
                 elsewhere: is_written_elsewhere(plan, node, *id),
                 global: is_global(plan, *id),
                 key_tasks: None,
+                ttl: ttl_of(plan, *id)?,
             })
         });
         let children = node.children.iter().map(|child| {
@@ -186,6 +190,19 @@ impl ProcessorEnv {
             });
         }
         Ok(found.into_iter())
+    }
+}
+
+/// The node that deletes expired rows of a store that processors write.
+pub(crate) fn expires_at(plan: &PhysicalPlan, store: StoreId) -> Option<&PhysicalNode> {
+    let deletes = |node: &&PhysicalNode| matches!(node.op, Op::Expire { table, of_processors: true, .. } if table == store);
+    plan.nodes.iter().find(deletes)
+}
+
+fn ttl_of(plan: &PhysicalPlan, store: StoreId) -> Result<Option<Arc<RowTtl>>> {
+    match expires_at(plan, store).map(|node| &node.op) {
+        Some(Op::Expire { expiry, .. }) => Ok(Some(Arc::new(RowTtl::new(expiry)?))),
+        _ => Ok(None),
     }
 }
 

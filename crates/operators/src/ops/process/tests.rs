@@ -245,4 +245,5 @@ fn a_punctuation_sees_the_store_and_fires_once_for_its_time() {
     assert_eq!(rig.stored(0, "a"), "y@8");
 }
 
+mod expiring;
 mod tasks;

@@ -40,6 +40,8 @@ pub(crate) struct LaneTimers {
     firing: Option<Due>,
     /// The last epoch whose timers were fired here.
     done: Epoch,
+    /// False if another node fires the timers: registrations leave the order of its pass alone.
+    fires: bool,
 }
 
 impl LaneTimers {
@@ -68,7 +70,16 @@ impl LaneTimers {
             cancelled: BTreeSet::new(),
             firing: None,
             done: Epoch(0),
+            fires: true,
         }))
+    }
+
+    /// For a node that only registers timers which another node fires.
+    pub fn of_another(self) -> Self {
+        Self {
+            fires: false,
+            ..self
+        }
     }
 
     /// Whether timers of this time were fired before, in this task.
@@ -83,7 +94,7 @@ impl LaneTimers {
 
     /// Whether the epoch's pass is running in this lane, or about to.
     fn is_passing(&self, epoch: Epoch) -> bool {
-        self.timer_queue.is_cut(epoch) && self.done != epoch
+        self.fires && self.timer_queue.is_cut(epoch) && self.done != epoch
     }
 
     /// Registers a timer of the key with these bytes, which waits for the stream time of a task.

@@ -1,8 +1,10 @@
-//! The `ttl` of a table: deletes rows that are older.
+//! The `ttl` of a table, or of a processor's store: deletes rows that are older.
 //!
 //! Takes the updates of the table above and forwards them; if the plan says so, also a tombstone for
-//! each expired row. A row expires `ttl` after its timestamp, by the stream time of its task or by the
-//! machine's clock, at the end of an epoch. The ttl is fixed or computed from the row by an expression.
+//! each expired row. For a store of processors it gets no records: the processors register the timers of
+//! the rows that they write (`ops::process::expiry_timers`). A row expires `ttl` after its timestamp, by
+//! the stream time of its task or by the machine's clock, at the end of an epoch. The ttl is fixed or
+//! computed from the row by an expression.
 //!
 //! Owns a store of timers, which is the index of rows by expiry. A key that is updated often must not
 //! have a timer for each update, and the old value of an update is not known. So expiry times are
@@ -13,132 +15,63 @@
 #[cfg(test)]
 mod tests;
 
-use crate::expr::{Compiled, kind};
-use crate::ops::process::{LaneTimers, ProcessorEnv};
+use crate::ops::process::{ExpiryTimers, LaneTimers, ProcessorEnv, TABLE, TIMERS};
 use crate::ops::tables::table_update;
-use crate::{Context, LaneStore, NO_ORIGIN, Operator, key_hash};
+use crate::support::row_ttl::{RowExpiry, RowTtl};
+use crate::{Context, LaneStore, NO_ORIGIN, Operator};
 use bytes::Bytes;
 use stoatflow_core::{Datum, Error, Record, Result, Task, Timestamp};
-use stoatflow_plan::{Expiry, ExpiryClock, Ttl};
+use stoatflow_plan::Expiry;
 use stoatflow_state::{
-    KeyRange, Stored, TimerDomain, TimerView, after, split_timer, timer_key, timer_row,
+    Dirty, KeyRange, Stored, TimerView, after, split_timer, timer_key, timer_row,
 };
 
-/// Indexes of its stores.
-const TABLE: usize = 0;
-const TIMERS: usize = 1;
-/// Number of parts of a ttl; times are rounded to one part.
-const PARTS: i64 = 16;
 /// Rows of the table checked per cut.
 const PAGE: usize = 2_048;
 /// Time between two such cuts while the application is idle.
 const BETWEEN_PAGES_MS: i64 = 100;
-/// Number of recent registrations remembered.
-const RECENT: usize = 4_096;
-
-/// How long rows live.
-#[derive(Debug)]
-enum TtlRule {
-    Fixed(i64),
-    Row(Compiled),
-}
-
-/// Expiry of a row, and the earliest time to look at it.
-#[derive(Clone, Copy, Debug)]
-struct RowExpiry {
-    at: i64,
-    rounded: i64,
-}
-
-impl RowExpiry {
-    fn new(timestamp: Timestamp, ttl_ms: i64) -> Self {
-        let (at, part) = (timestamp.0.saturating_add(ttl_ms), (ttl_ms / PARTS).max(1));
-        Self {
-            at,
-            rounded: at - at.rem_euclid(part),
-        }
-    }
-}
-
-impl TtlRule {
-    /// When the row expires; `None`: never.
-    fn expiry(&self, record: &Record) -> Result<Option<RowExpiry>> {
-        let ttl_ms = match self {
-            Self::Fixed(ms) => *ms,
-            Self::Row(ttl) => match ttl.compared(record)? {
-                Datum::Null => return Ok(None),
-                Datum::Int(ms) => ms,
-                other => {
-                    let error = Error::user(format!(
-                        "the ttl of a row is milliseconds, an int, or null, but its expression gave {}",
-                        kind(&other)
-                    ));
-                    return Err(error
-                        .hint("make one of a float with .cast(\"int\"); null keeps the row")
-                        .at(|at| at.function = Some(ttl.text().to_owned())));
-                }
-            },
-        };
-        Ok(Some(RowExpiry::new(record.timestamp, ttl_ms.max(0))))
-    }
-}
-
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Expire {
     env: ProcessorEnv,
-    ttl_rule: TtlRule,
-    domain: TimerDomain,
+    ttl: RowTtl,
+    /// True if processors write the store, in any lane.
+    of_processors: bool,
     /// True if tombstones are forwarded.
     forward: bool,
     /// True if children need the old value.
     old: bool,
-    timers: Option<LaneTimers>,
+    timers: Option<ExpiryTimers>,
     /// First key of the table that wasn't checked in this run; `None`: all were.
     unchecked: Option<Bytes>,
     /// When an idle application checks more of them.
     next_page: i64,
-    /// Hashes of recent registrations, so that a hot key doesn't write its timer with each update.
-    recent: Box<[u64]>,
 }
 
 impl Expire {
     /// `env`: with the table's store and the store of timers.
-    pub fn new(env: ProcessorEnv, expiry: &Expiry, old: bool) -> Result<Self> {
-        let ttl_rule = match &expiry.ttl {
-            Ttl::Fixed(ms) => TtlRule::Fixed(*ms),
-            Ttl::Row(ttl) => TtlRule::Row(Compiled::new(ttl)?),
-        };
+    pub fn new(
+        env: ProcessorEnv,
+        expiry: &Expiry,
+        (old, of_processors): (bool, bool),
+    ) -> Result<Self> {
         Ok(Self {
             env,
-            ttl_rule,
-            domain: match expiry.clock {
-                ExpiryClock::Event => TimerDomain::Event,
-                ExpiryClock::Processing => TimerDomain::Processing,
-            },
+            ttl: RowTtl::new(expiry)?,
+            of_processors,
             forward: expiry.forward,
             old,
             timers: None,
             unchecked: Some(Bytes::new()),
             next_page: i64::MIN,
-            recent: vec![0; RECENT].into(),
         })
     }
 
-    /// When a row of the table expires. A failing ttl expression counts as never: the failure was
-    /// handled when the row was written.
+    /// When a row of the table expires.
     fn expiry_of(&self, key: &Bytes, row: &Stored) -> Result<Option<RowExpiry>> {
-        if let TtlRule::Fixed(ms) = self.ttl_rule {
-            return Ok(Some(RowExpiry::new(row.timestamp, ms)));
-        }
         let table = &self.env.stores[TABLE];
-        let row = Record {
-            key: table.key_of(key.clone())?,
-            value: table.given(row.value.clone())?,
-            timestamp: row.timestamp,
-            ..Record::default()
-        };
-        Ok(self.ttl_rule.expiry(&row).unwrap_or_default())
+        let decode = || Ok((table.key_of(key.clone())?, table.given(row.value.clone())?));
+        self.ttl.expiry_of(row, decode)
     }
 
     /// The task of a row.
@@ -157,17 +90,9 @@ impl Expire {
         task: Task,
         context: &mut Context<'_>,
     ) -> Result<()> {
-        let (domain, at) = (self.domain, expiry.rounded);
         let timers = self.timers.as_mut().ok_or_else(not_open)?;
-        let hash = key_hash(key) ^ at.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let slot = usize::try_from(hash >> 32).unwrap_or(0) % RECENT;
-        let is_registered = std::mem::replace(&mut self.recent[slot], hash) == hash;
-        // A timer that has fired already is no longer pending.
-        if is_registered && !timers.is_past(TIMERS, domain, (task, at))? {
-            return Ok(());
-        }
-        let store = (TIMERS, &self.env.stores[TIMERS]);
-        timers.register(context, store, (domain, at, key), task)
+        let row = (self.ttl.domain, expiry, key);
+        timers.expect(&self.env, row, (task, true), context)
     }
 
     /// Checks the next rows of the table and registers missing timers. Each run checks the table once,
@@ -193,7 +118,7 @@ impl Expire {
             };
             let timers = &context.store(self.env.stores[TIMERS].id).store;
             let view = TimerView::new(timers, epoch)?;
-            let has = |at| view.is_pending(&timer_row(self.domain, at, &key));
+            let has = |at| view.is_pending(&timer_row(self.ttl.domain, at, &key));
             if !has(expiry.rounded)? && !has(expiry.at)? {
                 let task = self.task(None, &key, context);
                 self.expect(&key, expiry, task, context)?;
@@ -208,9 +133,10 @@ impl Expire {
         let Some(mut timers) = self.timers.take() else {
             return Ok(());
         };
-        let done = if timers.begin(context) {
-            let done = self.fire_all(&mut timers, out, context);
-            timers.end(context.epoch);
+        let own = &mut timers.timers;
+        let done = if own.begin(context) {
+            let done = self.fire_all(own, out, context);
+            own.end(context.epoch);
             done
         } else {
             Ok(())
@@ -241,13 +167,17 @@ impl Expire {
             let Some(expiry) = self.expiry_of(&key, &row)? else {
                 continue;
             };
-            let domain = self.domain;
+            let domain = self.ttl.domain;
             if parts.domain == domain && expiry.at <= parts.at {
                 let timestamp = Timestamp(expiry.at);
                 let tombstone = Stored {
                     value: Datum::Null,
                     timestamp,
                 };
+                if self.of_processors {
+                    self.delete_unless_updated(parts.at, &key, tombstone, context)?;
+                    continue;
+                }
                 // Frees the row's values in unique indexes.
                 store.admit(epoch, &key, Some(&tombstone))?;
                 store.put(epoch, dirty, &key, Some(tombstone))?;
@@ -272,6 +202,38 @@ impl Expire {
     }
 }
 
+impl Expire {
+    /// Deletes an expired row. A processor in another lane may write the key meanwhile: then the row stays
+    /// as that processor wrote it, and has a timer of its own.
+    fn delete_unless_updated(
+        &self,
+        now: i64,
+        key: &Bytes,
+        tombstone: Stored,
+        context: &mut Context<'_>,
+    ) -> Result<()> {
+        let (epoch, mut dirty) = (context.epoch, Dirty::default());
+        let LaneStore { store, dirty: all } = context.store(self.env.stores[TABLE].id);
+        store.update_unlocked(epoch, &mut dirty, key, |current| {
+            let Some(row) = current else {
+                return Ok((None, ()));
+            };
+            let expiry = self.expiry_of(key, row)?;
+            let is_due = expiry.is_some_and(|expiry| expiry.at <= now);
+            let next = if is_due {
+                tombstone.clone()
+            } else {
+                row.clone()
+            };
+            // Frees the row's values in unique indexes.
+            store.admit(epoch, key, Some(&next))?;
+            Ok((Some(next), ()))
+        })?;
+        all.append(dirty);
+        Ok(())
+    }
+}
+
 fn not_open() -> Error {
     Error::internal("a table with a ttl was not opened")
 }
@@ -290,16 +252,15 @@ impl Operator for Expire {
                 continue;
             }
             let node_context = &self.env.node_context;
-            let expiry = match &self.ttl_rule {
-                TtlRule::Fixed(_) => self.ttl_rule.expiry(&record)?,
-                TtlRule::Row(_) => {
-                    let row = record.with_value(new.clone());
-                    let compute = |_: &mut Context<'_>| self.ttl_rule.expiry(&row);
-                    match node_context.attempt(&record, context, compute)? {
-                        Some(expiry) => expiry,
-                        // The error handler leaves the record out.
-                        None => continue,
-                    }
+            let expiry = if self.ttl.is_fixed() {
+                self.ttl.expiry(&record)?
+            } else {
+                let row = record.with_value(new.clone());
+                let compute = |_: &mut Context<'_>| self.ttl.expiry(&row);
+                match node_context.attempt(&record, context, compute)? {
+                    Some(expiry) => expiry,
+                    // The error handler leaves the record out.
+                    None => continue,
                 }
             };
             if let Some(expiry) = expiry {
@@ -314,7 +275,7 @@ impl Operator for Expire {
     }
 
     fn open(&mut self, context: &mut Context<'_>) -> Result<()> {
-        self.timers = Some(LaneTimers::open(&self.env, context)?.ok_or_else(not_open)?);
+        self.timers = Some(ExpiryTimers::open(&self.env, true, context)?);
         Ok(())
     }
 
@@ -325,7 +286,7 @@ impl Operator for Expire {
         let Some(timers) = &self.timers else {
             return Ok(());
         };
-        timers.cut(&self.env, context)?;
+        timers.timers.cut(&self.env, context)?;
         if context.clocks.is_alone() && context.clocks.moves_with_records() {
             return self.fire(out, context);
         }

@@ -44,14 +44,16 @@ impl Host<'_, '_> {
         let kept = Arc::clone(&self.lane_store(store).store);
         let (epoch, mut dirty) = (self.context.epoch, Dirty::default());
         let done = kept.update_unlocked(epoch, &mut dirty, &key, |current| {
-            let now = current.map(|stored| given(store, stored.clone()));
+            let current = self.alive(store, &key, current.cloned())?;
+            let now = current.map(|stored| given(store, stored));
             let next = taken(store, f(self, now.transpose()?)?)?;
+            let expiry = Self::expiry(store, &key, &next)?;
             kept.admit(epoch, &key, Some(&next))?;
-            Ok((Some(next), ()))
+            Ok((Some(next), expiry))
         });
         self.updating = None;
         self.lane_store(store).dirty.append(dirty);
-        done
+        self.expect((at, store), &key, done?)
     }
 
     pub(super) fn put_missing(
@@ -65,6 +67,9 @@ impl Host<'_, '_> {
         let key = store.key_bytes(key)?;
         self.not_updating(at, store, &key)?;
         let value = taken(store, value)?;
+        if store.ttl.is_some() {
+            return self.put_missing_or_due((at, store), &key, value);
+        }
         self.watch_key(store, &key)?;
         self.wrote(at, store, &key);
         let epoch = self.context.epoch;
@@ -81,6 +86,37 @@ impl Host<'_, '_> {
             }
         };
         found.map(|stored| given(store, stored)).transpose()
+    }
+
+    /// For a store with a ttl: a row that is due counts as missing. Whether it is due may need the
+    /// interpreter, so no lock is held.
+    fn put_missing_or_due(
+        &mut self,
+        (at, store): (usize, &Connected),
+        key: &Bytes,
+        value: Stored,
+    ) -> Result<Option<Stored>> {
+        let epoch = self.context.epoch;
+        let kept = Arc::clone(&self.lane_store(store).store);
+        let found = kept.get(epoch, key)?;
+        if let Some(found) = self.alive(store, key, found)? {
+            return given(store, found).map(Some);
+        }
+        let expiry = Self::expiry(store, key, &value)?;
+        self.watch_key(store, key)?;
+        self.wrote(at, store, key);
+        kept.admit(epoch, key, Some(&value))?;
+        let mut dirty = Dirty::default();
+        let found = kept.update_unlocked(epoch, &mut dirty, key, |current| {
+            // Another lane may have written it first. Then its value is written again, unchanged.
+            let found = self.alive(store, key, current.cloned())?;
+            Ok((found.clone().or_else(|| Some(value.clone())), found))
+        })?;
+        self.lane_store(store).dirty.append(dirty);
+        match found {
+            Some(found) => given(store, found).map(Some),
+            None => self.expect((at, store), key, expiry).map(|()| None),
+        }
     }
 
     pub(super) fn take_out(
@@ -103,6 +139,7 @@ impl Host<'_, '_> {
         kept.admit(epoch, &key, None)?;
         let had = |current: Option<&Stored>| Ok((Some(gone), current.cloned()));
         let found = kept.update(epoch, dirty, &key, had)?;
+        let found = self.alive(store, &key, found)?;
         found.map(|stored| given(store, stored)).transpose()
     }
 }

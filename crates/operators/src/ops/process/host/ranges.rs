@@ -48,6 +48,7 @@ impl Host<'_, '_> {
             return Ok(Vec::new());
         }
         let found = self.rows(at, store, range)?;
+        let found = self.keep_alive(store, found)?;
         self.decoded(store, found)
     }
 

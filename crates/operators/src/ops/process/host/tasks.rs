@@ -32,7 +32,7 @@ impl<'h> Host<'h, '_> {
     }
 
     /// The task of the record, schedule or timer that the processor is called for.
-    fn own_task(&self) -> Option<Task> {
+    pub(super) fn own_task(&self) -> Option<Task> {
         let of_record = self.place.filter(|_| !self.env.ticks);
         of_record.map(|place| place.task()).or(self.task)
     }

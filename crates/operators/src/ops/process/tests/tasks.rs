@@ -36,7 +36,7 @@ fn three_tasks() -> Rig {
 
 /// Sets the clocks for topics with this number of partitions. Their rows are in the last store of the
 /// rig.
-fn with_tasks(rig: &mut Rig, tasks: u16) {
+pub(super) fn with_tasks(rig: &mut Rig, tasks: u16) {
     let rule = ClockRule {
         tasks,
         ..ClockRule::default()

@@ -24,6 +24,7 @@ fn fresh(expiry: Expiry, eager: bool) -> Rig {
         timers: StoreId(1),
         expiry,
         old: false,
+        of_processors: false,
         clock: ClockId(0),
         time: None,
     };
