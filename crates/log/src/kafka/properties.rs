@@ -6,6 +6,7 @@
 //! connects, and never chooses another client later.
 
 mod librdkafka;
+pub(super) mod secrets;
 
 use super::native::FetchLimits;
 use super::native::properties::{Knowledge, NativeProperties, Security, knowledge};
@@ -13,6 +14,7 @@ use super::tokens::TokenProvider;
 use crate::ClientInUse;
 use librdkafka::{check_librdkafka, is_librdkafkas, is_secured, without_kerberos};
 use rdkafka::config::ClientConfig;
+use secrets::secret_in_file;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::time::Duration;
@@ -238,23 +240,6 @@ fn of_role(
     of(ClientRole::All)
         .chain(of(role))
         .map(|(_, name, value)| (name.as_str(), value.as_str()))
-}
-
-/// The content of the file that a secret refers to, without its line end; `None` if it isn't
-/// `file:PATH`.
-///
-/// # Errors
-/// The file can't be read: the problem to report.
-pub(super) fn secret_in_file(
-    name: &str,
-    value: &str,
-) -> Option<std::result::Result<String, String>> {
-    let path = value.strip_prefix("file:")?;
-    let text = std::fs::read_to_string(path);
-    Some(match text {
-        Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
-        Err(error) => Err(format!("'{name}' = 'file:{path}': {error}")),
-    })
 }
 
 impl Properties {

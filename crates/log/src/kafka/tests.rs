@@ -17,8 +17,6 @@ use stoatflow_core::{
     Clock, Error, ErrorKind, Offset, Partition, SystemClock, Timestamp, TopicPartition,
 };
 
-mod old_brokers;
-
 const WAIT: Duration = Duration::from_secs(20);
 
 type Cluster = MockCluster<'static, DefaultProducerContext>;

@@ -20,7 +20,7 @@ use super::net::throttle::ThrottleTotals;
 use super::net::tls::TlsClient;
 use super::records::compression::{Codec, Compression};
 use super::{FetchLimits, NativeConfig};
-use crate::kafka::properties::secret_in_file;
+use crate::kafka::properties::secrets::secret_in_file;
 use crate::kafka::tokens::TokenProvider;
 use kafka_protocol::protocol::StrBytes;
 pub(in crate::kafka) use known::{Knowledge, knowledge};

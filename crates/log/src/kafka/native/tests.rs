@@ -4,6 +4,7 @@ mod asking;
 mod broker;
 pub(in crate::kafka::native) mod faults;
 mod idempotent;
+mod old_brokers;
 mod simulated;
 
 use super::admin::NativeAdmin;
