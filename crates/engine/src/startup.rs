@@ -10,6 +10,7 @@ mod committed_offsets;
 pub mod components;
 mod group_members;
 mod handlers;
+mod hanging_transactions;
 mod missing_changelogs;
 mod orphans;
 mod partition_counts;

@@ -57,6 +57,9 @@ impl EngineSpec {
         shared.failpoints.reach(Failpoint::StartFenced)?;
         self.provable(producer.as_ref())?;
         self.learn_leaders(topics, changelogs)?;
+        if !self.refuse_hanging_transactions(shared, producer.as_ref(), changelogs)? {
+            return Ok(None);
+        }
         let Some(committed_offsets) = self.committed_offsets(shared, topics)? else {
             return Ok(None);
         };

@@ -116,10 +116,6 @@ impl<S: TransactionalSide> AlternatingProducer<S> {
     /// The first id decides which instance owns the application: every instance takes it over first. If
     /// two start at the same instant, each may win one id, and the one that has the first goes on: the
     /// other one, which took over the second id, is fenced at its own first transaction.
-    ///
-    /// The first id says who is the one: whoever starts takes it first. Two that start at the same instant
-    /// may each win one, and the one that has the first goes on: whoever took the second away stops at its
-    /// own first transaction.
     fn side<T>(&mut self, act: impl FnOnce(&mut S) -> Result<T>) -> Result<T> {
         let outcome = act(&mut self.sides[self.turn]);
         match outcome {
@@ -196,6 +192,11 @@ impl<S: TransactionalSide> Producer for AlternatingProducer<S> {
 
     fn append_time(&self) -> Option<Timestamp> {
         self.sides.iter().filter_map(Producer::append_time).max()
+    }
+
+    fn producer_ids(&self) -> Vec<i64> {
+        let sides = self.sides.iter();
+        sides.flat_map(Producer::producer_ids).collect()
     }
 
     fn rollovers(&self) -> u64 {

@@ -126,6 +126,10 @@ pub trait Producer: Send {
     fn append_time(&self) -> Option<Timestamp> {
         None
     }
+    /// The producer ids of its transactions; empty if the client doesn't report them.
+    fn producer_ids(&self) -> Vec<i64> {
+        Vec::new()
+    }
     /// How often its producer epochs were used up, so that the broker assigned a new producer id.
     fn rollovers(&self) -> u64 {
         0

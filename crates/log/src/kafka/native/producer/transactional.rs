@@ -339,6 +339,10 @@ impl Producer for TransactionalProducer {
         self.sender.accumulator.acknowledged(topic)
     }
 
+    fn producer_ids(&self) -> Vec<i64> {
+        vec![self.coordination.identity.id]
+    }
+
     fn rollovers(&self) -> u64 {
         self.rollovers
     }

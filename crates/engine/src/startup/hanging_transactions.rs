@@ -1,0 +1,113 @@
+//! Refuses to start behind a hanging transaction: one that the coordinator has ended, while a partition
+//! still has it open.
+//!
+//! Once the producer is open, every transaction of this application has ended. A broker can lose the
+//! markers of an abort: Kafka 4.4.0 did, when it was killed and came back after the transaction had
+//! timed out. `read_committed` readers, a restore among them, then see nothing behind the first record
+//! of that transaction, and the next commit of the same producer commits its records.
+
+use super::EngineSpec;
+use crate::commit::offsets_topic::topic_name;
+use crate::runtime::shared::Shared;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use stoatflow_core::{Error, ErrorKind, Guarantee, Result, TopicPartition};
+use stoatflow_log::{ClusterExpiry, OpenTransaction, Producer};
+
+/// How long a transaction that has ended may look open.
+const SETTLED_WITHIN: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+impl EngineSpec {
+    /// Checks the changelogs, the offsets topic, and the sinks whose topics are known. `false` if a stop
+    /// was requested.
+    ///
+    /// # Errors
+    /// `Unavailable` for a hanging transaction, with the command that ends it.
+    pub(super) fn refuse_hanging_transactions(
+        &self,
+        shared: &Shared,
+        producer: &dyn Producer,
+        changelogs: &[Option<Arc<str>>],
+    ) -> Result<bool> {
+        let (settings, broker) = (&self.settings, &self.components.broker);
+        if settings.guarantee != Guarantee::ExactlyOnceV2 || broker.expiry() == ClusterExpiry::Never
+        {
+            return Ok(true);
+        }
+        let offsets = topic_name(&settings.application_id);
+        let own: BTreeSet<&str> = changelogs
+            .iter()
+            .flatten()
+            .map(AsRef::as_ref)
+            .chain([&*offsets])
+            .collect();
+        let sinks = self.plan.sinks.iter();
+        let sinks = sinks.filter_map(|sink| sink.topic.as_deref());
+        let sinks: BTreeSet<&str> = sinks.filter(|topic| !own.contains(topic)).collect();
+        let ids = producer.producer_ids();
+        let clock = &self.components.clock;
+        let began = clock.monotonic();
+        loop {
+            // Nobody else writes to the topics of the application; sinks may have other writers.
+            let mut hanging = self.open_transactions(&own)?;
+            if !ids.is_empty() {
+                let open = self.open_transactions(&sinks)?.into_iter();
+                hanging.extend(open.filter(|(_, open)| ids.contains(&open.producer)));
+            }
+            let Some((first, open)) = hanging.first() else {
+                return Ok(true);
+            };
+            if clock.monotonic().saturating_sub(began) >= SETTLED_WITHIN {
+                return Err(refused(hanging.len(), first, open));
+            }
+            if shared.is_stopping() {
+                return Ok(false);
+            }
+            shared.pause(CHECK_INTERVAL);
+        }
+    }
+
+    /// The open transactions of some topics; none for what the broker doesn't report.
+    fn open_transactions(
+        &self,
+        topics: &BTreeSet<&str>,
+    ) -> Result<Vec<(TopicPartition, OpenTransaction)>> {
+        let (wait, broker) = (self.settings.broker_wait, &self.components.broker);
+        let names: Vec<&str> = topics.iter().copied().collect();
+        let known = broker.topics(&names, wait)?.into_iter().flatten();
+        let partitions: Vec<TopicPartition> = known
+            .flat_map(|topic| {
+                let name = Arc::clone(&topic.name);
+                (0..topic.partitions).map(move |p| TopicPartition::new(Arc::clone(&name), p))
+            })
+            .collect();
+        let open = match broker.open_transactions(&partitions, wait) {
+            Ok(open) => open,
+            // Reading a sink is no permission that an application needs; librdkafka can't ask.
+            Err(error) if matches!(error.kind(), ErrorKind::Unauthorized | ErrorKind::Config) => {
+                tracing::debug!(%error, "open transactions are not known");
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error),
+        };
+        let open = partitions.into_iter().zip(open);
+        Ok(open.filter_map(|(p, open)| Some((p, open?))).collect())
+    }
+}
+
+#[cold]
+fn refused(count: usize, first: &TopicPartition, open: &OpenTransaction) -> Error {
+    let (topic, partition) = (&first.topic, first.partition.0);
+    Error::unavailable(format!(
+        "a transaction of this application hangs in {count} partitions, the first {first}: the broker has \
+            ended it, but lost its markers"
+    ))
+    .hint(format!(
+        "end it in each partition that kafka-transactions.sh find-hanging lists, here with \
+            kafka-transactions.sh --bootstrap-server BROKER abort --topic {topic} --partition {partition} \
+            --start-offset {}; then start again",
+        open.start.0
+    ))
+}
