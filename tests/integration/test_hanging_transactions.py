@@ -35,10 +35,11 @@ def open_transaction(kafka: KafkaTopics, group: str, topic: str) -> Iterator[Non
         producer.abort_transaction(30)
 
 
-@pytest.mark.parametrize("topic", ["counts-changelog", "offsets"])
+@pytest.mark.parametrize(("topic", "client"), [("counts-changelog", "native"), ("offsets", "librdkafka")])
 def test_a_start_behind_a_hanging_transaction_is_refused(
-    kafka: KafkaTopics, name: str, tmp_path: Path, topic: str
+    kafka: KafkaTopics, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topic: str, client: str
 ) -> None:
+    monkeypatch.setenv("STOATFLOW_KAFKA_CLIENT", client)
     for each in ("in", "out"):
         kafka.create(f"{name}-{each}")
     kafka.write(f"{name}-in", ["word"] * 10)

@@ -12,7 +12,7 @@ use crate::runtime::shared::Shared;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Error, ErrorKind, Guarantee, Result, TopicPartition};
+use stoatflow_core::{Error, ErrorKind, Guarantee, Offset, Result, TopicPartition};
 use stoatflow_log::{ClusterExpiry, OpenTransaction, Producer};
 
 /// How long a transaction that has ended may look open.
@@ -49,45 +49,57 @@ impl EngineSpec {
         let ids = producer.producer_ids();
         let clock = &self.components.clock;
         let began = clock.monotonic();
+        let mut suspects: Option<Vec<(TopicPartition, Offset)>> = None;
         loop {
             // Nobody else writes to the topics of the application; sinks may have other writers.
-            let mut hanging = self.open_transactions(&own)?;
+            let mut hanging = self.held_back(&own)?;
             if !ids.is_empty() {
                 let open = self.open_transactions(&sinks)?.into_iter();
-                hanging.extend(open.filter(|(_, open)| ids.contains(&open.producer)));
+                let open = open.filter(|(_, open)| ids.contains(&open.producer));
+                hanging.extend(open.map(|(partition, open)| (partition, open.start)));
             }
-            let Some((first, open)) = hanging.first() else {
+            // Transactions of a newer instance come and go.
+            if let Some(suspects) = &suspects {
+                hanging.retain(|open| suspects.contains(open));
+            }
+            let Some((first, start)) = hanging.first() else {
                 return Ok(true);
             };
             if clock.monotonic().saturating_sub(began) >= SETTLED_WITHIN {
-                return Err(refused(hanging.len(), first, open));
+                return Err(refused(hanging.len(), first, *start));
             }
             if shared.is_stopping() {
                 return Ok(false);
             }
+            suspects = Some(hanging);
             shared.pause(CHECK_INTERVAL);
         }
     }
 
-    /// The open transactions of some topics; none for what the broker doesn't report.
+    /// The partitions of some topics in which a transaction is open, and its first offset.
+    fn held_back(&self, topics: &BTreeSet<&str>) -> Result<Vec<(TopicPartition, Offset)>> {
+        let (wait, broker) = (self.settings.broker_wait, &self.components.broker);
+        let partitions = self.partitions(topics)?;
+        let ranges = broker.ranges(&partitions, wait)?;
+        let ends = broker.high_watermarks(&partitions, wait)?;
+        let both = partitions.into_iter().zip(ranges).zip(ends);
+        let open = both.filter(|((_, range), end)| range.stable_end < *end);
+        Ok(open
+            .map(|((partition, range), _)| (partition, range.stable_end))
+            .collect())
+    }
+
+    /// The open transactions of some topics; none if the client or the permissions don't allow to ask.
     fn open_transactions(
         &self,
         topics: &BTreeSet<&str>,
     ) -> Result<Vec<(TopicPartition, OpenTransaction)>> {
-        let (wait, broker) = (self.settings.broker_wait, &self.components.broker);
-        let names: Vec<&str> = topics.iter().copied().collect();
-        let known = broker.topics(&names, wait)?.into_iter().flatten();
-        let partitions: Vec<TopicPartition> = known
-            .flat_map(|topic| {
-                let name = Arc::clone(&topic.name);
-                (0..topic.partitions).map(move |p| TopicPartition::new(Arc::clone(&name), p))
-            })
-            .collect();
-        let open = match broker.open_transactions(&partitions, wait) {
+        let partitions = self.partitions(topics)?;
+        let wait = self.settings.broker_wait;
+        let open = match self.components.broker.open_transactions(&partitions, wait) {
             Ok(open) => open,
-            // Reading a sink is no permission that an application needs; librdkafka can't ask.
-            Err(error) if matches!(error.kind(), ErrorKind::Unauthorized | ErrorKind::Config) => {
-                tracing::debug!(%error, "open transactions are not known");
+            Err(error) if error.kind() == ErrorKind::Unauthorized => {
+                tracing::debug!(%error, "open transactions of the sinks are not known");
                 return Ok(Vec::new());
             }
             Err(error) => return Err(error),
@@ -95,10 +107,22 @@ impl EngineSpec {
         let open = partitions.into_iter().zip(open);
         Ok(open.filter_map(|(p, open)| Some((p, open?))).collect())
     }
+
+    /// All partitions of the topics that exist.
+    fn partitions(&self, topics: &BTreeSet<&str>) -> Result<Vec<TopicPartition>> {
+        let names: Vec<&str> = topics.iter().copied().collect();
+        let broker = &self.components.broker;
+        let known = broker.topics(&names, self.settings.broker_wait)?;
+        let partitions = known.into_iter().flatten().flat_map(|topic| {
+            let name = Arc::clone(&topic.name);
+            (0..topic.partitions).map(move |p| TopicPartition::new(Arc::clone(&name), p))
+        });
+        Ok(partitions.collect())
+    }
 }
 
 #[cold]
-fn refused(count: usize, first: &TopicPartition, open: &OpenTransaction) -> Error {
+fn refused(count: usize, first: &TopicPartition, start: Offset) -> Error {
     let (topic, partition) = (&first.topic, first.partition.0);
     Error::unavailable(format!(
         "a transaction of this application hangs in {count} partitions, the first {first}: the broker has \
@@ -107,7 +131,6 @@ fn refused(count: usize, first: &TopicPartition, open: &OpenTransaction) -> Erro
     .hint(format!(
         "end it in each partition that kafka-transactions.sh find-hanging lists, here with \
             kafka-transactions.sh --bootstrap-server BROKER abort --topic {topic} --partition {partition} \
-            --start-offset {}; then start again",
-        open.start.0
+            --start-offset {start}; then start again"
     ))
 }
