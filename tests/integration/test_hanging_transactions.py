@@ -1,8 +1,7 @@
 """A transaction hangs in a partition: its coordinator has ended it, but the partition still has it open.
 
-Kafka 4.4.0 does so when it is killed and comes back after a transaction has timed out: it aborts the transaction before
-it knows the leaders of its partitions, and drops the markers. A transaction of somebody else that stays open in a topic
-of the application looks the same to a start.
+Kafka 4.4.0 drops the markers of partitions without a leader, as when a killed broker comes back after a transaction
+has timed out. A transaction of somebody else that stays open in a topic of the application looks the same to a start.
 """
 
 from __future__ import annotations

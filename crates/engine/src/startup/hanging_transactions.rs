@@ -1,10 +1,10 @@
 //! Refuses to start behind a hanging transaction: one that the coordinator has ended, while a partition
 //! still has it open.
 //!
-//! Once the producer is open, every transaction of this application has ended. A broker can lose the
-//! markers of an abort: Kafka 4.4.0 did, when it was killed and came back after the transaction had
-//! timed out. `read_committed` readers, a restore among them, then see nothing behind the first record
-//! of that transaction, and the next commit of the same producer commits its records.
+//! Once the producer is open, every transaction of this application has ended. Kafka 4.4.0 drops
+//! the markers for partitions without a leader, as when a killed broker comes back after the transaction
+//! has timed out. `read_committed` readers, a restore among them, then see nothing behind the first
+//! record of that transaction, and the next commit of the same producer commits its records.
 
 use super::EngineSpec;
 use crate::commit::offsets_topic::topic_name;
