@@ -149,6 +149,19 @@ def test_ambiguous_targets_are_refused(app: Path, text: str, name: str, words: s
     assert words in done.stderr
 
 
+def test_two_edits_within_a_second_are_both_seen(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for store in ("counts", "totals", "values"):
+        text = f"""
+import stoatflow as sf
+builder = sf.StreamsBuilder()
+builder.table("in", key=str, value=str, store="{store}")
+topology = builder.build()
+"""
+        (app / "app.py").write_text(text, "utf-8")
+        assert main(["describe", str(app / "app.py")]) == 0
+        assert f"(stores: [{store}])" in capsys.readouterr().out
+
+
 def test_the_traceback_of_a_user_file_begins_in_the_file(app: Path) -> None:
     (app / "app.py").write_text("def f():\n    return 1 / 0\n\nf()\n", "utf-8")
     for done in (
@@ -254,7 +267,7 @@ def test_a_topology_is_drawn_for_graphviz(app: Path, capsys: pytest.CaptureFixtu
     assert text.count("{") == text.count("}")
     if dot := shutil.which("dot"):
         drawn = subprocess.run([dot, "-Tsvg"], input=text, capture_output=True, text=True, check=True)
-        assert "join-rates" in drawn.stdout
+        assert "join&#45;rates" in drawn.stdout
 
 
 def completed(*words: str) -> list[str]:

@@ -12,12 +12,23 @@ import os
 import re
 import sys
 import traceback
-from types import TracebackType
+from importlib.machinery import SourceFileLoader
+from types import CodeType, TracebackType
 from typing import Any
 
 from stoatflow.errors import ConfigError, StoatFlowError
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+class _Script(SourceFileLoader):
+    """Compiles a file each time, as `python FILE` does.
+
+    Cached bytecode is recognized by second and size, so two edits within a second could be taken for one.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002  # the signature of the loader
+        return self.source_to_code(self.get_data(self.path), self.path)
 
 
 class UserFileError(Exception):
@@ -57,8 +68,8 @@ def _run(file: str) -> dict[str, Any]:
     name = os.path.splitext(base)[0]
     if name in sys.modules or not name.isidentifier():
         name = "__stoatflow__"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
+    spec = importlib.util.spec_from_file_location(name, file, loader=_Script(name, file))
+    if not file.endswith(".py") or spec is None or spec.loader is None:
         raise ConfigError(f"{file} is no Python file", next_step="name a file that ends with .py, or a module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
