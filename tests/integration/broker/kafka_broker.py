@@ -234,12 +234,18 @@ def _serve(data: str | None, settings: dict[str, str]) -> None:
         del frame
         sys.exit(0 if number == signal.SIGTERM else 130)
 
+    arrived: list[int] = []
     signal.signal(signal.SIGTERM, leave)
     signal.signal(signal.SIGINT, leave)
     with KafkaBroker(data, settings=settings) as broker:
+        # An exception within `is_running` could leave a lock of `subprocess` taken, which the end needs.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda number, _: arrived.append(number))
         print(broker.bootstrap, flush=True)
         while broker.is_running:
-            ready, _, _ = select.select([sys.stdin], [], [], 0.5)
+            if arrived:
+                sys.exit(0 if arrived[0] == signal.SIGTERM else 130)
+            ready, _, _ = select.select([sys.stdin], [], [], 0.1)
             if ready and not os.read(sys.stdin.fileno(), 4096):
                 return
         raise BrokerError(f"The broker ended by itself. {broker._quote_log()}")
