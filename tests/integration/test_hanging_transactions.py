@@ -46,9 +46,11 @@ def test_a_start_behind_a_hanging_transaction_is_refused(
         until_consumed(app)
     with open_transaction(kafka, name, f"{name}-{topic}"):
         kafka.write(f"{name}-in", ["word"] * 5)
-        app = counting(kafka, name, tmp_path)
-        with pytest.raises(sf.BrokerUnavailableError, match=rf"hangs in 1 partitions, the first {name}-{topic}-0") as e:
-            app.run()
+        with (
+            counting(kafka, name, tmp_path) as app,
+            pytest.raises(sf.BrokerUnavailableError, match=rf"hangs in 1 partitions, the first {name}-{topic}-0") as e,
+        ):
+            app.wait(60)
         assert f"abort --topic {name}-{topic} --partition 0 --start-offset " in str(e.value)
         assert counts(kafka, name) == list(range(1, 11))
     with counting(kafka, name, tmp_path) as app:
