@@ -1,7 +1,8 @@
 """A transaction hangs in a partition: its coordinator has ended it, but the partition still has it open.
 
 Kafka 4.4.0 drops the markers of partitions without a leader, as when a killed broker comes back after a transaction
-has timed out. A transaction of somebody else that stays open in a topic of the application looks the same to a start.
+has timed out. These tests let another client keep a transaction open in a topic of the application: a start can't tell
+the two apart.
 """
 
 from __future__ import annotations

@@ -11,12 +11,11 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import stoatflow
+import lives
 from stoatflow import EmbeddedBroker
 
 RECORDS = 1_000
@@ -63,20 +62,7 @@ PLACES = ["lane.barrier", "lane.seal", "commit.before-commit", "commit.before-ap
 
 def start(folder: Path, lanes: int, failpoints: str = "", sleep: float = 0) -> subprocess.Popen[str]:
     """Start a life of the application."""
-    environ = os.environ | {
-        "STOATFLOW_FAILPOINTS": failpoints,
-        "STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB",
-        "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1",
-        "PYTHONPATH": os.pathsep.join([str(Path(stoatflow.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]),
-    }
-    command = [sys.executable, "-c", APP.replace("SLEEP", str(sleep)), str(folder), str(lanes)]
-    return subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True)
-
-
-def ended(life: subprocess.Popen[str]) -> tuple[int, str]:
-    """Wait for the end: exit code and output."""
-    _, errors = life.communicate(timeout=60)
-    return life.returncode, errors
+    return lives.start("-c", APP.replace("SLEEP", str(sleep)), folder, str(lanes), failpoints=failpoints)
 
 
 def write(folder: Path, first: int, last: int) -> None:
@@ -107,10 +93,10 @@ def hold_what_the_input_says(folder: Path, records: int) -> None:
 @pytest.mark.parametrize("place", PLACES)
 def test_a_kill_at_a_failpoint_neither_creates_nor_loses_money(tmp_path: Path, place: str) -> None:
     write(tmp_path, 0, RECORDS)
-    code, errors = ended(start(tmp_path, 4, f"{place}=kill@2", sleep=0.0002))
+    code, errors = lives.ended(start(tmp_path, 4, f"{place}=kill@2", sleep=0.0002))
     assert code == -signal.SIGKILL, errors
     write(tmp_path, RECORDS, 2 * RECORDS)
-    code, errors = ended(start(tmp_path, 7))
+    code, errors = lives.ended(start(tmp_path, 7))
     assert code == 0, errors
     hold_what_the_input_says(tmp_path, 2 * RECORDS)
 
@@ -125,8 +111,8 @@ def test_random_kills_neither_create_nor_lose_money(tmp_path: Path) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             life.wait(timeout=chance.uniform(0.5, 1.2))
         life.kill()
-        kills += ended(life)[0] == -signal.SIGKILL
+        kills += lives.ended(life)[0] == -signal.SIGKILL
     assert kills > KILLS // 4, "it was done too soon: give it more to do"
-    code, errors = ended(start(tmp_path, 3))
+    code, errors = lives.ended(start(tmp_path, 3))
     assert code == 0, errors
     hold_what_the_input_says(tmp_path, count)

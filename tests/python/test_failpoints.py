@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-import stoatflow
+import lives
 from stoatflow import EmbeddedBroker
 
 PAGE = Path(__file__).parents[2] / "docs" / "explain" / "exactly-once.md"
@@ -20,18 +17,10 @@ PLACES = re.findall(r"^\| `([a-z]+\.[a-z-]+)` \|", PAGE.read_text(encoding="utf-
 LINES = 60
 
 
-def run(folder: Path, failpoints: str = "") -> subprocess.CompletedProcess[str]:
+def run(folder: Path, failpoints: str = "") -> tuple[int, str]:
     """One life of a word count, until nothing is left or it is killed."""
-    where = ["--bootstrap", f"embedded:{folder / 'broker'}", "--state-dir", str(folder / "state"), "--lanes", "2"]
-    # A commit for every few lines, so that a lost or repeated epoch would show.
-    environ = os.environ | {
-        "STOATFLOW_FAILPOINTS": failpoints,
-        "STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB",
-        "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1",
-        "PYTHONPATH": os.pathsep.join([str(Path(stoatflow.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]),
-    }
-    command = [sys.executable, "-m", "stoatflow", "word-count", *where, "--every-update"]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    where = ["--bootstrap", f"embedded:{folder / 'broker'}", "--state-dir", folder / "state", "--lanes", "2"]
+    return lives.run("-m", "stoatflow", "word-count", *where, "--every-update", failpoints=failpoints)
 
 
 def write(folder: Path, first: int) -> None:
@@ -45,11 +34,11 @@ def write(folder: Path, first: int) -> None:
 
 def test_the_page_lists_every_place(tmp_path: Path) -> None:
     write(tmp_path, 0)
-    done = run(tmp_path, "commit.before-flsh=kill")
-    assert done.returncode not in {0, -signal.SIGKILL}
-    assert "there is no place 'commit.before-flsh'" in done.stderr
-    listed = re.search(r"Places: ([a-z., -]+)\. Faults", " ".join(done.stderr.split()))
-    assert listed, done.stderr
+    code, errors = run(tmp_path, "commit.before-flsh=kill")
+    assert code not in {0, -signal.SIGKILL}
+    assert "there is no place 'commit.before-flsh'" in errors
+    listed = re.search(r"Places: ([a-z., -]+)\. Faults", " ".join(errors.split()))
+    assert listed, errors
     assert listed[1].split(", ") == PLACES
 
 
@@ -69,7 +58,8 @@ THREADS = {
 def written_twice(folder: Path, place: str) -> None:
     """Some lines are counted, and more are written."""
     write(folder, 0)
-    assert run(folder).returncode == 0
+    code, errors = run(folder)
+    assert code == 0, errors
     write(folder, LINES)
     for path in sorted((folder / "state").rglob("*"), reverse=True) if place == "restore.batch" else []:
         path.rmdir() if path.is_dir() else path.unlink()
@@ -78,26 +68,24 @@ def written_twice(folder: Path, place: str) -> None:
 @pytest.mark.parametrize("place", MET)
 def test_a_kill_at_a_failpoint_loses_and_duplicates_nothing(tmp_path: Path, place: str) -> None:
     written_twice(tmp_path, place)
-    # It dies during the apply, or directly after it, since the next steps are delayed.
-    slow = "commit.during-apply=kill:150,commit.after-apply=sleep:20000"
-    killed = run(tmp_path, slow if place == "commit.during-apply" else f"{place}=kill")
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    code, errors = run(tmp_path, lives.kill_at(place))
+    assert code == -signal.SIGKILL, errors
     check_the_next_life(tmp_path)
 
 
 @pytest.mark.parametrize("place", MET)
 def test_a_panic_at_a_failpoint_names_its_thread(tmp_path: Path, place: str) -> None:
     written_twice(tmp_path, place)
-    died = run(tmp_path, f"{place}=panic")
-    assert died.returncode == 1, died.stderr
-    output = re.findall(r"the thread '([a-z0-9-]+)' panicked", died.stderr)
-    assert any(thread.startswith(THREADS[place.split(".", maxsplit=1)[0]]) for thread in output), died.stderr
+    code, errors = run(tmp_path, f"{place}=panic")
+    assert code == 1, errors
+    output = re.findall(r"the thread '([a-z0-9-]+)' panicked", errors)
+    assert any(thread.startswith(THREADS[place.split(".", maxsplit=1)[0]]) for thread in output), errors
     check_the_next_life(tmp_path)
 
 
 def check_the_next_life(tmp_path: Path) -> None:
-    done = run(tmp_path)
-    assert done.returncode == 0, done.stderr
+    code, errors = run(tmp_path)
+    assert code == 0, errors
     found: dict[str, list[int]] = defaultdict(list)
     with EmbeddedBroker(tmp_path / "broker") as broker:
         for row in broker.read("counts"):

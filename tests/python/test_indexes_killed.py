@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import stoatflow
+import lives
 from stoatflow import EmbeddedBroker
 
 RECORDS = 2_000
@@ -54,15 +51,7 @@ COMMIT = ["lane.seal", "commit.before-commit", "commit.before-apply", "commit.du
 
 def live(folder: Path, failpoints: str = "", indexed: bool = True) -> tuple[int, str]:
     """A life of the application: exit code and output."""
-    environ = os.environ | {
-        "STOATFLOW_FAILPOINTS": failpoints,
-        "STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB",
-        "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1",
-        "PYTHONPATH": os.pathsep.join([str(Path(stoatflow.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]),
-    }
-    command = [sys.executable, "-c", APP, str(folder), "indexed" if indexed else "plain"]
-    ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
-    return ended.returncode, ended.stderr
+    return lives.run("-c", APP, folder, "indexed" if indexed else "plain", failpoints=failpoints)
 
 
 def write(folder: Path, first: int, last: int) -> None:

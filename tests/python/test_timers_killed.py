@@ -7,12 +7,11 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import stoatflow
+import lives
 from stoatflow import EmbeddedBroker
 
 RECORDS = 60
@@ -58,26 +57,13 @@ PLACES = [
 
 def start(folder: Path, lanes: int, failpoints: str = "", sleep: float = 0) -> subprocess.Popen[str]:
     """Start a life of the application."""
-    environ = os.environ | {
-        "STOATFLOW_FAILPOINTS": failpoints,
-        "STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB",
-        "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1",
-        "PYTHONPATH": os.pathsep.join([str(Path(stoatflow.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]),
-    }
     code = APP.replace("DELAY", str(DELAY)).replace("SLEEP", str(sleep))
-    command = [sys.executable, "-c", code, str(folder), str(lanes)]
-    return subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True)
+    return lives.start("-c", code, folder, str(lanes), failpoints=failpoints)
 
 
 def run(folder: Path, lanes: int, failpoints: str = "") -> tuple[int, str]:
     """One life of the application, until nothing is left or it is killed."""
-    return ended(start(folder, lanes, failpoints))
-
-
-def ended(life: subprocess.Popen[str]) -> tuple[int, str]:
-    """Wait for the end: exit code and output."""
-    _, errors = life.communicate(timeout=60)
-    return life.returncode, errors
+    return lives.ended(start(folder, lanes, failpoints))
 
 
 def write(folder: Path, first: int, last: int) -> None:
@@ -103,9 +89,7 @@ def test_a_kill_at_a_failpoint_loses_and_duplicates_no_timer(tmp_path: Path, pla
     code, errors = run(tmp_path, 1)
     assert code == 0, errors
     write(tmp_path, RECORDS, 2 * RECORDS)
-    # It dies during the apply, or directly after it, since the next steps are delayed.
-    slow = "commit.during-apply=kill:150,commit.after-apply=sleep:20000"
-    code, errors = run(tmp_path, 3, slow if place == "commit.during-apply" else f"{place}=kill")
+    code, errors = run(tmp_path, 3, lives.kill_at(place))
     assert code == -signal.SIGKILL, errors
     # A last record, at whose time all others are due.
     write(tmp_path, 3 * RECORDS, 3 * RECORDS + 1)
@@ -126,7 +110,7 @@ def test_random_kills_lose_and_duplicate_no_timer(tmp_path: Path) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             life.wait(timeout=chance.uniform(0.5, 1.2))
         life.kill()
-        kills += ended(life)[0] == -signal.SIGKILL
+        kills += lives.ended(life)[0] == -signal.SIGKILL
     assert kills > KILLS // 4, "it was done too soon: give it more to do"
     code, errors = run(tmp_path, 2)
     assert code == 0, errors

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import stoatflow
+import lives
 import stoatflow as sf
 from concurrency import until
 from stoatflow import EmbeddedBroker, StoatFlow
@@ -158,19 +155,6 @@ with sf.EmbeddedBroker(folder / "broker") as broker, sf.StoatFlow(builder.build(
 PLACES = ["lane.barrier", "lane.seal", "commit.before-changelog", "commit.before-commit", "commit.during-apply"]
 
 
-def life(folder: Path, lanes: int, failpoints: str = "") -> tuple[int, str]:
-    """One life of the application, until nothing is left or it is killed."""
-    environ = os.environ | {
-        "STOATFLOW_FAILPOINTS": failpoints,
-        "STOATFLOW_IN_FLIGHT_MAX_BYTES": "64KiB",
-        "STOATFLOW_COMMIT_MIN_INTERVAL_MS": "1",
-        "PYTHONPATH": os.pathsep.join([str(Path(stoatflow.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]),
-    }
-    command = [sys.executable, "-c", APP, str(folder), str(lanes)]
-    ended = subprocess.run(command, env=environ, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
-    return ended.returncode, ended.stderr
-
-
 @pytest.mark.parametrize("place", PLACES)
 def test_a_kill_at_a_failpoint_loses_and_duplicates_no_tombstone(tmp_path: Path, place: str) -> None:
     def written(first: int, last: int) -> None:
@@ -180,15 +164,13 @@ def test_a_kill_at_a_failpoint_loses_and_duplicates_no_tombstone(tmp_path: Path,
             broker.produce_many("in", ((0, f"k{n}".encode(), b"x", n) for n in range(first, last)))
 
     written(0, 60)
-    code, errors = life(tmp_path, 1)
+    code, errors = lives.run("-c", APP, tmp_path, "1")
     assert code == 0, errors
     written(60, 120)
-    # It dies during the apply, or directly after it, since the next steps are delayed.
-    slow = "commit.during-apply=kill:150,commit.after-apply=sleep:20000"
-    code, errors = life(tmp_path, 3, slow if place == "commit.during-apply" else f"{place}=kill")
+    code, errors = lives.run("-c", APP, tmp_path, "3", failpoints=lives.kill_at(place))
     assert code == -signal.SIGKILL, errors
     written(500, 501)
-    code, errors = life(tmp_path, 2)
+    code, errors = lives.run("-c", APP, tmp_path, "2")
     assert code == 0, errors
     with EmbeddedBroker(tmp_path / "broker") as broker:
         reported = [((row.key or b"").decode(), row.value, row.timestamp) for row in broker.read("out")]

@@ -51,7 +51,8 @@ impl EngineSpec {
         let began = clock.monotonic();
         let mut suspects: Option<Vec<(TopicPartition, Offset)>> = None;
         loop {
-            // Nobody else writes to the topics of the application; sinks may have other writers.
+            // Only this application writes to its changelogs and its offsets topic. Sinks may have other
+            // producers.
             let mut hanging = self.held_back(&own)?;
             if !ids.is_empty() {
                 let open = self.open_transactions(&sinks)?.into_iter();
