@@ -12,7 +12,7 @@ pub use producer::{CommitOutcome, Producer, ProducerMode};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Headers, Offset, Partition, Result, Timestamp, TopicPartition};
+use stoatflow_core::{Error, Headers, Offset, Partition, Result, Timestamp, TopicPartition};
 
 /// A record as read from the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,6 +158,37 @@ pub struct OpenTransaction {
     pub start: Offset,
     /// The timestamp of the producer's last record.
     pub last: Timestamp,
+    /// The epoch of the coordinator that wrote the producer's last marker; -1 before the first one.
+    pub coordinator_epoch: i32,
+}
+
+/// How a transaction ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionOutcome {
+    /// Its records become visible.
+    Committed,
+    /// Its records stay invisible for good.
+    Aborted,
+}
+
+/// The last transaction of a transactional id, as its coordinator remembers it until the id is opened
+/// again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastTransaction {
+    /// The producer's id.
+    pub producer: i64,
+    /// The epoch of its records.
+    pub epoch: i32,
+    /// How it has ended.
+    pub outcome: TransactionOutcome,
+}
+
+impl LastTransaction {
+    /// Whether this is the transaction that is open in a partition.
+    #[must_use]
+    pub fn is(&self, open: &OpenTransaction) -> bool {
+        (self.producer, self.epoch) == (open.producer, open.epoch)
+    }
 }
 
 /// The client that talks to a broker.
@@ -296,6 +327,36 @@ pub trait Broker: Send + Sync + Debug {
     ) -> Result<Vec<Option<OpenTransaction>>> {
         let _ = timeout;
         Ok(vec![None; partitions.len()])
+    }
+    /// Aborts the open transactions of an application, and returns how its last ones ended. Those whose
+    /// records can't be told from those of earlier ones are left out. Nothing is done, and none returned,
+    /// where brokers don't lose markers or the client can't ask.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Unauthorized`.
+    fn end_last_transactions(
+        &self,
+        application: &str,
+        timeout: Duration,
+    ) -> Result<Vec<LastTransaction>> {
+        let _ = (application, timeout);
+        Ok(Vec::new())
+    }
+    /// Ends an open transaction in one partition, where the coordinator's marker was lost.
+    ///
+    /// # Errors
+    /// `Unauthorized`, `Unavailable`; `Config` if the client can't.
+    fn write_marker(
+        &self,
+        partition: &TopicPartition,
+        open: &OpenTransaction,
+        outcome: TransactionOutcome,
+        timeout: Duration,
+    ) -> Result<()> {
+        let _ = (partition, open, outcome, timeout);
+        Err(Error::config(
+            "this client can't end the transaction of another one",
+        ))
     }
     /// The first offset of each partition whose record is not older than `since` (milliseconds since
     /// 1970), in the order of `partitions`. If there is no such record below the stable end: `None`, or

@@ -52,6 +52,9 @@ impl EngineSpec {
             };
             rows.refuse_successor(shared)?;
         }
+        if !self.end_hanging_transactions(shared, changelogs)? {
+            return Ok(None);
+        }
         let mut producer = broker.producer(&self.producer_mode(), settings.broker_wait)?;
         let fenced = self.components.clock.monotonic();
         shared.failpoints.reach(Failpoint::StartFenced)?;

@@ -5,12 +5,15 @@
 //! threads at once.
 
 use super::errors::{ErrorContext, error};
-use crate::{Committed, GroupInUse, NewTopic, OpenTransaction, Range, TopicInfo};
+use crate::{
+    Committed, GroupInUse, LastTransaction, NewTopic, OpenTransaction, Range, TopicInfo,
+    TransactionOutcome,
+};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Offset, Result, Timestamp, TopicPartition};
+use stoatflow_core::{Error, Offset, Result, Timestamp, TopicPartition};
 
 #[cfg(test)]
 mod tests;
@@ -79,6 +82,27 @@ pub(super) trait AdminClient: Debug + Send + Sync {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Option<OpenTransaction>>>;
+    /// None where the client can't ask.
+    fn end_last_transactions(
+        &self,
+        ids: &[&str],
+        timeout: Duration,
+    ) -> Result<Vec<LastTransaction>> {
+        let _ = (ids, timeout);
+        Ok(Vec::new())
+    }
+    fn write_marker(
+        &self,
+        partition: &TopicPartition,
+        open: &OpenTransaction,
+        outcome: TransactionOutcome,
+        timeout: Duration,
+    ) -> Result<()> {
+        let _ = (partition, open, outcome, timeout);
+        Err(Error::config(
+            "librdkafka can't end the transaction of another producer",
+        ))
+    }
 
     /// Fails with the first partition that doesn't exist: a reader would wait for it forever without an
     /// error.

@@ -24,6 +24,14 @@ use stoatflow_core::{Clock, Error, ErrorKind, Offset, Partition, Result, SystemC
 /// Suffix of `application.id`; its character is illegal in the id of another application.
 const SECOND_ID_SUFFIX: &str = "~2";
 
+/// The transactional ids of an application.
+pub(super) fn transactional_ids(application: &str) -> [String; 2] {
+    [
+        application.to_owned(),
+        format!("{application}{SECOND_ID_SUFFIX}"),
+    ]
+}
+
 /// A producer with two transactional clients.
 #[derive(Debug)]
 struct AlternatingProducer<S> {
@@ -46,7 +54,7 @@ pub(super) fn open(
     let (id, silence, transactional) = (mode.id(), mode.timeout(), mode.is_transactional());
     let clock = SystemClock::new();
     let left = || timeout.saturating_sub(clock.monotonic());
-    let second = format!("{id}{SECOND_ID_SUFFIX}");
+    let [_, second] = transactional_ids(id);
     // The native client has no thread of its own.
     let background = matches!(mode, ProducerMode::Background { .. });
     if let Some(native) = properties.native(ClientRole::Producer) {

@@ -13,8 +13,8 @@ use super::tokens::TokenProvider;
 use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::librdkafka::consumer::KafkaConsumer;
 use crate::{
-    Broker, ClientInUse, ClusterExpiry, Committed, Consumer, GroupInUse, NewTopic, OpenTransaction,
-    Producer, ProducerMode, Range, TopicInfo,
+    Broker, ClientInUse, ClusterExpiry, Committed, Consumer, GroupInUse, LastTransaction, NewTopic,
+    OpenTransaction, Producer, ProducerMode, Range, TopicInfo, TransactionOutcome,
 };
 use rdkafka::config::ClientConfig;
 use std::sync::Arc;
@@ -191,6 +191,26 @@ impl Broker for KafkaBroker {
             tracing::debug!(target: "stoatflow::kafka", %error, "open transactions are not known");
             vec![None; partitions.len()]
         }))
+    }
+
+    fn end_last_transactions(
+        &self,
+        application: &str,
+        timeout: Duration,
+    ) -> Result<Vec<LastTransaction>> {
+        let ids = alternating::transactional_ids(application);
+        self.admin
+            .end_last_transactions(&ids.each_ref().map(String::as_str), timeout)
+    }
+
+    fn write_marker(
+        &self,
+        partition: &TopicPartition,
+        open: &OpenTransaction,
+        outcome: TransactionOutcome,
+        timeout: Duration,
+    ) -> Result<()> {
+        self.admin.write_marker(partition, open, outcome, timeout)
     }
 
     fn epoch_ends(

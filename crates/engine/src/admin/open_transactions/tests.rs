@@ -55,6 +55,7 @@ fn the_command_names_the_place() {
         epoch: 1,
         start: Offset(start),
         last: Timestamp(0),
+        coordinator_epoch: 0,
     };
     assert_eq!(owner(&held, Some(open(120))), Some(7));
     assert_eq!(owner(&held, Some(open(121))), None, "one that began later");

@@ -22,7 +22,10 @@ use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::net::network::Stopwatch;
 use crate::kafka::native::net::throttle::Throttled;
 use crate::kafka::native::{NativeConfig, unreachable};
-use crate::{Committed, GroupInUse, NewTopic, OpenTransaction, Range, TopicInfo};
+use crate::{
+    Committed, GroupInUse, LastTransaction, NewTopic, OpenTransaction, Range, TopicInfo,
+    TransactionOutcome,
+};
 use kafka_protocol::messages::{MetadataResponse, TopicName};
 use kafka_protocol::protocol::{Request, StrBytes};
 use parking_lot::Mutex;
@@ -436,6 +439,31 @@ impl AdminClient for NativeAdmin {
     ) -> Result<Vec<Option<OpenTransaction>>> {
         self.call(timeout, "asking for open transactions", |call| {
             call.open_transactions(partitions)
+        })
+    }
+
+    fn end_last_transactions(
+        &self,
+        ids: &[&str],
+        timeout: Duration,
+    ) -> Result<Vec<LastTransaction>> {
+        self.call(timeout, "ending the last transactions", |call| {
+            let last = ids
+                .iter()
+                .map(|id| call.until_ready(|call| call.end_last_transaction(id)));
+            last.filter_map(Result::transpose).collect()
+        })
+    }
+
+    fn write_marker(
+        &self,
+        partition: &TopicPartition,
+        open: &OpenTransaction,
+        outcome: TransactionOutcome,
+        timeout: Duration,
+    ) -> Result<()> {
+        self.call(timeout, "ending a hanging transaction", |call| {
+            call.until_ready(|call| call.write_marker(partition, open, outcome))
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Admin requests to old and new brokers: versions, "not yet", refusals, and what is waited for.
 
 mod cluster;
+mod transactions;
 
 use super::topics::topic_id;
 use super::{MAX_IDLE_CONNECTIONS, NativeAdmin};
@@ -87,6 +88,7 @@ fn in_versions(versions: Versions) {
     let missing = admin.ranges(&parts(&[0]), WAIT).unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::MissingTopic, "{missing}");
     of_the_group(&cluster, &admin, versions);
+    transactions::are_described_and_ended(&cluster, &admin, versions);
     asked_in(&cluster, versions);
 }
 
@@ -179,6 +181,7 @@ fn of_partitions(admin: &NativeAdmin, versions: Versions) {
             epoch: 3,
             start: Offset(21),
             last: Timestamp(99),
+            coordinator_epoch: 4,
         };
         assert_eq!(open.unwrap(), [None, Some(first), None, None]);
     }
@@ -198,6 +201,7 @@ fn asked_in(cluster: &TwoBrokers, versions: Versions) {
             ApiKey::FindCoordinator => 4..=4,
             ApiKey::OffsetFetch => 9..=9,
             ApiKey::ListOffsets => 10..=10,
+            ApiKey::WriteTxnMarkers => 1..=1,
             _ => *theirs..=*theirs,
         };
         let expected = (*theirs).min(*ours.start())..=(*theirs).min(*ours.end());

@@ -57,6 +57,7 @@ throttled!(
     DescribeConfigsResponse,
     DescribeGroupsResponse,
     DescribeProducersResponse,
+    DescribeTransactionsResponse,
     EndTxnResponse,
     FetchResponse,
     FindCoordinatorResponse,
@@ -70,7 +71,13 @@ throttled!(
     TxnOffsetCommitResponse,
 );
 
-/// Authentication is never throttled.
+/// Markers are never throttled, nor is authentication.
+impl Throttled for m::WriteTxnMarkersResponse {
+    fn throttle_time_ms(&self) -> i32 {
+        0
+    }
+}
+
 impl Throttled for m::SaslHandshakeResponse {
     fn throttle_time_ms(&self) -> i32 {
         0

@@ -44,7 +44,7 @@ pub(in crate::kafka::native) const PRODUCE_V2: i16 = 12;
 const OFFSETS_V2: i16 = 5;
 const END_V2: i16 = 5;
 /// The `transaction.version` from which on those are supported.
-const TRANSACTIONS_V2: i16 = 2;
+pub(in crate::kafka::native) const TRANSACTIONS_V2: i16 = 2;
 
 /// How a request to a coordinator ended.
 #[derive(Debug)]

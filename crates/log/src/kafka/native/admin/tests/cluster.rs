@@ -1,9 +1,10 @@
 //! A cluster of two brokers with topics, which answers admin requests in the configured versions.
 
 mod groups;
+mod transactions;
 
 use bytes::{Bytes, BytesMut};
-use kafka_protocol::messages::api_versions_response::ApiVersion;
+use kafka_protocol::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey};
 use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
 use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
 use kafka_protocol::messages::describe_configs_response::{
@@ -35,7 +36,7 @@ use std::thread::Builder;
 /// The newest version of each request that the brokers know.
 pub(super) type Versions = &'static [(ApiKey, i16)];
 
-/// Kafka 4.1.
+/// Kafka 4.4.
 pub(super) const NEW: Versions = &[
     (ApiKey::Metadata, 13),
     (ApiKey::FindCoordinator, 6),
@@ -45,6 +46,9 @@ pub(super) const NEW: Versions = &[
     (ApiKey::DeleteTopics, 6),
     (ApiKey::DescribeConfigs, 4),
     (ApiKey::DescribeProducers, 0),
+    (ApiKey::DescribeTransactions, 0),
+    (ApiKey::WriteTxnMarkers, 2),
+    (ApiKey::EndTxn, 5),
     (ApiKey::OffsetForLeaderEpoch, 4),
     (ApiKey::DescribeGroups, 6),
     (ApiKey::ConsumerGroupDescribe, 1),
@@ -97,6 +101,11 @@ pub(super) struct Kept {
     pub deleted: BTreeMap<String, (i32, usize)>,
     /// The protocol of the group and its state; unless that is "Empty", the group has a member.
     pub group: Option<(&'static str, &'static str)>,
+    /// The state and the epoch of the transactional id "app", and the `transaction.version`.
+    pub transaction: Option<(&'static str, i16)>,
+    pub transaction_version: i16,
+    /// The markers written: producer, epoch, committed, coordinator epoch, partition.
+    pub markers: Vec<(i64, i16, bool, i32, i32)>,
     /// The codes of the next answers, by request.
     pub codes: BTreeMap<i16, VecDeque<i16>>,
     /// How many answers lack their last partition.
@@ -134,6 +143,9 @@ impl TwoBrokers {
             topics: BTreeMap::new(),
             deleted: BTreeMap::new(),
             group: None,
+            transaction: None,
+            transaction_version: 2,
+            markers: Vec::new(),
             codes: BTreeMap::new(),
             left_out: 0,
             behind: false,
@@ -243,6 +255,11 @@ impl Kept {
             ApiKey::DeleteTopics => answered!(DeleteTopicsRequest, delete),
             ApiKey::DescribeConfigs => answered!(DescribeConfigsRequest, configs),
             ApiKey::DescribeProducers => answered!(DescribeProducersRequest, producers),
+            ApiKey::DescribeTransactions => {
+                answered!(DescribeTransactionsRequest, describe_transactions)
+            }
+            ApiKey::EndTxn => answered!(EndTxnRequest, end_transaction),
+            ApiKey::WriteTxnMarkers => answered!(WriteTxnMarkersRequest, write_markers),
             ApiKey::OffsetForLeaderEpoch => answered!(OffsetForLeaderEpochRequest, epoch_ends),
             ApiKey::DescribeGroups => answered!(DescribeGroupsRequest, describe_groups),
             ApiKey::ConsumerGroupDescribe => {
@@ -259,7 +276,12 @@ impl Kept {
                 .with_api_key(*key as i16)
                 .with_max_version(*max)
         });
-        ApiVersionsResponse::default().with_api_keys(keys.collect())
+        let rules = FinalizedFeatureKey::default()
+            .with_name(StrBytes::from_static_str("transaction.version"))
+            .with_max_version_level(self.transaction_version);
+        ApiVersionsResponse::default()
+            .with_api_keys(keys.collect())
+            .with_finalized_features(vec![rules])
     }
 
     fn metadata(&mut self, node: i32, version: i16, request: &MetadataRequest) -> MetadataResponse {
@@ -336,17 +358,17 @@ impl Kept {
         let code = self.code(ApiKey::FindCoordinator);
         let (node, port) = (BrokerId(CONTROLLER), i32::from(self.ports[1]));
         let host = StrBytes::from_static_str("127.0.0.1");
-        assert_eq!(request.key_type, 0, "it is a group");
+        let key = ["group", "app"][usize::try_from(request.key_type).unwrap()];
         let answer = FindCoordinatorResponse::default();
         if version < 4 {
-            assert_eq!(&*request.key, "group");
+            assert_eq!(&*request.key, key);
             return (answer.with_error_code(code).with_node_id(node))
                 .with_host(host)
                 .with_port(port);
         }
         assert_eq!(
             request.coordinator_keys,
-            ["group"].map(StrBytes::from_static_str)
+            [key].map(StrBytes::from_static_str)
         );
         let found = Coordinator::default()
             .with_error_code(code)
@@ -508,6 +530,7 @@ impl Kept {
                         .with_producer_id(ProducerId(7))
                         .with_producer_epoch(3)
                         .with_last_timestamp(99)
+                        .with_coordinator_epoch(4)
                         .with_current_txn_start_offset(start)
                 };
                 let open = [-1, 25, 21].map(producer).to_vec();

@@ -36,6 +36,11 @@ impl ApiVersions {
         (version >= least.max(R::VERSIONS.min)).then_some(version)
     }
 
+    /// The newest version of a request that the broker knows.
+    pub(in crate::kafka::native) fn newest<R: Request>(&self) -> Option<i16> {
+        self.ranges.get(&R::KEY).map(|(_, newest)| *newest)
+    }
+
     /// Why this client can't use the broker, if it is older than Kafka 2.8. A node that knows no produce
     /// requests at all is no broker: each request that it doesn't know has an error of its own.
     pub(super) fn too_old(&self, secured: bool) -> Option<ConnectionError> {
