@@ -119,6 +119,9 @@ def log_to(directives: str, to_python: bool) -> None:
 def take_log_lines(timeout_s: float) -> list[str]:
     """Return the pending log lines, each a JSON object; wait for one if there is none."""
 
+def murmur2(key: bytes) -> int:
+    """Kafka's hash of a key, made positive."""
+
 def node_kinds() -> list[str]:
     """The tags (`op`) that a plan may hold."""
 
@@ -411,6 +414,8 @@ class Driver:
         headers: list[tuple[str, bytes | None]],
     ) -> None:
         """Append one record and run until nothing is left to do."""
+    def pipe_all(self, records: list[tuple[str, tuple[Any, ...]]]) -> None:
+        """Like `pipe` for each record of partition 0: topic, then key, value, timestamp and headers."""
     def hold(self) -> None:
         """Process records without a barrier from now on; neighbours of one topic in batches."""
     def release(self) -> None:

@@ -40,6 +40,36 @@ type Drained<'py> = (
     Vec<(String, Option<Bound<'py, PyBytes>>)>,
 );
 
+/// Key, value, timestamp, headers.
+type Piped = (
+    Option<Vec<u8>>,
+    Option<Vec<u8>>,
+    i64,
+    Vec<(String, Option<Vec<u8>>)>,
+);
+
+fn to_record(
+    topic: Arc<str>,
+    partition: i32,
+    (key, value, timestamp, headers): Piped,
+) -> ProducerRecord {
+    let headers: Vec<Header> = headers
+        .into_iter()
+        .map(|(name, value)| Header {
+            name: name.into(),
+            value: value.map(Bytes::from),
+        })
+        .collect();
+    ProducerRecord {
+        topic,
+        partition: Some(Partition(partition)),
+        key: key.map(Bytes::from),
+        value: value.map(Bytes::from),
+        timestamp: Timestamp(timestamp),
+        headers: (!headers.is_empty()).then(|| headers.into()),
+    }
+}
+
 /// The engine under a virtual clock, with a commit after each record.
 #[pyclass(frozen, module = "stoatflow._native")]
 pub struct Driver {
@@ -94,22 +124,26 @@ impl Driver {
         timestamp: i64,
         headers: Vec<(String, Option<Vec<u8>>)>,
     ) -> PyResult<()> {
-        let headers: Vec<Header> = headers
-            .into_iter()
-            .map(|(name, value)| Header {
-                name: name.into(),
-                value: value.map(Bytes::from),
-            })
-            .collect();
-        let record = ProducerRecord {
-            topic: topic.into(),
-            partition: Some(Partition(partition)),
-            key: key.map(Bytes::from),
-            value: value.map(Bytes::from),
-            timestamp: Timestamp(timestamp),
-            headers: (!headers.is_empty()).then(|| headers.into()),
-        };
+        let record = to_record(topic.into(), partition, (key, value, timestamp, headers));
         self.with(py, |state| state.pipe(record))
+    }
+
+    /// As `pipe` for each of these records of partition 0: topic, key, value, timestamp, headers.
+    fn pipe_all(&self, py: Python<'_>, records: Vec<(String, Piped)>) -> PyResult<()> {
+        self.with(py, |state| {
+            let records = records.into_iter();
+            let records = records.map(|(topic, piped)| to_record(topic.into(), 0, piped));
+            let mut left = records.peekable();
+            while let Some(first) = left.next() {
+                let topic = Arc::clone(&first.topic);
+                let mut together = vec![first];
+                while let Some(next) = left.next_if(|next| next.topic == topic) {
+                    together.push(next);
+                }
+                state.pipe_together(together)?;
+            }
+            Ok(())
+        })
     }
 
     /// Starts an epoch of several records: no commit until `release`, and adjacent records of one topic

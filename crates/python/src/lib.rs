@@ -18,6 +18,7 @@ mod exit_watchdog;
 mod expression;
 mod handler;
 mod json_schema;
+mod key_hash;
 mod lazy;
 mod logging;
 mod metrics;
@@ -65,6 +66,8 @@ mod _native {
     use crate::expression::evaluate;
     #[pymodule_export]
     use crate::json_schema::JsonSchemaFormat;
+    #[pymodule_export]
+    use crate::key_hash::murmur2;
     #[pymodule_export]
     use crate::lazy::{JsonArray, JsonObject, to_python};
     #[pymodule_export]

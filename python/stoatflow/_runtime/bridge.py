@@ -57,6 +57,7 @@ JsonObject = _native.JsonObject
 JsonArray = _native.JsonArray
 to_python: Callable[[Any], Any] = _native.to_python
 built_with = _native.built_with
+murmur2: Callable[[bytes], int] = _native.murmur2
 check_settings = _native.check_settings
 settings_schema = _native.settings_schema
 plan_settings = _native.plan_settings

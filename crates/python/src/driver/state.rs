@@ -16,7 +16,9 @@ use stoatflow_engine::query::StoreReaders;
 use stoatflow_engine::runtime::inline::Inline;
 use stoatflow_engine::startup::EngineSpec;
 use stoatflow_engine::startup::components::Components;
-use stoatflow_log::{Broker, ConsumerRecord, NewTopic, ProducerMode, ProducerRecord, embedded};
+use stoatflow_log::{
+    Broker, ConsumerRecord, NewTopic, Producer, ProducerMode, ProducerRecord, embedded,
+};
 use stoatflow_operators::ForeignCode;
 use stoatflow_plan::{PhysicalPlan, Reset};
 
@@ -39,6 +41,8 @@ pub struct DriverState {
     /// `Some` between `hold` and `release`: several records in one epoch. Holds the topic of the last
     /// record.
     pub held: Option<Option<String>>,
+    /// Plays the producers of the input topics.
+    feeder: Box<dyn Producer>,
     /// Holds the state directory; removed with the driver.
     _state: tempfile::TempDir,
 }
@@ -111,6 +115,11 @@ impl DriverState {
             components,
         };
         let engine = Some(Inline::start(&spec)?);
+        let mode = ProducerMode::Plain {
+            id: "stoatflow-test-driver".into(),
+            timeout: BROKER_TIMEOUT,
+        };
+        let feeder = broker.producer(&mode, BROKER_TIMEOUT)?;
         Ok(Self {
             engine,
             readers: StoreReaders::default(),
@@ -121,6 +130,7 @@ impl DriverState {
             piped: BTreeSet::new(),
             sinks,
             held: None,
+            feeder,
             _state: state,
         })
     }
@@ -143,16 +153,28 @@ impl DriverState {
     }
 
     pub fn pipe(&mut self, record: ProducerRecord) -> Result<()> {
+        if self.held.is_some() {
+            return self.pipe_together(vec![record]);
+        }
         self.engine()?;
-        let Some(last) = self.held.take() else {
-            self.append(record)?;
-            return self.run();
+        self.append(vec![record])?;
+        self.run()
+    }
+
+    /// Pipes records of one topic. Between `hold` and `release` they are appended together.
+    pub fn pipe_together(&mut self, records: Vec<ProducerRecord>) -> Result<()> {
+        let Some(topic) = records.first().map(|first| first.topic.to_string()) else {
+            return Ok(());
         };
-        if last.is_some_and(|topic| *topic != *record.topic) {
+        if self.held.is_none() {
+            return records.into_iter().try_for_each(|record| self.pipe(record));
+        }
+        self.engine()?;
+        if self.held.take().flatten().is_some_and(|last| last != topic) {
             self.run_until_idle()?;
         }
-        self.held = Some(Some(record.topic.to_string()));
-        self.append(record)
+        self.held = Some(Some(topic));
+        self.append(records)
     }
 
     fn run_engine(&mut self, step: impl FnOnce(&mut Inline) -> Result<()>) -> Result<()> {
@@ -167,28 +189,24 @@ impl DriverState {
         done
     }
 
-    fn append(&mut self, record: ProducerRecord) -> Result<()> {
-        let partition = record.partition.unwrap_or_default();
+    /// Appends records of one topic and partition.
+    fn append(&mut self, mut records: Vec<ProducerRecord>) -> Result<()> {
+        let Some(first) = records.first() else {
+            return Ok(());
+        };
         let place = TopicPartition {
-            topic: Arc::clone(&record.topic),
-            partition,
+            topic: Arc::clone(&first.topic),
+            partition: first.partition.unwrap_or_default(),
         };
-        let end = self
-            .broker
-            .ranges(&[place], BROKER_TIMEOUT)?
-            .first()
-            .map_or(0, |r| r.stable_end.0);
-        self.piped.insert((record.topic.to_string(), end));
-        // A separate producer: the driver plays the producers of the input topics.
-        let mode = ProducerMode::Plain {
-            id: "stoatflow-test-driver".into(),
-            timeout: BROKER_TIMEOUT,
-        };
-        let mut producer = self.broker.producer(&mode, BROKER_TIMEOUT)?;
-        producer.begin()?;
-        producer.send(&mut vec![record])?;
-        producer.flush(BROKER_TIMEOUT)?;
-        producer.commit(BROKER_TIMEOUT).map(drop)
+        let ranges = self.broker.ranges(&[place], BROKER_TIMEOUT)?;
+        let end = ranges.first().map_or(0, |range| range.stable_end.0);
+        let offsets = (end..).zip(&records);
+        let piped = offsets.map(|(offset, record)| (record.topic.to_string(), offset));
+        self.piped.extend(piped);
+        self.feeder.begin()?;
+        self.feeder.send(&mut records)?;
+        self.feeder.flush(BROKER_TIMEOUT)?;
+        self.feeder.commit(BROKER_TIMEOUT).map(drop)
     }
 
     pub fn drain(&mut self, topic: &str) -> Result<Vec<ConsumerRecord>> {

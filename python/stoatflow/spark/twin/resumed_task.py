@@ -7,6 +7,7 @@ the engine wrote last: after a failed attempt, or a trigger that ran elsewhere, 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import uuid
@@ -29,6 +30,8 @@ _TIMES = "clocks"
 _IN_MEMORY = {"default.dsl.store": "in_memory"}
 _ALIVE = 16
 """Engines that a worker process keeps alive."""
+_RESTORED = 5_000
+"""Rows that are piped together into an engine that restores its stores."""
 _RENEWED = 50_000
 """Records after which an engine is replaced: its topics are in memory."""
 
@@ -88,14 +91,19 @@ class ResumedTask:
         topics = {store: topic for topic, store in self._changelogs.items()}
         driver = self._started()
         try:
-            held = False
-            for store, key, value, timestamp, headers in rows:
+            given, held = iter(rows), False
+            while some := list(itertools.islice(given, _RESTORED)):
                 if not held:
                     # Only written, not processed: they are changelogs, from which a restart restores the
                     # stores.
                     driver.hold()
                     held = True
-                driver.pipe(topics[store], 0, key, value, timestamp, unpacked(headers))
+                driver.pipe_all(
+                    [
+                        (topics[store], (key, value, timestamp, unpacked(headers)))
+                        for store, key, value, timestamp, headers in some
+                    ]
+                )
             if held:
                 driver.crash()
                 driver.restart(1)

@@ -167,10 +167,16 @@ class Task:
 
     def _batched(self, driver: Driver, records: Iterator[tuple[Any, ...]]) -> Iterator[Row]:
         while together := list(itertools.islice(records, _TOGETHER)):
+            if self.work.partitions is not None:
+                for _, name, key, _, _, _, _, hashed in together:
+                    self._check(name, key, hashed)
             driver.hold()
-            for _, name, key, value, timestamp, headers, _, hashed in together:
-                self._check(name, key, hashed)
-                driver.pipe(name, 0, key, value, timestamp, _pairs(headers))
+            driver.pipe_all(
+                [
+                    (name, (key, value, timestamp, _pairs(headers)))
+                    for _, name, key, value, timestamp, headers, _, _ in together
+                ]
+            )
             driver.release()
             yield from self._drain(driver, together[0][6])
 
@@ -229,14 +235,6 @@ def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None
 
 def murmur2(key: bytes) -> int:
     """Return Kafka's hash of a key, made positive."""
-    length, m, mask = len(key), 0x5BD1E995, 0xFFFFFFFF
-    h = (0x9747B28C ^ length) & mask
-    whole = length - length % 4
-    for at in range(0, whole, 4):
-        k = int.from_bytes(key[at : at + 4], "little") * m & mask
-        k = (k ^ k >> 24) * m & mask
-        h = (h * m & mask) ^ k
-    if length % 4:
-        h = (h ^ int.from_bytes(key[whole:], "little")) * m & mask
-    h = (h ^ h >> 13) * m & mask
-    return (h ^ h >> 15) & 0x7FFFFFFF
+    from stoatflow._runtime import bridge
+
+    return bridge.murmur2(key)
