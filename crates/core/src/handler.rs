@@ -87,6 +87,16 @@ impl Handler {
         }
     }
 
+    /// Whether a function of the user names its dead-letter topics while it runs.
+    #[must_use]
+    pub fn names_topics(&self) -> bool {
+        match self {
+            Self::Fail | Self::Continue | Self::Dlq(_) => false,
+            Self::Retry(retrying) => retrying.then.names_topics(),
+            Self::Call(_) => true,
+        }
+    }
+
     /// The same handler with its indexes of callables shifted: its callables follow others in one table.
     #[must_use]
     pub fn behind(self, callables: u32) -> Self {

@@ -316,7 +316,7 @@ pub trait Broker: Send + Sync + Debug {
         Ok(ranges.into_iter().map(|range| range.stable_end).collect())
     }
     /// The transaction that holds each partition's stable end back, in the order of `partitions`; `None`
-    /// where none is open or the broker doesn't report it.
+    /// where none is open, or the broker doesn't report it to this client or user.
     ///
     /// # Errors
     /// `Unavailable`.

@@ -344,6 +344,24 @@ impl PhysicalPlan {
     /// All dead-letter topics of handlers and late policies, without duplicates.
     #[must_use]
     pub fn dead_letter_topics(&self) -> Vec<&str> {
+        let mut topics: Vec<&str> = self
+            .all_handlers()
+            .flat_map(Handler::topics)
+            .chain(self.sources.iter().flat_map(|source| source.late.topics()))
+            .collect();
+        topics.sort_unstable();
+        topics.dedup();
+        topics
+    }
+
+    /// Whether a function chooses a topic for each record: of a sink, or for dead letters.
+    #[must_use]
+    pub fn chooses_topics(&self) -> bool {
+        self.sinks.iter().any(|sink| sink.topic.is_none())
+            || self.all_handlers().any(Handler::names_topics)
+    }
+
+    fn all_handlers(&self) -> impl Iterator<Item = &Handler> {
         let nodes = self.nodes.iter().filter_map(|node| node.on_error.as_ref());
         let timeouts = self.nodes.iter().filter_map(|node| match &node.op {
             Op::Offload {
@@ -351,14 +369,6 @@ impl PhysicalPlan {
             } => timeout_handler.as_ref(),
             _ => None,
         });
-        let mut topics: Vec<&str> = nodes
-            .chain(timeouts)
-            .chain(self.handlers.each())
-            .flat_map(Handler::topics)
-            .chain(self.sources.iter().flat_map(|source| source.late.topics()))
-            .collect();
-        topics.sort_unstable();
-        topics.dedup();
-        topics
+        nodes.chain(timeouts).chain(self.handlers.each())
     }
 }

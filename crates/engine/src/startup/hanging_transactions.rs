@@ -15,20 +15,19 @@ use crate::runtime::shared::Shared;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Error, ErrorKind, Guarantee, Offset, Result, TopicPartition};
+use stoatflow_core::{Error, ErrorKind, Guarantee, Handler, Offset, Result, TopicPartition};
 use stoatflow_log::{ClusterExpiry, LastTransaction, OpenTransaction, Producer};
 
 /// How long a transaction that has ended may look open.
 const SETTLED_WITHIN: Duration = Duration::from_secs(5);
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The topics that the application's transactions may have written to, as far as they are known: not those
-/// that a function chooses.
-struct WrittenTopics<'a> {
+/// The topics that the application's transactions may have written to.
+struct WrittenTopics {
     /// Changelogs and the offsets topic: only this application writes to them.
-    own: BTreeSet<&'a str>,
-    /// Sinks may have other producers.
-    sinks: BTreeSet<&'a str>,
+    own: BTreeSet<Arc<str>>,
+    /// Sinks and dead letters may have other producers.
+    sinks: BTreeSet<Arc<str>>,
 }
 
 /// A transaction that is open in a partition, from this offset on; `None` if it isn't known whose it is.
@@ -54,9 +53,8 @@ impl EngineSpec {
         if last.is_empty() {
             return Ok(true);
         }
-        let offsets = topic_name(&settings.application_id);
-        let written = self.written(changelogs, &offsets);
-        let partitions = self.partitions(&written.own.union(&written.sinks).copied().collect())?;
+        let written = self.written(changelogs)?;
+        let partitions = self.partitions(written.own.union(&written.sinks))?;
         let is_own = |open: &OpenTransaction| last.iter().any(|last| last.is(open));
         // Each producer may have left one in the same partition.
         for _ in &last {
@@ -86,8 +84,7 @@ impl EngineSpec {
         if !self.may_hang() {
             return Ok(true);
         }
-        let offsets = topic_name(&self.settings.application_id);
-        let written = self.written(changelogs, &offsets);
+        let written = self.written(changelogs)?;
         let sinks = self.partitions(&written.sinks)?;
         let ids = producer.producer_ids();
         let hanging = self.still_open(shared, || {
@@ -113,17 +110,31 @@ impl EngineSpec {
             && self.components.broker.expiry() != ClusterExpiry::Never
     }
 
-    fn written<'a>(
-        &'a self,
-        changelogs: &'a [Option<Arc<str>>],
-        offsets: &'a str,
-    ) -> WrittenTopics<'a> {
-        let own = changelogs.iter().flatten().map(AsRef::as_ref);
-        let own: BTreeSet<&str> = own.chain([offsets]).collect();
-        let sinks = self.plan.sinks.iter();
-        let sinks = sinks.filter_map(|sink| sink.topic.as_deref());
-        let sinks = sinks.filter(|topic| !own.contains(topic)).collect();
-        WrittenTopics { own, sinks }
+    /// If a function chooses topics, every topic may have been written to.
+    fn written(&self, changelogs: &[Option<Arc<str>>]) -> Result<WrittenTopics> {
+        let (plan, settings) = (&self.plan, &self.settings);
+        let offsets = Arc::from(topic_name(&settings.application_id));
+        let own: BTreeSet<Arc<str>> = changelogs
+            .iter()
+            .flatten()
+            .cloned()
+            .chain([offsets])
+            .collect();
+        let mut handlers = settings.handlers.each();
+        let sinks: BTreeSet<Arc<str>> =
+            if plan.chooses_topics() || handlers.any(Handler::names_topics) {
+                let all = (self.components.broker).topic_names(settings.broker_wait)?;
+                all.into_iter()
+                    .filter(|name| !name.starts_with("__"))
+                    .collect()
+            } else {
+                let sinks = plan.sinks.iter().filter_map(|sink| sink.topic.as_deref());
+                let dead = settings.handlers.each().flat_map(Handler::topics);
+                let dead = plan.dead_letter_topics().into_iter().chain(dead);
+                sinks.chain(dead).map(Arc::from).collect()
+            };
+        let sinks = sinks.difference(&own).cloned().collect();
+        Ok(WrittenTopics { own, sinks })
     }
 
     /// What stays open for longer than it takes to write markers. `None` if a stop was requested.
@@ -174,7 +185,7 @@ impl EngineSpec {
     }
 
     /// The partitions of some topics in which a transaction is open.
-    fn held_back(&self, topics: &BTreeSet<&str>) -> Result<Vec<Hanging>> {
+    fn held_back(&self, topics: &BTreeSet<Arc<str>>) -> Result<Vec<Hanging>> {
         let (wait, broker) = (self.settings.broker_wait, &self.components.broker);
         let partitions = self.partitions(topics)?;
         let ranges = broker.ranges(&partitions, wait)?;
@@ -205,8 +216,11 @@ impl EngineSpec {
     }
 
     /// All partitions of the topics that exist.
-    fn partitions(&self, topics: &BTreeSet<&str>) -> Result<Vec<TopicPartition>> {
-        let names: Vec<&str> = topics.iter().copied().collect();
+    fn partitions<'a>(
+        &self,
+        topics: impl IntoIterator<Item = &'a Arc<str>>,
+    ) -> Result<Vec<TopicPartition>> {
+        let names: Vec<&str> = topics.into_iter().map(AsRef::as_ref).collect();
         let broker = &self.components.broker;
         let known = broker.topics(&names, self.settings.broker_wait)?;
         let partitions = known.into_iter().flatten().flat_map(|topic| {

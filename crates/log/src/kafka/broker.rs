@@ -20,7 +20,7 @@ use rdkafka::config::ClientConfig;
 use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::settings::ClientRole;
-use stoatflow_core::{Offset, Result, Timestamp, TopicPartition};
+use stoatflow_core::{ErrorKind, Offset, Result, Timestamp, TopicPartition};
 
 /// A Kafka cluster.
 #[derive(Debug)]
@@ -186,11 +186,13 @@ impl Broker for KafkaBroker {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Option<OpenTransaction>>> {
-        let asked = self.admin.open_transactions(partitions, timeout);
-        Ok(asked.unwrap_or_else(|error| {
-            tracing::debug!(target: "stoatflow::kafka", %error, "open transactions are not known");
-            vec![None; partitions.len()]
-        }))
+        match self.admin.open_transactions(partitions, timeout) {
+            Err(error) if error.kind() != ErrorKind::Unavailable => {
+                tracing::debug!(target: "stoatflow::kafka", %error, "open transactions are not known");
+                Ok(vec![None; partitions.len()])
+            }
+            asked => asked,
+        }
     }
 
     fn end_last_transactions(

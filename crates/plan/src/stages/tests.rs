@@ -417,6 +417,26 @@ fn patterns_extractors_and_dynamic_topics_reach_the_engine() {
             && plan.sinks[0].topic_function.is_some()
             && plan.sinks[0].partitioner.is_some()
     );
+    assert!(plan.chooses_topics());
+}
+
+#[test]
+fn functions_of_error_handlers_may_choose_topics() {
+    let chooses = |handler: Value| {
+        let to = json!({"op": "to", "from": 0, "topic": "out", "on_error": handler});
+        compiled(&json!([stream(), to])).chooses_topics()
+    };
+    let calls = json!({"call": {"udf": 1}});
+    let retry = |then: &Value| json!({"retry": {"times": 1, "backoff_ms": 1, "then": then}});
+    assert!(chooses(calls.clone()));
+    assert!(chooses(retry(&calls)));
+    for fixed in [
+        json!("fail"),
+        json!({"dlq": "dead"}),
+        retry(&json!("continue")),
+    ] {
+        assert!(!chooses(fixed.clone()), "{fixed}");
+    }
 }
 
 #[test]

@@ -438,7 +438,7 @@ impl AdminClient for NativeAdmin {
         timeout: Duration,
     ) -> Result<Vec<Option<OpenTransaction>>> {
         self.call(timeout, "asking for open transactions", |call| {
-            call.open_transactions(partitions)
+            call.until_ready(|call| call.open_transactions(partitions))
         })
     }
 

@@ -5,7 +5,7 @@
 //! know the first request.
 
 use super::{ANSWER_TIMEOUT, Call, text, topic_name};
-use crate::kafka::native::error_class::{ErrorClass, classify};
+use crate::kafka::native::error_class::{ErrorClass, UNKNOWN_TOPIC_OR_PARTITION, classify};
 use crate::kafka::native::net::cluster::CoordinatorType;
 use crate::kafka::native::producer::coordination::TRANSACTIONS_V2;
 use crate::{LastTransaction, OpenTransaction, TransactionOutcome};
@@ -21,6 +21,7 @@ use kafka_protocol::messages::{
 use std::collections::BTreeMap;
 use stoatflow_core::{Error, Offset, Result, Timestamp, TopicPartition};
 
+const TOPIC_AUTHORIZATION_FAILED: i16 = 29;
 const TRANSACTIONAL_ID_NOT_FOUND: i16 = 105;
 /// The version of WriteTxnMarkers that came with Kafka 4.2. Kafka 4.3 is the first to lose markers.
 const MARKERS_OF_4_2: i16 = 2;
@@ -28,7 +29,8 @@ const MARKERS_OF_4_2: i16 = 2;
 const ONGOING: &str = "Ongoing";
 
 impl Call<'_> {
-    /// The oldest open transaction of each partition, in the order asked.
+    /// The oldest open transaction of each partition, in the order asked; `None` also where the user may not
+    /// read.
     pub(super) fn open_transactions(
         &mut self,
         partitions: &[TopicPartition],
@@ -49,9 +51,16 @@ impl Call<'_> {
                 let name = &*topic.name.0;
                 for partition in topic.partitions {
                     let index = partition.partition_index;
-                    if partition.error_code != 0 {
-                        let said = format!("partition {index}");
-                        return Err(self.fail(partition.error_code, &said, Some(name)));
+                    // The user may not read this topic.
+                    if partition.error_code == TOPIC_AUTHORIZATION_FAILED {
+                        continue;
+                    }
+                    let said = format!("partition {index}");
+                    match partition.error_code {
+                        0 => {}
+                        // A broker that has just started doesn't know all its partitions yet.
+                        UNKNOWN_TOPIC_OR_PARTITION => return Err(self.not_yet(&said, Some(name))),
+                        code => return Err(self.fail(code, &said, Some(name))),
                     }
                     let producers = partition.active_producers.iter();
                     let open = producers.filter(|p| p.current_txn_start_offset >= 0);

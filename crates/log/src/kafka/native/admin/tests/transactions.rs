@@ -100,6 +100,11 @@ fn coordinators_and_leaders_that_are_not_ready_are_asked_again() {
         admin.end_last_transactions(&["app"], WAIT).unwrap().len(),
         1
     );
+    let open = || admin.open_transactions(&parts(&[0]), WAIT).unwrap();
+    cluster.say(ApiKey::DescribeProducers, &[6, 3]);
+    assert_eq!(open(), [Some(OPEN)]);
+    cluster.say(ApiKey::DescribeProducers, &[29]);
+    assert_eq!(open(), [None], "the user may not read it");
     cluster.say(ApiKey::WriteTxnMarkers, &[6, 5]);
     let write = || admin.write_marker(&parts(&[0])[0], &OPEN, TransactionOutcome::Committed, WAIT);
     write().unwrap();
