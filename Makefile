@@ -24,7 +24,7 @@ LISTENER ?=
 VERSION ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-spark test-ports lint \
+.PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-spark test-ports smoke lint \
 	test-console test-recovery test-long sim-long fuzz memcheck chaos chaos-cluster audit drill soak soak-commits versus bench-latency bench-restore bench-charts bench-timers \
 	bench-queries bench-spark bench-stores bench-functions \
 	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check docs-site clean
@@ -95,6 +95,9 @@ test-console: ## the live page in a headless Chromium (installs Debian's if ther
 	@scripts/setup.sh chromium build dev
 	@scripts/rocksdb.sh
 	@scripts/test.sh wheel console
+
+smoke: wheel ## install the wheel in empty environments of each Python here: a new project, its tests, a demo (ARGS="python3.12")
+	@. scripts/env.sh && "$$PY" scripts/smoke.py "$$(ls -t "$$CACHE"/wheels/stoatflow-*.whl | head -n 1)" $(ARGS)
 
 test-recovery: ## all vectors in all ways: lanes, batches, both back ends, a crash at every epoch; longer random searches
 	@scripts/setup.sh build dev
