@@ -4,6 +4,7 @@
 #   PYTHON=python3.12     the interpreter of the virtual environment
 #   VENV=.venv            where it is
 #   SEED=7                of a run of chaos or a soak (default: a random one, printed)
+#   VERSION=4.4.0         of Kafka Streams in `make test-oracle` (default: the one of the vectors)
 #   LISTENER=SASL_SSL_SCRAM  through which the application comes in a run of chaos (default: a broker without security)
 
 SHELL := /bin/bash
@@ -20,9 +21,10 @@ RECORDS ?= 2100000
 FAULTS ?= 50
 MINUTES ?= 30
 LISTENER ?=
+VERSION ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-spark test-ports lint \
+.PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-spark test-ports smoke lint \
 	test-console test-recovery test-long sim-long fuzz memcheck chaos chaos-cluster audit drill soak soak-commits versus bench-latency bench-restore bench-charts bench-timers \
 	bench-queries bench-spark bench-stores bench-functions \
 	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check docs-site clean
@@ -64,10 +66,10 @@ test-conformance: ## only the vectors recorded from Kafka Streams
 	@scripts/rocksdb.sh
 	@scripts/test.sh wheel conformance
 
-test-oracle: ## the vectors, and random topologies, beside the real Kafka Streams (needs Java and Maven)
+test-oracle: ## the vectors, and random topologies, beside the real Kafka Streams (VERSION=4.4.0; needs Java and Maven)
 	@scripts/setup.sh java maven build dev
 	@scripts/rocksdb.sh
-	@scripts/test.sh wheel oracle
+	@$(if $(VERSION),STOATFLOW_TEST_KAFKA_STREAMS_VERSION=$(VERSION)) scripts/test.sh wheel oracle
 
 test-integration: ## against a real Kafka broker, and a real Prometheus (needs Java and Maven)
 	@scripts/setup.sh java maven prometheus build dev spark
@@ -93,6 +95,9 @@ test-console: ## the live page in a headless Chromium (installs Debian's if ther
 	@scripts/setup.sh chromium build dev
 	@scripts/rocksdb.sh
 	@scripts/test.sh wheel console
+
+smoke: wheel ## install the wheel in empty environments of each Python here: a new project, its tests, a demo (ARGS="python3.12")
+	@. scripts/env.sh && "$$PY" scripts/smoke.py "$$(ls -t "$$CACHE"/wheels/stoatflow-*.whl | head -n 1)" $(ARGS)
 
 test-recovery: ## all vectors in all ways: lanes, batches, both back ends, a crash at every epoch; longer random searches
 	@scripts/setup.sh build dev
@@ -222,6 +227,7 @@ docs: wheel ## write the generated pages of docs/reference again; runs the vecto
 	@$(VENV)/bin/python scripts/dashboard.py
 	@STOATFLOW_TEST_RESULTS=write $(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/conformance/test_vectors.py
 	@$(VENV)/bin/python scripts/parity.py
+	@$(VENV)/bin/python scripts/site/llms.py
 
 docs-site: ## build the site of docs/ into build/site; links, anchors and pages that lead nowhere are errors
 	@scripts/setup.sh build docs
@@ -235,6 +241,7 @@ docs-check: ## run every code block of the pages, check links, generated pages a
 	@$(VENV)/bin/python scripts/pictures.py --check
 	@$(VENV)/bin/python scripts/dashboard.py --check
 	@$(VENV)/bin/python scripts/parity.py --check
+	@$(VENV)/bin/python scripts/site/llms.py --check
 	@$(VENV)/bin/python -m pytest -q tests/python/test_docs.py tests/python/test_site.py tests/python/test_examples.py
 
 clean: ## remove what was built inside the clone; never the cache outside

@@ -1,10 +1,11 @@
 """Write docs/reference/parity.md, which maps Kafka Streams' methods to ours: `parity.py`, or `parity.py --check`.
 
-Takes tests/conformance/parity.json (every public method of the DSL, the Processor API and the test utilities of Kafka
-Streams 4.1.1, with its Python spelling or the reason why there is none), the package itself, the recorded vectors, and
-the results of their last run (results.json, which each run compares with its own). Writes the page; exit code 1 if it
-is stale, or if a spelling is not in the package. Each spelling of the table is looked up in the package, and a run
-counts only if its results are the same.
+Takes files of tests/conformance: parity.json (public methods of Kafka Streams 4.1 to 4.4 and its test utilities, each
+with its Python spelling or the reason why there is none), parity_classes.json (classes with one reason for all their
+methods), kips.json (what came with 4.2 to 4.4), the recorded vectors, and the results of their last run (results.json,
+which each run compares with its own); and the package itself. Writes the page; exit code 1 if it is stale, or if a
+spelling is not in the package. Each spelling of the table is looked up in the package, and a run counts only if its
+results are the same. tests/oracle/test_parity.py compares both lists with the methods of the real Kafka Streams.
 """
 
 from __future__ import annotations
@@ -94,17 +95,25 @@ def page() -> tuple[str, list[str]]:
     wrong = [f"{row['java']}: the package has no {row['python']}" for row in spelled if not exists(row["python"])]
     bare = [row for row in rows if not row.get("python") and not row.get("why")]
     wrong += [f"{row['java']}: neither a spelling nor a reason" for row in bare]
+    classes: list[dict[str, str]] = json.loads((CONFORMANCE / "parity_classes.json").read_text("utf-8"))
+    kips: list[dict[str, str]] = json.loads((CONFORMANCE / "kips.json").read_text("utf-8"))
+    same = list(results.values()).count("same")
     lines = [
         "# Kafka Streams, method by method",
         "",
         NOTE,
         "",
-        f"Of {len(rows)} public methods of Kafka Streams 4.1.1 in this list (DSL, Processor API, stores,",
-        "test utilities, interactive queries; of `KafkaStreams` itself otherwise only `cleanUp`),",
-        f"{len(spelled)} have a spelling here. `X(y=)` is an argument of `X`. *Runs* counts the runs recorded from",
-        "Kafka Streams in which the method occurs and which give the same outputs, timestamps, headers, order and",
-        "stores here (`make test-conformance`, which compares what it finds with `tests/conformance/results.json`:",
-        f"{sum(result == 'same' for result in results.values())} of {len(results)} runs give the same).",
+        f"Of {len(rows)} public methods of Kafka Streams 4.1 to 4.4 and its test utilities, {len(spelled)} have",
+        "a spelling here, and each other one a reason. Whole classes without a counterpart are [listed at the",
+        "end](#classes-without-a-counterpart). The tests compare both lists with the methods of the real Kafka Streams",
+        "(`make test-oracle`, `make test-oracle VERSION=4.4.0`): none is missing.",
+        "",
+        "`X(y=)` is an argument of `X`. A version behind a method says since when Kafka Streams has it, or until when.",
+        "*Runs* counts the runs recorded from Kafka Streams in which the method occurs and which give the same",
+        "outputs, timestamps, headers, order and stores here (`make test-conformance`, which compares what it finds",
+        f"with `tests/conformance/results.json`: {same} of {len(results)} runs give the same).",
+        "They were recorded from 4.1.2; 4.4.0 gives",
+        "[the same in all of them](../guide/proving-a-port.md#kafka-streams-42-to-44).",
     ]
     for section in dict.fromkeys(row["section"] for row in rows):
         lines += ["", f"## {section}", "", "| Kafka Streams | here | runs |", "|---|---|---|"]
@@ -112,8 +121,18 @@ def page() -> tuple[str, list[str]]:
             if row["section"] == section:
                 spelling = row.get("python", "")
                 here = f"`{spelling}`" if spelling else row["why"]
-                lines.append(f"| `{row['java']}` | {here} | {runs.get(spelling) or ''} |")
+                lines.append(f"| `{row['java']}`{_versions(row)} | {here} | {runs.get(spelling) or ''} |")
+    lines += ["", "## Classes without a counterpart", "", "`*` stands for any text.", ""]
+    lines += ["| Kafka Streams | why, or what to use |", "|---|---|"]
+    lines += [f"| `{one['classes']}` | {one['why']} |" for one in classes]
+    lines += ["", "## What came with 4.2 to 4.4", ""]
+    lines += ["| version | proposal | what | here |", "|---|---|---|---|"]
+    lines += [f"| {kip['since']} | {kip['kip']} | {kip['what']} | {kip['here']} |" for kip in kips]
     return "\n".join([*lines, ""]), wrong
+
+
+def _versions(row: dict[str, str]) -> str:
+    return "".join(f", {word} {row[word]}" for word in ("since", "until") if word in row)
 
 
 def main() -> int:

@@ -44,6 +44,20 @@ class StoatFlowError(Exception):
         self.coordinates: dict[str, object] = {
             name: value for name, value in (coordinates or {}).items() if value is not None
         }
+        # The last line of a traceback. Python 3.10 prints no notes.
+        self.__notes__: list[str] = [self.more]
+
+    @property
+    def more(self) -> str:
+        """The command that explains the error, without a network.
+
+        >>> try:
+        ...     sf.StreamsBuilder().stream("my orders")
+        ... except sf.StoatFlowError as error:
+        ...     print(error.more)
+        more: stoatflow explain topology
+        """
+        return f"more: stoatflow explain {self.kind}"
 
     def __str__(self) -> str:
         """Return message, coordinates, and next step."""

@@ -1,7 +1,8 @@
 """The real Kafka Streams, for cases in the vectors' form: its TopologyTestDriver in its own JVM.
 
-Takes: cases; `oracle/`, a JDK, Maven.
-Gives: the driver's results for a case, in the vectors' form.
+Takes: cases; `oracle/`, a JDK, Maven; `STOATFLOW_TEST_KAFKA_STREAMS_VERSION`, by default the version of the pom.
+Gives: the driver's results for a case, in the vectors' form; the names of Kafka Streams' public methods; bytes of its
+    serializers.
 Owns: that JVM and the folder of its stores, and `oracle/` in the cache outside the clone, rebuilt when the pom or a
     source changes.
 Never: writes into the clone, keeps anything from one case to the next.
@@ -22,14 +23,21 @@ from typing import IO, Any
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "integration")]
 
 from broker.java_home import cache_dir, find_java  # noqa: E402
-from broker.maven_jars import built_project  # noqa: E402
+from broker.maven_jars import built_project, pom_property  # noqa: E402
 
 MAIN_CLASS = "stoatflow.oracle.Oracle"
 # The parts of a vector that the driver needs. Of the lookups it needs only the questions.
 _ASKED = ("config", "topics", "topology", "inputs", "versioned_lookups")
 # RocksDB syncs every store it opens: in memory a case takes an eighth of its time on a disk.
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108  # the folder made there has a random name
+# The JVM starts and stops stores all the time, and computes little: few threads, and no long compilations.
+_QUICK = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _PROJECT = Path(__file__).resolve().parent / "oracle"
+
+RECORDED = pom_property(_PROJECT / "pom.xml", "kafka.version")
+"""The version that the vectors were recorded with."""
+VERSION = os.environ.get("STOATFLOW_TEST_KAFKA_STREAMS_VERSION") or RECORDED
+"""The version that runs."""
 
 
 class KafkaStreamsError(Exception):
@@ -40,9 +48,19 @@ class OracleEndedError(RuntimeError):
     """The JVM has ended."""
 
 
-def class_path() -> str:
+def class_path(version: str = VERSION) -> str:
     """Build if needed; return the class path."""
-    return built_project(_PROJECT, cache_dir() / "oracle" / "build", "oracle of the conformance tests")
+    folder = cache_dir() / "oracle" / ("build" if version == RECORDED else f"build-{version}")
+    return built_project(
+        _PROJECT, folder, f"oracle of the conformance tests, Kafka Streams {version}", [f"-Dkafka.version={version}"]
+    )
+
+
+def asked(program: str, *arguments: str, version: str = VERSION) -> Any:
+    """Run a program of the oracle that answers once, in JSON."""
+    command = [str(find_java()), *_QUICK, "-cp", class_path(version), f"stoatflow.oracle.{program}", *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, encoding="utf-8", check=True)
+    return json.loads(done.stdout)
 
 
 class Oracle:
@@ -52,10 +70,8 @@ class Oracle:
         found = class_path()
         where = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
         self._folder = tempfile.TemporaryDirectory(prefix="stoatflow-oracle-", dir=where)
-        # The JVM starts and stops stores all the time, and computes little: few threads, and no long compilations.
-        options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         self._java = subprocess.Popen(
-            [str(find_java()), *options, "-cp", found, MAIN_CLASS, self._folder.name],
+            [str(find_java()), *_QUICK, "-cp", found, MAIN_CLASS, self._folder.name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -80,9 +96,9 @@ class Oracle:
         Also `internal_topics` and `describe`. Versioned stores are looked up as the case asks, or for each key and
         each timestamp of its inputs.
         """
-        asked = json.dumps({name: case[name] for name in _ASKED if name in case})
+        line = json.dumps({name: case[name] for name in _ASKED if name in case})
         try:
-            print(asked, file=self._pipe(self._java.stdin), flush=True)
+            print(line, file=self._pipe(self._java.stdin), flush=True)
             answer = self._pipe(self._java.stdout).readline()
         except BrokenPipeError:
             answer = ""

@@ -20,7 +20,7 @@ import pytest
 from broker.java_home import find_javac
 
 import stoatflow as sf
-from conformance.kafka_streams import class_path
+from conformance.kafka_streams import VERSION, class_path
 from stoatflow.cli import main
 from stoatflow.prove.engine_side import EngineSide
 from stoatflow.prove.generate import Generator, Shapes
@@ -441,7 +441,7 @@ def test_the_command_writes_json_and_keeps_the_inputs(
     assert main(command) == 1
     output = json.loads(capsys.readouterr().out)
     assert output["equal"] is False
-    assert output["java"]["version"].startswith("Kafka Streams 4.1.2, Java ")
+    assert output["java"]["version"].startswith(f"Kafka Streams {VERSION}, Java ")
     assert output["difference"]["inputs"] == [json.loads(kept.read_text("utf-8"))]
     assert output["difference"]["java"]["value"] == {"base64": base64.b64encode((100).to_bytes(8, "big")).decode()}
     assert output["difference"]["python"] is None

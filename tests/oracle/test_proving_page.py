@@ -75,3 +75,24 @@ def test_the_page_shows_real_output(
     assert compiled
     assert commands == [("prove", 1), ("prove", 0), ("record", 0)]
     assert Path("late.jsonl").read_text("utf-8").count("\n") == 2
+
+
+def test_the_port_of_the_skill_is_proven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """docs/skills/port-this-topology.md ports the Java topology of the page; its last command prints EQUAL."""
+    monkeypatch.setenv(
+        "MAVEN_OPTS", f"-Dmaven.repo.local={cache_dir() / 'maven'} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    )
+    (java,) = [block for marker, block in _BLOCK.findall(PAGE.read_text("utf-8")) if marker == "java"]
+    jar(java, tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    blocks = _BLOCK.findall((PAGE.parents[1] / "skills" / "port-this-topology.md").read_text("utf-8"))
+    for marker, block in blocks:
+        if marker.startswith("python title="):
+            Path("app.py").write_text(block, "utf-8")
+    command = shlex.split(blocks[-1][1])
+    for seed in ("1", "2", "3"):
+        assert main([*command[1:-1], seed]) == 0
+        assert "EQUAL: keys, values, timestamps, headers and their order" in capsys.readouterr().out

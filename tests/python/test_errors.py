@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import sys
+import traceback
 
 import pytest
 
 import stoatflow as sf
+from stoatflow.cli import main
 from stoatflow.errors import ERRORS_BY_KIND
 
 
@@ -44,3 +47,18 @@ def test_every_kind(kind: str) -> None:
 def test_config_and_topology_errors_are_value_errors() -> None:
     assert issubclass(sf.ConfigError, ValueError)
     assert issubclass(sf.TopologyError, ValueError)
+
+
+@pytest.mark.parametrize("cls", sorted(set(ERRORS_BY_KIND.values()), key=lambda cls: cls.__name__))
+def test_a_traceback_ends_with_the_command_that_explains_it(
+    cls: type[sf.StoatFlowError], capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = cls("it failed")
+    for one in (error, pickle.loads(pickle.dumps(error))):  # noqa: S301  # our own
+        # Python 3.10 prints no notes.
+        if sys.version_info >= (3, 11):
+            lines = "".join(traceback.format_exception(one)).splitlines()
+            assert lines[-1] == f"more: stoatflow explain {cls.default_kind}"
+        assert str(one).endswith(f"Next: {cls.default_next_step}")
+        assert main(one.more.removeprefix("more: stoatflow ").split()) == 0
+        assert capsys.readouterr().out.startswith(f"{cls.__name__} (error)")

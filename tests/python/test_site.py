@@ -130,6 +130,52 @@ def test_code_blocks_and_tables_are_rendered(site: Path) -> None:
         assert "\\|" not in re.sub(r"<pre.*?</pre>", "", main, flags=re.DOTALL), page
 
 
+def test_the_list_for_programs_is_up_to_date_and_has_all_pages(site: Path) -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "site" / "llms.py"), "--check"]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+    text = (site / "llms.txt").read_text("utf-8")
+    links = set(re.findall(r"\]\(([^)]+)\)", text))
+    assert links == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"adr/0000-template.md"}
+    for link in links:
+        assert (site / link).is_file(), link
+        assert not re.search(r"^```\w+ (no-)?run$", (site / link).read_text("utf-8"), re.MULTILINE), link
+    # The form of llmstxt.org: a title, a quote, sections of links, the last of them what may be left out.
+    assert re.match(r"# .+\n\n(> .+\n)+", text)
+    assert text.rpartition("\n## ")[2].startswith("Optional\n")
+
+
+def test_the_whole_text_for_programs_is_in_one_file(site: Path) -> None:
+    full = (site / "llms-full.txt").read_text("utf-8")
+    required = (site / "llms.txt").read_text("utf-8").partition("\n## Optional\n")[0]
+    paths = re.findall(r"^- \[[^]]+\]\(([^)]+)\)", required, re.MULTILINE)
+    assert len(paths) > 60
+    assert re.findall(r"^<!-- ([\w./-]+\.md) -->$", full, re.MULTILINE) == paths
+    for path in paths:
+        assert (site / path).read_text("utf-8") in full
+
+
+def test_the_skill_names_commands_and_options_that_exist(site: Path) -> None:
+    page = DOCS / "skills" / "port-this-topology.md"
+    text = page.read_text("utf-8")
+    assert re.match(r"---\nname: port-this-topology\ndescription: .+\n", text)
+    commands = re.findall(r"(?:^|`)(stoatflow (\w+)[^`\n]*)", text, re.MULTILINE)
+    assert {name for _, name in commands} == {"prove", "explain", "describe", "doctor", "record"}
+    helps: dict[str, str] = {}
+    for command, name in commands:
+        if name not in helps:
+            asked = [sys.executable, "-m", "stoatflow", name, "--help"]
+            helps[name] = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        for option in re.findall(r"--[\w-]+", command):
+            assert re.search(rf"{option}\b", helps[name]), (command, option)
+    # Options that the text names alone.
+    for option in re.findall(r"`(--[\w-]+)", text):
+        assert re.search(rf"{option}\b", helps["prove"]), option
+    # The last command is the proof.
+    blocks = re.findall(r"^```sh[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert blocks[-1].startswith("stoatflow prove app.py ")
+
+
 def test_a_broken_link_is_an_error(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "scripts" / "site", tmp_path / "scripts" / "site")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import stoatflow as sf
-from stoatflow.testing import Record, TopologyTestDriver
+from stoatflow.testing import Record, TopologyTestDriver, any_lanes
 from stoatflow.testing.pytest_plugin import pytest_assertrepr_compare
-from stoatflow.testing.strategies import records
+from stoatflow.testing.strategies import records, topologies
 
 
 def upper() -> sf.Topology:
@@ -92,3 +93,53 @@ def test_generated_records_can_be_piped(made: list[Record[str, str]]) -> None:
         driver.input("in", str, str).pipe_all(made)
         expected = [Record(r.key, r.value.upper() if r.value else r.value, r.timestamp) for r in made]
         assert driver.output("out", str, str).read_all() == expected
+
+
+class Doubled(sf.ContextualProcessor[str, str, str, str]):
+    """A step of the user: stateful, by key."""
+
+    @staticmethod
+    def stores() -> list[sf.StoreBuilder]:
+        return [sf.Stores.in_memory_key_value("seen", key=str, value=int)]
+
+    def process(self, record: sf.Record[str, str]) -> None:
+        store = self.context.state_store("seen")
+        seen = (store.get(record.key) or 0) + 1
+        store.put(record.key, seen)
+        self.context.forward(record.replace(value=f"{record.value}{seen}"))
+
+
+def doubled(stream: sf.KStream[str, str]) -> sf.KStream[str, str]:
+    return stream.process(Doubled)
+
+
+OPERATORS: set[str] = set()
+
+
+@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(
+    topologies(doubled, rekey=lambda key, value: value[:1]),
+    records(st.sampled_from("abc"), st.text("xyz", min_size=1, max_size=2), max_size=12),
+)
+def any_lanes_agree(topology: sf.Topology, made: list[Record[str, str]]) -> None:
+    described = topology.describe()
+    assert described.count("KSTREAM-PROCESSOR") >= 1
+    OPERATORS.update(re.findall(r"KSTREAM-(FILTER|MERGE|LEFTJOIN|KEY-SELECT|TOTABLE|REDUCE|AGGREGATE)", described))
+    inputs = [("in", record.key, record.value, record.timestamp) for record in made]
+    any_lanes(topology, inputs, lanes=(1, 4), config={"default.dsl.store": "in_memory"})
+
+
+def test_drawn_topologies_run_and_have_the_step() -> None:
+    any_lanes_agree()
+    assert {"FILTER", "MERGE", "LEFTJOIN", "KEY-SELECT"} <= OPERATORS
+
+
+def test_a_failing_topology_is_shown() -> None:
+    @settings(max_examples=5, deadline=None, database=None, phases=(Phase.generate,))
+    @given(topologies(doubled))
+    def fails(topology: sf.Topology) -> None:
+        raise AssertionError("it fails")
+
+    with pytest.raises(AssertionError, match="it fails") as caught:
+        fails()
+    assert "Topologies:" in "".join(caught.value.__notes__)

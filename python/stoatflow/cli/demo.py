@@ -1,14 +1,15 @@
 """`stoatflow demo`: a word count that is killed in the middle, and the proof that nothing was lost or doubled.
 
 Takes nothing, or a real broker with `--bootstrap`; prints progress, the address of the live page, and a report. PySpark
-generates the lines and checks the result; the engine runs in a process of its own, which is killed once with SIGKILL
-and started again. Never touches topics or state that it did not create.
+generates the lines and checks the result, or Python where PySpark isn't installed; the engine runs in a process of its
+own, which is killed once with SIGKILL and started again. Never touches topics or state that it did not create.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from stoatflow.spark.report import Reconciliation
+    from stoatflow.cli.demo_python import PythonSide
+    from stoatflow.cli.demo_spark import SparkSide
 
 LINES = 300_000
 PARTITIONS = 4
@@ -54,6 +56,11 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a real broker (default: the embedded one)")
     parser.add_argument("--lines", type=int, default=LINES, help=f"how many lines (default {LINES})")
     parser.add_argument("--flavour", choices=["native", "lambda"], default="native")
+    parser.add_argument(
+        "--checked-by",
+        choices=["spark", "python"],
+        help="who makes the lines and checks the result (default: spark if PySpark is installed)",
+    )
     parser.add_argument("--no-kill", action="store_true", help="let the engine run undisturbed")
     parser.add_argument("--keep", action="store_true", help="keep the topics and the state, and say where")
     parser.add_argument("--stay", action="store_true", help="afterwards keep the console open until Ctrl-C")
@@ -64,18 +71,22 @@ def run(given: argparse.Namespace) -> int:
     """Load, count, kill, recover, reconcile."""
     began = time.monotonic()
     with _interruptible(), _places(given.bootstrap, given.keep) as places:
-        say(1, f"PySpark makes {given.lines:,} lines (starting Spark takes some seconds)")
-        spark = _session(kafka=given.bootstrap is not None)
-        try:
-            _load(spark, places, given.lines)
+        by_spark = (given.checked_by or _checker()) == "spark"
+        how = (
+            "PySpark makes {0:,} lines (starting Spark takes some seconds)" if by_spark else "Python makes {0:,} lines"
+        )
+        say(1, how.format(given.lines))
+        with contextlib.closing(_side(places, spark=by_spark)) as side:
+            arrived = side.load(given.lines, SEED)
+            if arrived != given.lines:
+                raise SystemExit(
+                    f"stoatflow demo: {arrived} of {given.lines} lines arrived in {places.source}; look at the "
+                    "broker's log"
+                )
             say(2, "StoatFlow counts the words, exactly once")
             kills = _count(places, given)
-            say(3, "PySpark reads both topics and counts again")
-            result = _reconcile(spark, places)
-        finally:
-            # After Ctrl-C the JVM has ended by itself, and Spark's errors about it would hide the reason.
-            with contextlib.suppress(Exception):
-                spark.stop()
+            say(3, f"{side.name} reads both topics and counts again")
+            result = side.reconcile()
         print()
         print(result.render())
         print(f"  killed with SIGKILL : {_kills(kills, given)}")
@@ -147,48 +158,18 @@ def _places(bootstrap: str | None, keep: bool) -> Iterator[Places]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _session(*, kafka: bool) -> Any:
-    from stoatflow.spark.session import local_session
-
-    ours = signal.getsignal(signal.SIGINT)
-    spark = local_session(kafka=kafka)
-    # Spark's own handler asks the JVM to cancel its jobs first; the errors that follow would hide Ctrl-C.
-    signal.signal(signal.SIGINT, ours)
-    return spark
+def _checker() -> str:
+    return "python" if importlib.util.find_spec("pyspark") is None else "spark"
 
 
-def _load(spark: Any, places: Places, lines: int) -> None:
-    from stoatflow.spark import load
-    from stoatflow.spark.arguments import counter
+def _side(places: Places, *, spark: bool) -> SparkSide | PythonSide:
+    if spark:
+        from stoatflow.cli.demo_spark import SparkSide
 
-    rows = load.lines(spark, records=lines, seed=SEED, partitions=PARTITIONS)
-    arrived = load.to_broker(
-        rows, places.bootstrap, places.source, partitions=PARTITIONS, progress=counter(lines, "lines")
-    )
-    if arrived != lines:
-        raise SystemExit(
-            f"stoatflow demo: {arrived} of {lines} lines arrived in {places.source}; look at the broker's log"
-        )
-    _make_sink(spark, places)
+        return SparkSide(places.bootstrap, places.source, places.sink, PARTITIONS)
+    from stoatflow.cli.demo_python import PythonSide
 
-
-def _make_sink(spark: Any, places: Places) -> None:
-    """Create the output topic: the engine never creates source or sink topics, so that typos are noticed."""
-    if places.bootstrap.startswith("embedded:"):
-        from stoatflow.embedded import EmbeddedBroker
-
-        with EmbeddedBroker(places.bootstrap.removeprefix("embedded:")) as broker:
-            broker.create_topic(places.sink, PARTITIONS)
-    else:
-        from stoatflow.spark.kafka import KafkaTopics
-
-        KafkaTopics(spark, places.bootstrap).create(places.sink, PARTITIONS)
-
-
-def _reconcile(spark: Any, places: Places) -> Reconciliation:
-    from stoatflow.spark.reconcile import reconcile_topics
-
-    return reconcile_topics(spark, places.bootstrap, places.source, places.sink)
+    return PythonSide(places.bootstrap, places.source, places.sink, PARTITIONS)
 
 
 def _count(places: Places, given: argparse.Namespace) -> int:

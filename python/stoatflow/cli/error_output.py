@@ -13,4 +13,4 @@ __all__ = ["print_error"]
 
 def print_error(error: StoatFlowError) -> None:
     """Print the error on stderr."""
-    print(f"stoatflow: {error}\nmore: stoatflow explain {error.kind}", file=sys.stderr)
+    print(f"stoatflow: {error}\n{error.more}", file=sys.stderr)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from stoatflow.errors import ConfigError
+from stoatflow.prove import maven
 
 OLDEST_JAVA = 11
 _STREAMS = "org/apache/kafka/streams/Topology.class"
@@ -28,34 +29,23 @@ _GET_JAVA = (
     "install a JDK (Debian, Ubuntu: apt-get install openjdk-17-jdk-headless; Fedora: dnf install "
     "java-17-openjdk-devel; macOS: brew install openjdk@17), or set JAVA_HOME to one"
 )
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>stoatflow.prove</groupId><artifactId>kafka-streams</artifactId><version>1</version>
-  <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-streams</artifactId><version>{0}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-streams-test-utils</artifactId>
-      <version>{0}</version></dependency>
-    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
-  </dependencies>
-  <build><plugins><plugin>
-    <groupId>org.apache.maven.plugins</groupId><artifactId>maven-dependency-plugin</artifactId><version>3.8.1</version>
-  </plugin></plugins></build>
-</project>
-"""
 
 
-def find_java() -> str:
-    """Return the `java` of JAVA_HOME or PATH that can run a source file; raise `ConfigError`."""
+def find_java(what: str = "the Java topology", oldest: int = OLDEST_JAVA, *, compiler: bool = True) -> str:
+    """Return the `java` of JAVA_HOME or PATH, with a compiler if it must run a source file; raise `ConfigError`.
+
+    `what` is the subject of the message.
+    """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None or not os.access(java, os.X_OK):
         where = f"JAVA_HOME={home} has no bin/java" if home else "no java is on the PATH"
-        raise ConfigError(f"the Java topology needs Java, and {where}", next_step=_GET_JAVA)
+        raise ConfigError(f"{what} needs Java, and {where}", next_step=_GET_JAVA)
     output = _output_of([java, "-version"])
     found = re.search(r'version "(?:1\.)?(\d+)', output)
-    if found is None or int(found[1]) < OLDEST_JAVA:
-        raise ConfigError(f"{java} is no Java {OLDEST_JAVA} or newer: {output.strip()[:200]!r}", next_step=_GET_JAVA)
-    if "jdk.compiler" not in _output_of([java, "--list-modules"]):
+    if found is None or int(found[1]) < oldest:
+        raise ConfigError(f"{java} is no Java {oldest} or newer: {output.strip()[:200]!r}", next_step=_GET_JAVA)
+    if compiler and "jdk.compiler" not in _output_of([java, "--list-modules"]):
         raise ConfigError(f"{java} has no compiler: it is a runtime only, a JDK is needed", next_step=_GET_JAVA)
     return java
 
@@ -206,50 +196,18 @@ def _read(part: Path, name: str) -> bytes | None:
 
 
 def cache() -> Path:
-    """Return the folder that keeps fetched jars."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stoatflow" / "prove"
+    """Return the folder that keeps fetched jars and compiled classes."""
+    return maven.cache() / "prove"
 
 
 def fetched(version: str) -> Path:
     """Return the folder with a version of Kafka Streams and its test utilities; Maven fills it the first time."""
-    if re.fullmatch(r"\d+\.\d+\.\d+[\w.-]*", version) is None:
+    if not maven.is_version(version):
         raise ConfigError(f"--kafka-streams {version} is no version", next_step="write one such as 4.1.1")
-    folder = cache() / f"kafka-streams-{version}"
-    if folder.is_dir():
-        return folder
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise ConfigError(
-            f"Kafka Streams {version} is not in the cache, and there is no mvn to fetch it",
-            next_step="install Maven (apt-get install maven, dnf install maven, brew install maven), or name the jars "
-            f"of org.apache.kafka:kafka-streams:{version} and org.apache.kafka:kafka-streams-test-utils:{version} and "
-            "what they need with --java",
-        )
-    partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    try:
-        _fetch(maven, version, partial)
-        (partial / "pom.xml").unlink()
-        try:
-            partial.rename(folder)
-        except OSError:
-            # If another process was faster, it has fetched the same.
-            if not folder.is_dir():
-                raise
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return folder
-
-
-def _fetch(maven: str, version: str, folder: Path) -> None:
-    pom = folder / "pom.xml"
-    pom.write_text(_POM.format(version), "utf-8")
-    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
-    done = subprocess.run([maven, "-B", "-q", "-f", str(pom), *goal], capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode != 0 or not any(folder.glob("kafka-streams-test-utils-*.jar")):
-        lines = [each for each in (done.stdout + done.stderr).splitlines() if "ERROR" in each][:3]
-        raise ConfigError(
-            f"Maven could not fetch Kafka Streams {version}: {' / '.join(lines) or f'it ended with {done.returncode}'}",
-            next_step="check the version and that Maven Central is reachable (behind a proxy: ~/.m2/settings.xml)",
-        )
+    streams, utilities = (f"org.apache.kafka:kafka-streams{part}:{version}" for part in ("", "-test-utils"))
+    return maven.fetched(
+        cache() / f"kafka-streams-{version}",
+        f"Kafka Streams {version}",
+        (streams, utilities, "org.slf4j:slf4j-nop:1.7.36"),
+        f"name the jars of {streams} and {utilities} and what they need with --java",
+    )

@@ -19,6 +19,7 @@ from stoatflow.serdes.base import Serde
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping
+    from uuid import UUID
 
     from stoatflow.registry import SchemaRegistry
     from stoatflow.serdes.avro import AvroSchema, AvroSerde
@@ -163,6 +164,45 @@ class Serdes:
         '3fe0000000000000'
         """
         return _DOUBLE
+
+    @staticmethod
+    def uuid() -> Serde[UUID]:
+        """A `uuid.UUID` as its text of 36 characters: Java's `UUID`. Used for the type `uuid.UUID`.
+
+        >>> from uuid import UUID
+        >>> serde = sf.Serdes.uuid()
+        >>> serde.serialize(UUID("01890A5D-AC96-774B-BCCE-B302099A8057"))
+        b'01890a5d-ac96-774b-bcce-b302099a8057'
+        """
+        from stoatflow.serdes.lists import UUIDS
+
+        return UUIDS
+
+    @typing.overload
+    @staticmethod
+    def list(inner: SerdeLike[T], *, nulls: Literal[False] = ...) -> Serde[builtins.list[T]]: ...
+
+    @typing.overload
+    @staticmethod
+    def list(inner: SerdeLike[T], *, nulls: Literal[True]) -> Serde[builtins.list[T | None]]: ...
+
+    @staticmethod
+    def list(inner: SerdeLike[Any], *, nulls: bool = False) -> Serde[Any]:
+        r"""Lists in the format of Kafka's `ListSerde`: Java's `Serdes.ListSerde(ArrayList.class, inner)`.
+
+        As in Kafka, entries of a fixed size (int32, int64, double, uuid) are written one after another, all others
+        behind their lengths; both are read. A null entry is an error unless `nulls=True`, which reads it as None.
+
+        >>> serde = sf.Serdes.list(str)
+        >>> serde.serialize(["to", "be"])
+        b'\x01\x00\x00\x00\x02\x00\x00\x00\x02to\x00\x00\x00\x02be'
+        >>> serde.deserialize(serde.serialize(["to", "be"]))
+        ['to', 'be']
+        """
+        from stoatflow.serdes.lists import ListSerde
+        from stoatflow.serdes.resolve import resolve
+
+        return ListSerde(resolve(inner), nulls=nulls)
 
     @typing.overload
     @staticmethod

@@ -41,6 +41,10 @@ def resolve(serde: SerdeLike[T]) -> Serde[T]:
     # The views belong to the engine, which must not be imported before there is a plan.
     if isinstance(serde, type) and serde.__module__ == "stoatflow" and serde.__name__ in ("JsonObject", "JsonArray"):
         return Serdes.json()
+    # `uuid` is imported only by programs that use it.
+    if isinstance(serde, type) and serde.__module__ == "uuid" and serde.__name__ == "UUID":
+        uuids: Serde[Any] = Serdes.uuid()
+        return uuids
     from stoatflow.serdes.typed import TypedJsonSerde, is_typed  # only what needs it loads it
 
     if isinstance(serde, type) and is_typed(serde):
@@ -60,7 +64,7 @@ def resolve(serde: SerdeLike[T]) -> Serde[T]:
     shown = serde.__name__ if isinstance(serde, type) else repr(serde)
     raise TopologyError(
         f"{line} {shown} is neither a serde nor a type that stands for one "
-        "(str, int, float, bytes, dict, list, JsonObject, JsonArray, a dataclass, a TypedDict, "
+        "(str, int, float, bytes, uuid.UUID, dict, list, JsonObject, JsonArray, a dataclass, a TypedDict, "
         "a msgspec.Struct, a pydantic model)",
         next_step="use one of these types, Serdes.<name>(), or a subclass of Serde",
     )

@@ -1,13 +1,15 @@
 """pytest plugin of an installed StoatFlow: fixtures, and readable comparisons of records.
 
-Provides `topology_driver` and `embedded_broker`. Imports the engine only when a test uses a fixture, so that other test
-suites aren't slowed down.
+Provides `topology_driver`, `embedded_broker`, `kafka_broker` and `output_snapshot`. Imports the engine only when a test
+uses a fixture, so that other test suites aren't slowed down.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,9 +17,28 @@ import pytest
 if TYPE_CHECKING:
     from stoatflow.embedded import EmbeddedBroker
     from stoatflow.testing.driver import TopologyTestDriver
+    from stoatflow.testing.kafka import KafkaBroker
+    from stoatflow.testing.snapshots import Snapshots
 
+BOOTSTRAP = "STOATFLOW_TEST_BOOTSTRAP"
 _FIELDS = ("key", "value", "timestamp", "headers")
 _SHOWN = 20
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the fixtures."""
+    group = parser.getgroup("stoatflow")
+    group.addoption(
+        "--stoatflow-bootstrap",
+        metavar="HOST:PORT",
+        help=f"the broker of the fixture kafka_broker (or the variable {BOOTSTRAP}); without it, one is started",
+    )
+    group.addoption(
+        "--stoatflow-kafka", metavar="VERSION", help="the version of the broker that kafka_broker starts, with Java"
+    )
+    group.addoption(
+        "--stoatflow-update", action="store_true", help="write the files of output_snapshot instead of comparing"
+    )
 
 
 @pytest.fixture
@@ -40,6 +61,31 @@ def embedded_broker() -> Iterator[EmbeddedBroker]:
 
     with EmbeddedBroker() as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(request: pytest.FixtureRequest) -> Iterator[KafkaBroker]:
+    """A real Kafka broker: the one of `--stoatflow-bootstrap`, or one that is started with Java for all tests.
+
+    Its topics stay until the end of all tests: give each test names of its own.
+    """
+    from stoatflow.testing.kafka import KafkaBroker
+    from stoatflow.testing.local_kafka import DEFAULT_VERSION, LocalKafka
+
+    given = request.config.getoption("--stoatflow-bootstrap") or os.environ.get(BOOTSTRAP)
+    with ExitStack() as stack:
+        if not given:
+            version = request.config.getoption("--stoatflow-kafka") or DEFAULT_VERSION
+            given = stack.enter_context(LocalKafka(version)).bootstrap
+        yield stack.enter_context(KafkaBroker(given))
+
+
+@pytest.fixture
+def output_snapshot(request: pytest.FixtureRequest) -> Snapshots:
+    """Compare results with a file beside the test: `output_snapshot(out.read_all())`."""
+    from stoatflow.testing.snapshots import Snapshots
+
+    return Snapshots(Path(request.path), request.node.name, update=request.config.getoption("--stoatflow-update"))
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:

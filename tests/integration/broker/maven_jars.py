@@ -140,15 +140,18 @@ def complete_folder(folder: Path, inputs: Sequence[Path], fill: Callable[[Path],
     return folder
 
 
-def built_project(project: Path, folder: Path, what: str) -> str:
-    """The class path of a Maven project with its jar in `target` of `stoatflow.out`; built if needed."""
+def built_project(project: Path, folder: Path, what: str, properties: Sequence[str] = ()) -> str:
+    """The class path of a Maven project with its jar in `target` of `stoatflow.out`; built if needed.
+
+    One folder has one choice of `properties`: they are not part of what a build is recognized by.
+    """
     sources = [project / "pom.xml", *project.rglob("*.java")]
 
     def fill(partial: Path) -> None:
         find_javac()
         goals = ["package", "dependency:copy-dependencies", "-DincludeScope=runtime"]
         places = [f"-Dstoatflow.out={partial}", f"-DoutputDirectory={partial / 'libs'}"]
-        run_maven(project / "pom.xml", [*goals, *places], what)
+        run_maven(project / "pom.xml", [*goals, *places, *properties], what)
 
     built = complete_folder(folder, sources, fill)
     return f"{built / 'target' / '*'}:{built / 'libs' / '*'}"

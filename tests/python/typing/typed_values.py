@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Any, TypedDict
+from uuid import UUID
 
 from typing_extensions import assert_type
 
@@ -31,6 +32,11 @@ customers = builder.table("customers", key=str, value=Customer, store="customers
 assert_type(customers, sf.KTable[str, Customer])
 assert_type(orders.join(customers, lambda order, row: (order.customer, row["name"])), sf.KStream[str, tuple[str, str]])
 orders.to("copy", key=str, value=Order)
+assert_type(sf.Serdes.uuid(), sf.Serde[UUID])
+assert_type(sf.Serdes.list(str), sf.Serde[list[str]])
+assert_type(sf.Serdes.list(sf.Serdes.list(UUID)), sf.Serde[list[list[UUID]]])
+assert_type(sf.Serdes.list(int, nulls=True), sf.Serde[list[int | None]])
+assert_type(sf.StreamsBuilder().stream("ids", key=UUID, value=sf.Serdes.list(str)), sf.KStream[UUID, list[str]])
 assert_type(sf.Serdes.json(Order), sf.Serde[Order])
 assert_type(sf.Serdes.json(Order, validate=False), sf.Serde[Order])
 assert_type(sf.Serdes.json(), sf.Serde[Any])
