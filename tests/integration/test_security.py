@@ -66,6 +66,37 @@ def test_word_count_through_every_listener(
     check_all(secured, name, given)
 
 
+@pytest.mark.parametrize(("listener", "mechanism"), [way for way in WAYS if way[1] != "OAUTHBEARER"])
+def test_librdkafka_through_the_same_listeners(
+    secured: KafkaCluster, name: str, tmp_path: Path, listener: str, mechanism: str | None
+) -> None:
+    given = given_lines(secured, name, 100)
+    client = secured.client(listener, mechanism=mechanism)
+    consume(make_secured(client, name, tmp_path, kafka_client="librdkafka", producer_linger_ms=1))
+    check_all(secured, name, given)
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("password with SCRAM", ("refuses this user",)),
+        ("CA", ("certificate", "ssl.ca.location")),
+        ("host name", ("certificate",)),
+    ],
+)
+def test_a_misconfigured_librdkafka_has_an_error_message(
+    secured: KafkaCluster, name: str, tmp_path: Path, what: str, words: tuple[str, ...]
+) -> None:
+    wrong, files = WRONG[what], secured.certificates.paths()
+    client = {key: value for key, value in secured.client(wrong.listener).items() if key not in wrong.without}
+    client |= {k: files[v.removeprefix("@")] if v.startswith("@") else v for k, v in wrong.changed.items()}
+    error = failure(make_secured(client, name, tmp_path, broker_wait_timeout_ms=BUDGET_MS, kafka_client="librdkafka"))
+    message = str(error)
+    for word in words:
+        assert word in message, f"{word!r} is not in: {message}"
+    assert "-secret" not in message, message
+
+
 def test_at_least_once_too(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     given = given_lines(secured, name)
     consume(make_secured(secured.client("SASL_SSL_SCRAM"), name, tmp_path, processing_guarantee="at_least_once"))
