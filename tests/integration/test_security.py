@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from broker.certificates import KEY_PASSWORD, KeyPair
 from broker.cluster import KafkaCluster
-from broker.listeners import DENIED, LISTENERS
+from broker.listeners import ALLOWED, DENIED, LISTENERS
 from broker.wire_admin import Operation, Resource
 from counting import by_hand, check_every_update, consume, lines, make, table
 from topics import KafkaTopics
@@ -198,6 +198,21 @@ def test_a_token_that_is_refused(secured: KafkaCluster, name: str, tmp_path: Pat
     error = failure(make_secured(client, name, tmp_path, broker_wait_timeout_ms=BUDGET_MS))
     assert "token" in str(error)
     assert fault in secured.tokens.served[before:]
+
+
+def test_a_secret_with_special_characters_is_url_encoded(
+    secured: KafkaCluster, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The token server decodes the header, as RFC 6749 asks; Java's clients encode it only with this property."""
+    special = "50%25 + x/y: é"
+    monkeypatch.setitem(secured.tokens.clients, ALLOWED, special)
+    client = {**secured.client("SASL_SSL_OAUTHBEARER"), "sasl.oauthbearer.client.secret": special}
+    error = failure(make_secured(client, name, tmp_path, broker_wait_timeout_ms=BUDGET_MS))
+    assert "401" in str(error)
+    assert special not in str(error)
+    given = given_lines(secured, name, 100)
+    consume(make_secured({**client, "sasl.oauthbearer.header.urlencode": "true"}, name, tmp_path))
+    check_all(secured, name, given)
 
 
 @pytest.mark.parametrize("listener", ["MTLS", "SASL_SSL_SCRAM"])
