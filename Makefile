@@ -131,17 +131,17 @@ memcheck: rocksdb ## what has `unsafe` in it, and the border to Python, under Va
 	@scripts/wheel.sh
 	@scripts/memcheck.sh
 
-chaos: ## kill the engine, its broker and its disk while it works; PySpark judges (SEED= KILLS=200 RECORDS=2100000 LISTENER=)
+chaos: ## kill the engine, its broker and its disk while it works; PySpark judges (SEED= KILLS=200 RECORDS=2100000 LISTENER= NODES=)
 	@scripts/setup.sh java maven build dev spark
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
-	@$(VENV)/bin/python tests/integration/chaos/run.py $(if $(SEED),--seed $(SEED)) --kills $(KILLS) --records $(RECORDS) $(if $(LISTENER),--listener $(LISTENER)) $(ARGS)
+	@$(VENV)/bin/python tests/integration/chaos/run.py $(if $(SEED),--seed $(SEED)) --kills $(KILLS) --records $(RECORDS) $(if $(LISTENER),--listener $(LISTENER) --nodes $(NODES)) $(ARGS)
 
-chaos-cluster: ## word counts through TLS, SCRAM and mTLS on three brokers, to which 50 faults happen (SEED= FAULTS=50)
-	@scripts/setup.sh java maven build dev
+chaos-cluster: ## word counts through TLS, SCRAM and mTLS on three brokers, to which 50 faults happen; PySpark judges (SEED= FAULTS=50)
+	@scripts/setup.sh java maven build dev spark
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
-	@$(VENV)/bin/python tests/integration/chaos/cluster_run.py $(if $(SEED),--seed $(SEED)) --faults $(FAULTS) $(ARGS)
+	@$(VENV)/bin/python tests/integration/chaos/cluster_run.py $(if $(SEED),--seed $(SEED)) --faults $(FAULTS) --spark $(ARGS)
 
 audit: ## W1 to W5 and W7 in the engine, 2 million records each; their batch twins judge (ARGS="--records 100000"; needs Java)
 	@scripts/setup.sh java build dev spark
