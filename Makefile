@@ -6,6 +6,8 @@
 #   SEED=7                of a run of chaos or a soak (default: a random one, printed)
 #   VERSION=4.4.0         of Kafka Streams in `make test-oracle` (default: the one of the vectors)
 #   LISTENER=SASL_SSL_SCRAM  through which the application comes in a run of chaos (default: a broker without security)
+#   NODES=3                  so many secured brokers in a run of chaos with LISTENER (default: 1)
+#   VERSIONS="4.4.0 3.9.1"   of Kafka, for test-kafka-versions
 
 SHELL := /bin/bash
 VENV ?= .venv
@@ -22,9 +24,11 @@ FAULTS ?= 50
 MINUTES ?= 30
 LISTENER ?=
 VERSION ?=
+NODES ?= 1
+VERSIONS ?= 4.4.0 3.9.1 3.6.2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-spark test-ports smoke lint \
+.PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-kafka-versions test-spark test-ports smoke lint \
 	test-console test-recovery test-long sim-long fuzz memcheck chaos chaos-cluster audit drill soak soak-commits versus bench-latency bench-restore bench-charts bench-timers \
 	bench-queries bench-spark bench-stores bench-functions \
 	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check docs-site clean
@@ -76,6 +80,11 @@ test-integration: ## against a real Kafka broker, and a real Prometheus (needs J
 	@scripts/rocksdb.sh
 	@scripts/test.sh wheel kafka integration
 
+test-kafka-versions: ## the tests against real brokers, on each of several versions of Kafka (VERSIONS="4.4.0 3.9.1 3.6.2")
+	@scripts/setup.sh java maven prometheus build dev spark
+	@scripts/rocksdb.sh
+	@STOATFLOW_TEST_KAFKA_VERSIONS="$(VERSIONS)" scripts/test.sh wheel kafka-versions
+
 test-spark: ## loading and reconciling with PySpark (needs Java), and the twin on Sail
 	@scripts/setup.sh java build dev spark sail
 	@scripts/rocksdb.sh
@@ -122,17 +131,17 @@ memcheck: rocksdb ## what has `unsafe` in it, and the border to Python, under Va
 	@scripts/wheel.sh
 	@scripts/memcheck.sh
 
-chaos: ## kill the engine, its broker and its disk while it works; PySpark judges (SEED= KILLS=200 RECORDS=2100000 LISTENER=)
+chaos: ## kill the engine, its broker and its disk while it works; PySpark judges (SEED= KILLS=200 RECORDS=2100000 LISTENER= NODES=)
 	@scripts/setup.sh java maven build dev spark
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
-	@$(VENV)/bin/python tests/integration/chaos/run.py $(if $(SEED),--seed $(SEED)) --kills $(KILLS) --records $(RECORDS) $(if $(LISTENER),--listener $(LISTENER)) $(ARGS)
+	@$(VENV)/bin/python tests/integration/chaos/run.py $(if $(SEED),--seed $(SEED)) --kills $(KILLS) --records $(RECORDS) $(if $(LISTENER),--listener $(LISTENER) --nodes $(NODES)) $(ARGS)
 
-chaos-cluster: ## word counts through TLS, SCRAM and mTLS on three brokers, to which 50 faults happen (SEED= FAULTS=50)
-	@scripts/setup.sh java maven build dev
+chaos-cluster: ## word counts through TLS, SCRAM and mTLS on three brokers, to which 50 faults happen; PySpark judges (SEED= FAULTS=50)
+	@scripts/setup.sh java maven build dev spark
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
-	@$(VENV)/bin/python tests/integration/chaos/cluster_run.py $(if $(SEED),--seed $(SEED)) --faults $(FAULTS) $(ARGS)
+	@$(VENV)/bin/python tests/integration/chaos/cluster_run.py $(if $(SEED),--seed $(SEED)) --faults $(FAULTS) --spark $(ARGS)
 
 audit: ## W1 to W5 and W7 in the engine, 2 million records each; their batch twins judge (ARGS="--records 100000"; needs Java)
 	@scripts/setup.sh java build dev spark

@@ -60,6 +60,9 @@ check_compiler() {
     command -v "${CC:-cc}" >/dev/null 2>&1 || fail "a C compiler is needed (librdkafka is C), and there is no ${CC:-cc}. $get"
     command -v "${CXX:-c++}" >/dev/null 2>&1 || fail "a C++ compiler is needed (RocksDB is C++), and there is no ${CXX:-c++}. $get"
     command -v make >/dev/null 2>&1 || fail "make is needed (librdkafka is built with it). $get"
+    command -v perl >/dev/null 2>&1 ||
+        fail "perl is needed (OpenSSL is configured with it). Get it: Debian, Ubuntu: sudo apt-get install perl;" \
+            "Fedora: sudo dnf install perl-core"
 }
 
 make_venv() {

@@ -3,8 +3,8 @@
 #
 #   scripts/test.sh                  everything, in order
 #   scripts/test.sh integration      the steps named, of: lint-rust rust wheel lint-python python conformance
-#                                    oracle kafka integration spark; and recovery, long, ports and console,
-#                                    which take longer or need more installed
+#                                    oracle kafka integration spark; and kafka-versions, recovery, long, ports
+#                                    and console, which take longer or need more installed
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 
@@ -94,9 +94,9 @@ step_kafka() {
         "${CARGO_TEST[@]}" --test kafka contract_on_kafka
     "$PY" tests/integration/broker/through_proxy.py 7 --spare END_TXN \
         "${CARGO_TEST[@]}" --test kafka contract_through_librdkafka
-    # The contract again, with encryption and authentication.
+    # The contract again, with both clients, on three brokers with encryption and authentication.
     "$PY" tests/integration/broker/through_listeners.py SASL_SSL_SCRAM,MTLS \
-        "${CARGO_TEST[@]}" --test kafka contract_on_kafka
+        "${CARGO_TEST[@]}" --test kafka contract_
 }
 
 # Four processes at a time, one of them for the chaos tests, each with its own broker: they mostly
@@ -118,6 +118,30 @@ step_integration() {
     # Tests of the benchmarks that need a broker, one for all of them; the others are in the step `python`.
     pytest -m "broker and not slow" benches/versus || code=$?
     wait "$chaos" || code=$?
+    pytest -m alone tests/integration || code=$?
+    return "$code"
+}
+
+# Not for every change: the steps `kafka` and `integration` on several versions of Kafka, without the chaos
+# tests, which choose a version themselves. The other versions run also after a failure.
+step_kafka_versions() {
+    local version part failed=
+    for version in ${STOATFLOW_TEST_KAFKA_VERSIONS:-4.4.0 3.9.1 3.6.2}; do
+        export STOATFLOW_TEST_KAFKA_VERSION=$version
+        for part in step_kafka integration_on_a_version; do
+            printf '\n--- Kafka %s: %s\n' "$version" "$part"
+            set +e
+            (set -e; "$part")
+            [ $? = 0 ] || failed="$failed $version ($part)"
+            set -e
+        done
+    done
+    [ -z "$failed" ] || fail "failed:$failed"
+}
+
+integration_on_a_version() {
+    local code=0
+    pytest -n 3 --dist loadgroup -m "not alone and not long" tests/integration --ignore=tests/integration/chaos || code=$?
     pytest -m alone tests/integration || code=$?
     return "$code"
 }
@@ -146,12 +170,12 @@ for step in "${STEPS[@]}"; do
 done
 
 # Checked now, not after half an hour of compiling.
-if runs oracle recovery long ports kafka integration spark; then
+if runs oracle recovery long ports kafka kafka-versions integration spark; then
     scripts/setup.sh java maven
     # The setup may just have installed it.
     find_libclang || true
 fi
-if runs integration; then
+if runs integration kafka-versions; then
     scripts/setup.sh prometheus
 fi
 

@@ -13,6 +13,8 @@ from types import TracebackType
 from broker.cluster import KafkaCluster
 from broker.kafka_broker import KafkaBroker
 
+# The version of the published figures, whichever one the tests run on.
+KAFKA = "4.1.1"
 # KAFKA_HEAP_OPTS and KAFKA_JVM_PERFORMANCE_OPTS, as the scripts of Kafka 4.1 set them.
 JVM = (
     "-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
@@ -32,7 +34,7 @@ class SecuredBroker:
     def __init__(self, security: str, settings: Mapping[str, str]) -> None:
         """Not started yet."""
         self._listener = LISTENERS[security]
-        self._cluster = KafkaCluster(nodes=1, settings=settings, java_options=JVM)
+        self._cluster = KafkaCluster(nodes=1, settings=settings, java_options=JVM, version=KAFKA)
 
     def __enter__(self) -> SecuredBroker:
         """Start it."""
@@ -90,5 +92,5 @@ def bench_broker(settings: Mapping[str, str] | None = None, security: str = "pla
     """Return the broker, not started yet."""
     all_settings = {**THREADS, **(settings or {})}
     if security == "plaintext":
-        return KafkaBroker(settings=all_settings, java_options=JVM)
+        return KafkaBroker(settings=all_settings, java_options=JVM, version=KAFKA)
     return SecuredBroker(security, all_settings)

@@ -40,8 +40,12 @@ class Conditions:
         return self.secured_address or self.bootstrap
 
     @classmethod
-    def of(cls, options: argparse.Namespace, broker: AnyBroker) -> Conditions:
-        """Conditions of a parsed command line (`add_arguments`), with a running broker."""
+    def of(cls, options: argparse.Namespace, broker: AnyBroker, *, secured: bool = True) -> Conditions:
+        """Conditions of a parsed command line (`add_arguments`), with a running broker.
+
+        Engines use the secured listener if the broker has one, unless `secured` is false.
+        """
+        by = broker if secured and isinstance(broker, SecuredBroker) else None
         return cls(
             bootstrap=broker.bootstrap,
             broker_pid=broker.pid,
@@ -52,13 +56,13 @@ class Conditions:
             timeout_s=options.timeout,
             python=options.python,
             settings=tuple(options.set),
-            secured_address=broker.address if isinstance(broker, SecuredBroker) else "",
-            client=_client(options, broker),
+            secured_address=by.address if by else "",
+            client=_client(options, by),
         )
 
 
-def _client(options: argparse.Namespace, broker: AnyBroker) -> tuple[tuple[str, str], ...]:
-    client = dict(broker.client) if isinstance(broker, SecuredBroker) else {}
+def _client(options: argparse.Namespace, broker: SecuredBroker | None) -> tuple[tuple[str, str], ...]:
+    client = dict(broker.client) if broker else {}
     if getattr(options, "compression", "none") != "none":
         client["producer.compression.type"] = options.compression
     return tuple(client.items())

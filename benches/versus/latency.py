@@ -7,7 +7,8 @@ latencies P50 to P99.9, CPU seconds and memory of each engine, and ratios, and t
 until it ran; the same as JSON, as Markdown, and as pictures. If records did not arrive in time, the number of MISSING
 records is printed with the figures: the engine did not keep up. Owns the broker, which is warmed up before anything is
 measured, and the order of the runs. An engine that failed, or wrote a record twice, is not reported. Latency is counted
-from when a record was due, not from when it was sent.
+from when a record was due, not from when it was sent. With `--security plaintext,sasl_ssl` each engine connects in both
+ways in turn, and its P99 is compared with its own on plaintext.
 """
 
 from __future__ import annotations
@@ -30,9 +31,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
 import page  # noqa: E402
-from bench_broker import bench_broker  # noqa: E402
+from bench_broker import LISTENERS, AnyBroker, bench_broker  # noqa: E402
 from broker.java_home import BrokerError, cache_dir, find_java  # noqa: E402
-from broker.kafka_broker import KafkaBroker  # noqa: E402
 from conditions import Conditions, add_arguments, names  # noqa: E402
 from engines import FLAVOURS, KSTREAMS, EngineError, Job, command, prepare  # noqa: E402
 from filling import FillingError, fill_topic  # noqa: E402
@@ -46,6 +46,7 @@ from workloads.workload import NEW_YEAR_MS, Load, Row  # noqa: E402
 
 ENGINES = (KSTREAMS, *FLAVOURS)
 USUAL = (KSTREAMS, "native", "lambda")
+PLAINTEXT = "plaintext"
 # Arguments about places on this machine, which don't affect the measurement.
 PLACES = ("python", "json", "markdown", "charts")
 QUANTILES = (50.0, 95.0, 99.0, 99.9)
@@ -73,6 +74,8 @@ class Latency:
     ready_seconds: float
     # Peak memory until the end of this rate.
     peak_rss_mb: float
+    # How it came to the broker.
+    security: str = PLAINTEXT
 
     @property
     def p99(self) -> float:
@@ -135,13 +138,15 @@ class Bench:
         self,
         workload: str,
         options: argparse.Namespace,
-        broker: KafkaBroker,
+        broker: AnyBroker,
         at: Conditions,
         called: str = "latency",
+        security: str = PLAINTEXT,
     ) -> None:
         """Nothing is written yet; names of topics and applications begin with `called`."""
+        self._security = security
         self._name, self._options, self._broker, self._at = workload, options, broker, at
-        self._called = f"{called}-{workload}"
+        self._called = f"{called}-{workload}" if security == PLAINTEXT else f"{called}-{security}-{workload}"
         self._load = Load(0, options.seed, table_keys=options.table_keys, base_ms=NEW_YEAR_MS)
         self._probing, self._of = PROBES[workload], WORKLOADS[workload]
         self._tables: list[str] = []
@@ -177,11 +182,9 @@ class Bench:
 
     def all(self, engines: list[str], repeats: int) -> list[Latency]:
         """Measure the engines in turn. One that fails once has no figures; the others continue."""
-        turns = [(name, repeat) for repeat in range(repeats) for name in order_of(repeat, engines)]
-        measured = [one for name, repeat in turns for one in self._attempt(name, repeat)]
-        return [one for one in measured if one.engine not in self.wrong]
+        return in_turn([self], engines, repeats)
 
-    def _attempt(self, engine: str, repeat: int) -> list[Latency]:
+    def attempt(self, engine: str, repeat: int) -> list[Latency]:
         """Measure all rates; empty if the engine has ever been `wrong`."""
         if engine in self.wrong:
             return []
@@ -232,6 +235,7 @@ class Bench:
             other_cores=round(other, 2),
             ready_seconds=process.ready_seconds,
             peak_rss_mb=round(peak_rss_kb(process.pid) / 1024, 1),
+            security=self._security,
         )
         say(f"{self._name}, repeat {repeat + 1}, {_line(latency)}{'' if stage.first else ', getting warm'}")
         # Missing records mean that it could not keep up. Duplicates are worse: its figures are discarded.
@@ -240,13 +244,39 @@ class Bench:
         return latency
 
 
+def in_turn(benches: Sequence[Bench], engines: list[str], repeats: int) -> list[Latency]:
+    """Measure the engines in turn, and each of them on every bench before the next one.
+
+    An engine that fails once has no figures; the others continue.
+    """
+    measured = [
+        one
+        for repeat in range(repeats)
+        for name in order_of(repeat, engines)
+        for bench in (benches if repeat % 2 == 0 else benches[::-1])
+        for one in bench.attempt(name, repeat)
+    ]
+    return [one for one in measured if not any(one.engine in bench.wrong for bench in benches)]
+
+
 def _line(one: Latency) -> str:
     quantiles = " ".join(f"{value:8.1f}" for value in one.quantiles_ms.values())
     late = f", {one.missing} MISSING: it did not keep up" if one.missing else ""
     return (
-        f"{one.engine:9} {one.rate:7.0f}/s: {quantiles} {one.worst_ms:8.1f} ms (P50 P95 P99 P99.9 worst), "
+        f"{_who(one):9} {one.rate:7.0f}/s: {quantiles} {one.worst_ms:8.1f} ms (P50 P95 P99 P99.9 worst), "
         f"{one.cpu_per_million:7.1f} CPU s per million, {one.peak_rss_mb:.0f} MB{late}"
     )
+
+
+def _who(one: Latency) -> str:
+    return one.engine if one.security == PLAINTEXT else f"{one.engine} {one.security}"
+
+
+def _against(name: str, of_engine: Sequence[Latency], base: Sequence[Latency]) -> str:
+    """The median ratio of P99 to another measurement in the same repeat; empty if that did not keep up."""
+    others = {one.repeat: one.p99 for one in base if not one.missing}
+    ratios = sorted(one.p99 / others[one.repeat] for one in of_engine if one.repeat in others)
+    return f"   P99 against {name}: {ratios[len(ratios) // 2]:.3f}x" if ratios else ""
 
 
 def as_text(measured: Sequence[Latency]) -> str:
@@ -255,12 +285,16 @@ def as_text(measured: Sequence[Latency]) -> str:
     for workload, rate in dict.fromkeys((one.workload, one.rate) for one in measured):
         lines += ["", f"{workload}, {WORKLOADS[workload].title}, {rate:.0f} records a second"]
         at = [one for one in measured if (one.workload, one.rate) == (workload, rate)]
-        base = {one.repeat: one for one in at if one.engine == KSTREAMS and not one.missing}
-        for engine in dict.fromkeys(one.engine for one in at):
-            of_engine = sorted((one for one in at if one.engine == engine), key=lambda one: one.p99)
-            ratios = sorted(one.p99 / base[one.repeat].p99 for one in of_engine if one.repeat in base)
-            against = f"   P99 against {KSTREAMS}: {ratios[len(ratios) // 2]:.3f}x" if ratios else ""
-            lines.append(f"  {_line(of_engine[len(of_engine) // 2])}{against if engine != KSTREAMS else ''}")
+        for engine, security in dict.fromkeys((one.engine, one.security) for one in at):
+            alike = [one for one in at if one.security == security]
+            of_engine = sorted((one for one in alike if one.engine == engine), key=lambda one: one.p99)
+            line = _line(of_engine[len(of_engine) // 2])
+            if engine != KSTREAMS:
+                line += _against(KSTREAMS, of_engine, [one for one in alike if one.engine == KSTREAMS])
+            if security != PLAINTEXT:
+                own = [one for one in at if (one.engine, one.security) == (engine, PLAINTEXT)]
+                line += _against("its own on plaintext", of_engine, own)
+            lines.append(f"  {line}")
     return "\n".join(lines)
 
 
@@ -277,6 +311,11 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
         "--warm-broker", type=float, default=10.0,
         help="how long each engine uses the broker at the highest rate before anything is measured; 0: not at all",
     )  # fmt: skip
+    parser.add_argument(
+        "--security", type=names((PLAINTEXT, *LISTENERS), "security"), default=[PLAINTEXT],
+        help=f"how engines connect, of: {', '.join((PLAINTEXT, *LISTENERS))}; sasl_ssl is TLS with SCRAM-SHA-512; "
+        "with plaintext,sasl_ssl both in turn, on one broker",
+    )  # fmt: skip
     parser.add_argument("--patience", type=float, default=10.0, help="how long is waited for the last record of a rate")
     add_arguments(parser, repeats=1)
     parser.add_argument("--json", type=Path, help=f"where the JSON goes; {cache_dir() / 'versus'} by default")
@@ -288,10 +327,14 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
         parser.error(f"--rates {options.rates!r} is not a list of numbers such as 500,2000")
     if min(options.rates) <= 0 or options.seconds <= 0 or options.warm <= 0 or options.warm_broker < 0:
         parser.error("rates and times are positive")
+    if len([one for one in options.security if one != PLAINTEXT]) > 1:
+        parser.error("--security takes plaintext and one of the others")
+    if len(options.security) > 1 and (options.markdown or options.charts):
+        parser.error("--markdown and --charts show one --security")
     return options
 
 
-def warm_up(options: argparse.Namespace, broker: KafkaBroker, at: Conditions) -> None:
+def warm_up(options: argparse.Namespace, broker: AnyBroker, at: Conditions, security: str = PLAINTEXT) -> None:
     """Let every engine use the broker for a while, as one that has run for months; the figures are discarded.
 
     A broker that has just started JIT-compiles and collects garbage every second, at the expense of the first engine.
@@ -299,7 +342,7 @@ def warm_up(options: argparse.Namespace, broker: KafkaBroker, at: Conditions) ->
     first, rate = options.workloads[0], max(options.rates)
     say(f"the broker gets warm ({first}, every engine, at {rate:.0f}/s for {options.warm_broker:g} s); not counted:")
     briefly = argparse.Namespace(**(vars(options) | {"rates": [rate], "warm": 1.0, "seconds": options.warm_broker}))
-    bench = Bench(first, briefly, broker, at, called="warming")
+    bench = Bench(first, briefly, broker, at, "warming", security)
     bench.fill()
     bench.all(options.engines, 1)
 
@@ -308,15 +351,18 @@ def measure(options: argparse.Namespace) -> tuple[list[Latency], list[str]]:
     """Measure all workloads, one after the other, on one broker; engines in turn. Also returns failures, as text."""
     measured: list[Latency] = []
     failed: list[str] = []
-    with bench_broker() as broker:
-        at = Conditions.of(options, broker)
+    secured = next((one for one in options.security if one != PLAINTEXT), PLAINTEXT)
+    with bench_broker(security=secured) as broker:
+        at = {one: Conditions.of(options, broker, secured=one != PLAINTEXT) for one in options.security}
         if options.warm_broker:
-            warm_up(options, broker, at)
+            for way, one in at.items():
+                warm_up(options, broker, one, way)
         for workload in options.workloads:
-            bench = Bench(workload, options, broker, at)
-            bench.fill()
-            measured += bench.all(options.engines, options.repeats)
-            failed += bench.wrong.values()
+            benches = [Bench(workload, options, broker, one, security=way) for way, one in at.items()]
+            for bench in benches:
+                bench.fill()
+            measured += in_turn(benches, options.engines, options.repeats)
+            failed += [why for bench in benches for why in bench.wrong.values()]
     return measured, failed
 
 

@@ -22,7 +22,7 @@ from broker.kafka_broker import KafkaBroker  # noqa: E402
 from conditions import Conditions  # noqa: E402
 from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: E402
 from engines import FLAVOURS, KSTREAMS, EngineError, Job, command  # noqa: E402
-from latency import Bench, Latency, arguments, as_text, quantile, running  # noqa: E402
+from latency import Bench, Latency, arguments, as_text, in_turn, quantile, running  # noqa: E402
 from machine import peak_rss_kb  # noqa: E402
 from probe import Reader, Stage, Taken  # noqa: E402
 from workloads.probes import EVERY, PROBES  # noqa: E402
@@ -33,9 +33,9 @@ AT = Conditions("localhost:1", 1, 100, 0, "exactly_once_v2", 2, 30.0)
 JOB = Job("w1", KSTREAMS, "run", ("in",), ("out",), 0, 0)
 
 
-def latency(engine: str, p99: float, *, missing: int = 0, repeat: int = 0) -> Latency:
+def latency(engine: str, p99: float, *, missing: int = 0, repeat: int = 0, security: str = "plaintext") -> Latency:
     quantiles = {"50": 1.0, "95": 2.0, "99": p99, "99.9": p99}
-    return Latency("w1", engine, 500, repeat, 100, missing, 0, quantiles, p99, 10.0, 0.1, 0.5, 0.3, 40.0)
+    return Latency("w1", engine, 500, repeat, 100, missing, 0, quantiles, p99, 10.0, 0.1, 0.5, 0.3, 40.0, security)
 
 
 def test_quantiles_are_values_that_were_measured() -> None:
@@ -102,6 +102,45 @@ def test_an_engine_that_did_not_keep_up_is_shown_but_is_no_base() -> None:
     assert "3 MISSING" in text
 
 
+def test_tls_is_compared_with_the_engines_own_plaintext() -> None:
+    ways = {"plaintext": (300.0, 30.0), "sasl_ssl": (400.0, 33.0)}
+    text = as_text(
+        [
+            latency(engine, p99, security=way, repeat=repeat)
+            for repeat in range(3)
+            for way, both in ways.items()
+            for engine, p99 in zip((KSTREAMS, "native"), both, strict=True)
+        ]
+    )
+    plain, secured = (next(one for one in text.splitlines() if who in one) for who in ("native  ", "native sasl_ssl"))
+    assert "P99 against kstreams: 0.100x" in plain
+    assert "plaintext" not in plain
+    assert "P99 against kstreams: 0.083x   P99 against its own on plaintext: 1.100x" in secured
+    assert text.count("its own on plaintext") == 2
+    assert "its own" not in as_text([latency("native", 30.0, missing=1), latency("native", 33.0, security="sasl_ssl")])
+
+
+def test_an_engine_connects_in_each_way_before_the_next_one_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, str, int]] = []
+
+    def measure(bench: Bench, engine: str, repeat: int) -> list[Latency]:
+        ran.append((bench._called, engine, repeat))
+        if (bench._called, engine) == ("latency-sasl_ssl-w1", "lambda"):
+            raise EngineError("no connection")
+        return [latency(engine, 1.0, repeat=repeat)]
+
+    monkeypatch.setattr(Bench, "measure", measure)
+    options = arguments(["--security", "plaintext,sasl_ssl"])
+    benches = [Bench("w1", options, None, AT, security=way) for way in options.security]  # type: ignore[arg-type]
+    measured = in_turn(benches, ["native", "lambda"], 2)
+    plain, secured = "latency-w1", "latency-sasl_ssl-w1"
+    assert ran == [
+        (plain, "native", 0), (secured, "native", 0), (plain, "lambda", 0), (secured, "lambda", 0),
+        (plain, "lambda", 1), (secured, "native", 1), (plain, "native", 1),
+    ]  # fmt: skip
+    assert {one.engine for one in measured} == {"native"}
+
+
 def test_arguments_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
     for given, why in (
         (["--rates", "fast"], "'fast' is not a list of numbers"),
@@ -109,6 +148,8 @@ def test_arguments_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
         (["--warm-broker", "-1"], "rates and times are positive"),
         (["--workloads", "w9"], "unknown workload 'w9'; there are w1, w2, w3, w4, w5, w7"),
         (["--engines", "spark"], "unknown engine 'spark'"),
+        (["--security", "sasl_ssl,ssl"], "--security takes plaintext and one of the others"),
+        (["--security", "plaintext,ssl", "--charts", "x"], "--markdown and --charts show one --security"),
         (["--set", "a"], "--set: wants KEY=VALUE, not 'a'"),
         (["--set", "=a"], "--set: wants KEY=VALUE, not '=a'"),
         (["--repeats", "0"], "--repeats: wants a whole number of at least 1, not '0'"),
@@ -251,7 +292,7 @@ def test_every_engine_uses_the_broker_before_any_is_measured(monkeypatch: pytest
         ran.append((bench._called, engine, [one.rate for one in bench._stages()[1:]], seconds))
         return [latency(engine, 1.0, repeat=repeat)]
 
-    monkeypatch.setattr(measuring, "bench_broker", lambda: contextlib.nullcontext(Fake()))
+    monkeypatch.setattr(measuring, "bench_broker", lambda **_: contextlib.nullcontext(Fake()))
     monkeypatch.setattr(Bench, "measure", measure)
     given = ["--workloads", "w1", "--engines", "kstreams,native", "--rates", "50,100", "--seconds", "3"]
     measured, failed = measuring.measure(arguments([*given, "--warm-broker", "2"]))

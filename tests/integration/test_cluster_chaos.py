@@ -17,6 +17,7 @@ from broker.partitioned_cluster import PartitionedCluster
 from chaos.cluster_checks import EXACTLY, CheckedApplication
 from chaos.cluster_faults import LEAST_S, Kind, schedule
 from chaos.cluster_run import ClusterChaos, report
+from chaos.harness import KAFKA
 from chaos.supervised import Counted
 from topics import Row
 
@@ -27,7 +28,7 @@ SEED = int(os.environ.get("STOATFLOW_TEST_CLUSTER_SEED", "1"))
 @pytest.mark.long
 def test_every_fault_on_three_brokers(tmp_path: Path) -> None:
     """Each kind of fault once."""
-    with PartitionedCluster() as cluster:
+    with PartitionedCluster(version=KAFKA) as cluster:
         chaos = ClusterChaos(cluster, tmp_path, SEED, FAULTS, lambda line: print(line, file=sys.stderr))  # noqa: T201
         try:
             chaos.run()

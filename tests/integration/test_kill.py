@@ -138,12 +138,12 @@ def test_exactly_once_embedded(name: str, tmp_path: Path, seed: int, flavour: st
     assert table(topics.read(f"{name}-counts-changelog")) == by_hand(given)
 
 
-@pytest.mark.long
+@pytest.mark.parametrize("listener", [pytest.param("SASL_SSL_SCRAM", marks=pytest.mark.long), "MTLS"])
 @pytest.mark.xdist_group("secured")
-def test_exactly_once_through_tls_and_scram(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
+def test_exactly_once_on_three_secured_brokers(secured: KafkaCluster, name: str, tmp_path: Path, listener: str) -> None:
     topics = KafkaTopics(secured.bootstrap(), replicas=3)
-    client = secured.client("SASL_SSL_SCRAM")
-    given = run_and_kill(topics, name, tmp_path, 7, "exactly_once_v2", "native", kills=3, client=client)
+    client = secured.client(listener)
+    given = run_and_kill(topics, name, tmp_path, 7, "exactly_once_v2", "native", 1000, kills=3, client=client)
     check_every_update(topics.read(f"{name}-out"), given)
     assert table(topics.read(f"{name}-counts-changelog")) == by_hand(given)
 

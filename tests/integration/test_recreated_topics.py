@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 import time
 from pathlib import Path
 
@@ -74,6 +75,50 @@ def test_a_recreated_source_topic(kafka: KafkaTopics, name: str, tmp_path: Path,
     assert counts(kafka, name) == list(range(1, 11))
     with pytest.raises(sf.IncompatibleStateError, match=f"'{source}' was deleted and created again"):
         counting(kafka, name, tmp_path, client).run()
+
+
+def test_records_of_a_recreated_source_topic_are_never_read(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:
+    """A slow function holds up the reader, so that no fetch is under way that would fail while the topic is deleted.
+
+    Then nothing but its id tells the new topic from the old one: it has more records, and the same leader and epoch.
+    The application fetches by the id (KIP-516), and need not wait for its next request for metadata.
+    """
+    source, sink = f"{name}-in", f"{name}-out"
+    for topic in (source, sink):
+        kafka.create(topic)
+    kafka.write(source, [f"old {'x' * 1000}"] * 3_000)
+    called, going = threading.Event(), threading.Event()
+
+    def first_word(text: str) -> str:
+        called.set()
+        assert going.wait(PATIENCE_S)
+        return text.split(maxsplit=1)[0]
+
+    builder = sf.StreamsBuilder()
+    builder.stream(source, value=str).map_values(first_word).to(sink, value=str)
+    config = {
+        "application.id": name,
+        "bootstrap.servers": kafka.address,
+        "state.dir": tmp_path,
+        "metadata.max.age.ms": 600_000,
+        "in.flight.max.bytes": "64KiB",
+    }
+
+    def work() -> None:
+        with sf.StoatFlow(builder.build(), config) as app:
+            try:
+                assert called.wait(PATIENCE_S)
+                # It fetches as much as it has room for, and nothing more.
+                time.sleep(1.0)
+                make_anew(kafka, source, {})
+                kafka.write(source, [f"new {'x' * 1000}"] * 6_000)
+            finally:
+                going.set()
+            assert app.wait(PATIENCE_S), "it goes on"
+
+    with pytest.raises(sf.IncompatibleStateError, match=f"{source}-0 was deleted while it was read, and another topic"):
+        work()
+    assert {row.value for row in kafka.read(sink)} <= {b"old"}
 
 
 def test_a_recreated_changelog(kafka: KafkaTopics, name: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from broker.certificates import KEY_PASSWORD, KeyPair
 from broker.cluster import KafkaCluster
-from broker.listeners import DENIED, LISTENERS
+from broker.listeners import ALLOWED, DENIED, LISTENERS
 from broker.wire_admin import Operation, Resource
 from counting import by_hand, check_every_update, consume, lines, make, table
 from topics import KafkaTopics
@@ -64,6 +64,37 @@ def test_word_count_through_every_listener(
     given = given_lines(secured, name)
     consume(make_secured(secured.client(listener, mechanism=mechanism), name, tmp_path))
     check_all(secured, name, given)
+
+
+@pytest.mark.parametrize(("listener", "mechanism"), [way for way in WAYS if way[1] != "OAUTHBEARER"])
+def test_librdkafka_through_the_same_listeners(
+    secured: KafkaCluster, name: str, tmp_path: Path, listener: str, mechanism: str | None
+) -> None:
+    given = given_lines(secured, name, 100)
+    client = secured.client(listener, mechanism=mechanism)
+    consume(make_secured(client, name, tmp_path, kafka_client="librdkafka", producer_linger_ms=1))
+    check_all(secured, name, given)
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("password with SCRAM", ("refuses this user",)),
+        ("CA", ("certificate", "ssl.ca.location")),
+        ("host name", ("certificate",)),
+    ],
+)
+def test_a_misconfigured_librdkafka_has_an_error_message(
+    secured: KafkaCluster, name: str, tmp_path: Path, what: str, words: tuple[str, ...]
+) -> None:
+    wrong, files = WRONG[what], secured.certificates.paths()
+    client = {key: value for key, value in secured.client(wrong.listener).items() if key not in wrong.without}
+    client |= {k: files[v.removeprefix("@")] if v.startswith("@") else v for k, v in wrong.changed.items()}
+    error = failure(make_secured(client, name, tmp_path, broker_wait_timeout_ms=BUDGET_MS, kafka_client="librdkafka"))
+    message = str(error)
+    for word in words:
+        assert word in message, f"{word!r} is not in: {message}"
+    assert "-secret" not in message, message
 
 
 def test_at_least_once_too(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
@@ -167,6 +198,21 @@ def test_a_token_that_is_refused(secured: KafkaCluster, name: str, tmp_path: Pat
     error = failure(make_secured(client, name, tmp_path, broker_wait_timeout_ms=BUDGET_MS))
     assert "token" in str(error)
     assert fault in secured.tokens.served[before:]
+
+
+def test_a_secret_with_special_characters_is_url_encoded(
+    secured: KafkaCluster, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The token server decodes the header, as RFC 6749 asks; Java's clients encode it only with this property."""
+    special = "50%25 + x/y: é"
+    monkeypatch.setitem(secured.tokens.clients, ALLOWED, special)
+    client = {**secured.client("SASL_SSL_OAUTHBEARER"), "sasl.oauthbearer.client.secret": special}
+    error = failure(make_secured(client, name, tmp_path, broker_wait_timeout_ms=BUDGET_MS))
+    assert "401" in str(error)
+    assert special not in str(error)
+    given = given_lines(secured, name, 100)
+    consume(make_secured({**client, "sasl.oauthbearer.header.urlencode": "true"}, name, tmp_path))
+    check_all(secured, name, given)
 
 
 @pytest.mark.parametrize("listener", ["MTLS", "SASL_SSL_SCRAM"])

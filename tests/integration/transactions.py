@@ -98,8 +98,10 @@ def committed(read: Callable[[int], bytes]) -> list[Transaction]:
 
 
 def committed_on(bootstrap: str, topic: str) -> list[Transaction]:
-    """The committed transactions of a topic with one partition."""
-    host, port = bootstrap.rsplit(":", 1)
+    """The committed transactions of a topic with one partition, from its leader."""
+    host, port = bootstrap.split(",", maxsplit=1)[0].rsplit(":", 1)
+    cluster = wire.metadata(host, int(port), [topic])
+    host, port = cluster.brokers[cluster.topics[topic].leaders[0]].rsplit(":", 1)
     return committed(lambda offset: wire.fetch(host, int(port), topic, 0, offset))
 
 

@@ -43,7 +43,8 @@ class KafkaBroker:
     `data` is kept if it is given; a temporary folder is removed at the end. `settings` are added to
     server.properties. `java_options` are those of its JVM, by default small and quick to start, because several run
     side by side in tests. `proxied` is the port of a proxy: the broker has a second listener behind it, which
-    advertises that port. `classes` is a folder of additional classes, for settings that name one.
+    advertises that port. `classes` is a folder of additional classes, for settings that name one. `version` is a
+    version on Maven Central; by default that of the other tests.
     """
 
     def __init__(
@@ -55,11 +56,12 @@ class KafkaBroker:
         start_timeout: float = 90.0,
         proxied: int | None = None,
         classes: Path | None = None,
+        version: str | None = None,
     ) -> None:
         self._given = Path(data).resolve() if data is not None else None
         self._settings = dict(settings or {})
         self._java_options = tuple(java_options)
-        self._classes = classes
+        self._classes, self._version = classes, version
         self._start_timeout = start_timeout
         self._proxied = proxied
         self.behind_proxy = 0
@@ -103,7 +105,7 @@ class KafkaBroker:
         """Starts the broker and returns when it responds; otherwise raises BrokerError with the end of its log."""
         if self.is_running:
             raise BrokerError(f"The broker already runs as process {self.pid}.")
-        java, jars = find_java(), kafka_jars()
+        java, jars = find_java(), kafka_jars(self._version)
         if self._folder is None:
             self._folder = self._given or Path(tempfile.mkdtemp(prefix="stoatflow-kafka-"))
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 class PartitionedCluster(KafkaCluster):
     """`with PartitionedCluster() as cluster: cluster.cut_off(2)`."""
 
-    def __init__(self, nodes: int = 3, *, settings: Mapping[str, str] | None = None) -> None:
-        super().__init__(nodes, settings=settings)
+    def __init__(
+        self, nodes: int = 3, *, version: str | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(nodes, version=version, settings=settings)
         self._proxies = {number: FaultProxy() for number in range(1, nodes + 1)}
         """By node: the proxy in front of its controller."""
         self._cut_off: set[int] = set()

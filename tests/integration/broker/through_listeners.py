@@ -1,4 +1,4 @@
-"""Runs a command once for each of several listeners of a secured broker.
+"""Runs a command once for each of several listeners of three secured brokers.
 
     python through_listeners.py SASL_SSL_SCRAM,MTLS cargo test ...
 
@@ -21,7 +21,7 @@ from broker.cluster import KafkaCluster
 
 
 def main(listeners: list[str], command: list[str]) -> int:
-    with KafkaCluster(nodes=1) as cluster:
+    with KafkaCluster() as cluster:
         for listener in listeners:
             client = cluster.client(listener)
             address = client.pop("bootstrap.servers")

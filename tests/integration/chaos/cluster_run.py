@@ -1,9 +1,9 @@
 """Word counts on three secured brokers, through one fault after another: nothing missing, duplicated or wrong.
 
-`python tests/integration/chaos/cluster_run.py --seed 7 --faults 50` starts its own brokers and four applications
-that run side by side: exactly-once through SASL_SSL with SCRAM, through mTLS, and by librdkafka, and at-least-once
-with tokens of three seconds. The seed determines the faults and their order; their timing, and which node leads or
-coordinates then, depend on the machine. Lines are written all the time.
+`python tests/integration/chaos/cluster_run.py --seed 7 --faults 50 --spark` starts its own brokers and four
+applications that run side by side: exactly-once through SASL_SSL with SCRAM, by both clients, and through mTLS, and
+at-least-once with tokens of three seconds. The seed determines the faults and their order; their timing, and which node
+leads or coordinates then, depend on the machine. Lines are written all the time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 if __package__ in {None, ""}:  # run as a script: the packages are in the folder above
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from broker.listeners import DENIED, INTERNAL
+from broker.listeners import DENIED
 from broker.partitioned_cluster import PartitionedCluster
 from broker.token_server import SHORT
 from counting import until
@@ -40,6 +40,7 @@ from chaos.cluster_faults import (
     schedule,
 )
 from chaos.feeding import Feeder
+from chaos.harness import KAFKA
 from chaos.supervised import Counted, Supervisor, clock
 
 PARTITIONS = 3
@@ -57,9 +58,8 @@ def settings(cluster: PartitionedCluster) -> dict[str, dict[str, object]]:
     return {
         "scram": {**cluster.client("SASL_SSL_SCRAM", DENIED), "processing.guarantee": EXACTLY},
         "mtls": {**cluster.client("MTLS", DENIED), "processing.guarantee": EXACTLY},
-        # This librdkafka is built without TLS, and so without SCRAM.
         "librdkafka": {
-            **cluster.client(INTERNAL, DENIED),
+            **cluster.client("SASL_SSL_SCRAM", DENIED),
             "processing.guarantee": EXACTLY,
             "kafka.client": "librdkafka",
             "producer.linger.ms": 1,
@@ -198,6 +198,17 @@ class ClusterChaos:
         application.kill(wipe=False)
 
 
+READERS = {"scram": "SASL_SSL_SCRAM", "mtls": "MTLS", "librdkafka": "SASL_SSL_SCRAM", "tokens": "SASL_SSL_PLAIN"}
+"""The listener through which PySpark reads the topics of each application. Its clients fetch no tokens of tests."""
+
+
+def reconcile(cluster: PartitionedCluster, applications: list[Counted]) -> tuple[list[str], str]:
+    """PySpark's verdict."""
+    from chaos.cluster_spark import reconcile as reconciled  # Spark is not needed for a short run
+
+    return reconciled(applications, {f"words-{name}": cluster.client(listener) for name, listener in READERS.items()})
+
+
 def report(chaos: ClusterChaos) -> str:
     """The faults, and their results."""
     kinds = Counter(fault.kind.value for fault in chaos.faults[: len(chaos.done)])
@@ -221,6 +232,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, help="a random one if it is not given; it is printed")
     parser.add_argument("--faults", type=int, default=50)
+    parser.add_argument("--spark", action="store_true", help="PySpark reconciles too")
     parser.add_argument("--keep", type=Path, help="a new folder, for what the applications say, and their state")
     given = parser.parse_args()
     if given.keep is not None and given.keep.exists():
@@ -234,7 +246,10 @@ def main() -> int:
 
     say(f"seed {seed}")
     began = time.monotonic()
-    with PartitionedCluster() as cluster, tempfile.TemporaryDirectory(prefix="stoatflow-cluster-chaos-") as folder:
+    with (
+        PartitionedCluster(version=KAFKA) as cluster,
+        tempfile.TemporaryDirectory(prefix="stoatflow-cluster-chaos-") as folder,
+    ):
         chaos = ClusterChaos(cluster, given.keep or Path(folder), seed, given.faults, say)
         try:
             chaos.run()
@@ -246,6 +261,9 @@ def main() -> int:
             sys.stdout.flush()
         lived = time.monotonic()
         wrong, text = chaos.check_results()
+        if given.spark:
+            also_wrong, more = reconcile(cluster, chaos.applications)
+            wrong, text = wrong + also_wrong, text + more
     sys.stdout.write(text)
     sys.stdout.writelines(f"WRONG: {what}\n" for what in wrong)
     sys.stdout.write(f"{lived - began:.0f} s of faults, {time.monotonic() - lived:.0f} s to compare\n")

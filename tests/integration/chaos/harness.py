@@ -41,6 +41,12 @@ SLOW = {
     "STOATFLOW_COMMIT_TIMEOUT_MS": "30000",
 }
 NATIVE, LIBRDKAFKA = "native", "librdkafka"
+KAFKA = "4.1.1"
+"""The version of brokers that are killed, whatever the other tests use.
+
+Kafka 4.4.0 (and by its code 4.3.0) drops the end of a timed-out transaction for partitions that have no leader at that
+moment (docs/explain/exactly-once.md). The next start of the application writes what is lost; the checks come before it.
+"""
 WIRE_S = 3.0
 """How long requests are damaged in one life."""
 ATTEMPTS = 5

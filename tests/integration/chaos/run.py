@@ -1,9 +1,10 @@
 """Run the application, cause all faults, let it finish, and report what is wrong.
 
 `python tests/integration/chaos/run.py --seed 7 --kills 20` starts its own broker; with `--listener SASL_SSL_SCRAM`
-one with TLS, SASL and ACLs, to which the application connects through that listener. The seed determines the faults
-and their order; what a kill at a random moment hits depends on the machine. With `--records` it is a long run, and
-PySpark recomputes everything from the topics; without, plain Python compares with what was generated.
+one with TLS, SASL and ACLs, to which the application connects through that listener, and with `--nodes 3` three of
+them. The seed determines the faults and their order; what a kill at a random moment hits depends on the machine. With
+`--records` it is a long run, and PySpark recomputes everything from the topics; without, plain Python compares with
+what was generated.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from topics import KafkaTopics
 from chaos import bank
 from chaos.checks import Found, at_least, describe, exact
 from chaos.faults import PLACES
-from chaos.harness import BROKER, LIBRDKAFKA, NATIVE, Chaos
+from chaos.harness import BROKER, KAFKA, LIBRDKAFKA, NATIVE, Chaos
 from chaos.secured import SecuredBroker
 
 EXACTLY = "exactly_once_v2"
@@ -77,18 +78,23 @@ def main() -> int:
         choices=[listener.name for listener in LISTENERS if listener.certificate in {"", "server"}],
         help="how the application comes to the broker (default: plaintext, to a broker without security)",
     )
+    parser.add_argument("--nodes", type=int, choices=[1, 3], default=1, help="how many brokers there are (--listener)")
     given = parser.parse_args()
+    if given.nodes > 1 and not given.listener:
+        parser.error("--nodes 3 needs --listener: the broker without security is a single one")
+    # Several nodes hand over to each other when one stops.
+    settings = {name: value for name, value in BROKER.items() if given.nodes == 1 or "shutdown" not in name}
     seed = given.seed if given.seed is not None else random.randrange(1_000_000)
     sys.stderr.write(f"seed {seed}\n")
     began = time.monotonic()
     with (
         FaultProxy(seed) as proxy,
-        SecuredBroker(given.listener, BROKER)
+        SecuredBroker(given.listener, settings, nodes=given.nodes, version=KAFKA)
         if given.listener
-        else KafkaBroker(given.keep, settings=BROKER, proxied=proxy.port) as broker,
+        else KafkaBroker(given.keep, settings=settings, proxied=proxy.port, version=KAFKA) as broker,
         tempfile.TemporaryDirectory(prefix="stoatflow-chaos-") as folder,
     ):
-        kafka = KafkaTopics(broker.bootstrap)
+        kafka = KafkaTopics(broker.bootstrap, replicas=given.nodes)
         others = not given.only_kills
         noise, clients = None, given.clients.split(",")
         if isinstance(broker, SecuredBroker):

@@ -1,7 +1,7 @@
-"""A broker with TLS, SASL and ACLs, as the chaos harness stops and starts it.
+"""Brokers with TLS, SASL and ACLs, as the chaos harness stops and starts them.
 
-The application connects through its own listener; the harness writes and reads through the plain one. There is one
-node, so a fault of the broker is one of the whole cluster.
+The application connects through its own listener; the harness writes and reads through the plain one. A fault hits one
+node: with one node the whole cluster, with three the nodes in turn, each only when all are in sync.
 """
 
 from __future__ import annotations
@@ -11,31 +11,34 @@ from collections.abc import Mapping
 from types import TracebackType
 
 from broker.cluster import KafkaCluster
+from topics import KafkaTopics
 
 
 class SecuredBroker:
     """`with SecuredBroker("SASL_SSL_SCRAM", settings) as broker: Chaos(..., broker=broker, client=broker.client)`."""
 
-    def __init__(self, listener: str, settings: Mapping[str, str]) -> None:
+    def __init__(self, listener: str, settings: Mapping[str, str], *, nodes: int = 1, version: str) -> None:
         """Doesn't start anything yet."""
         self._listener = listener
-        self._cluster = KafkaCluster(nodes=1, settings=settings)
+        self._cluster = KafkaCluster(nodes=nodes, settings=settings, version=version)
+        self._faults = 0
+        self._out = 0
+        """The node that is out, or was the last one."""
 
     def __enter__(self) -> SecuredBroker:
-        """Start the broker."""
+        """Start all nodes."""
         self._cluster.__enter__()
-        (self._node,) = self._cluster.nodes
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop the broker, and remove its files."""
+        """Stop all nodes, and remove their files."""
         self._cluster.__exit__(kind, error, trace)
 
     @property
     def bootstrap(self) -> str:
-        """The address for the harness."""
+        """The addresses for the harness."""
         return self._cluster.bootstrap()
 
     @property
@@ -44,17 +47,30 @@ class SecuredBroker:
         return self._cluster.client(self._listener)
 
     def start(self) -> None:
-        """Start the broker on its existing data."""
-        self._cluster.start(self._node)
+        """Start the node that is out on its existing data."""
+        self._cluster.start(self._out)
 
     def stop(self) -> None:
-        """Stop the broker cleanly."""
-        self._cluster.end(self._node)
+        """Stop a node cleanly."""
+        self._cluster.end(self._next())
 
     def kill(self) -> None:
-        """Kill the broker."""
-        self._cluster.kill(self._node)
+        """Kill a node."""
+        self._cluster.kill(self._next())
 
     def send(self, number: signal.Signals) -> None:
-        """Pause the broker, or resume it."""
-        (self._cluster.pause if number == signal.SIGSTOP else self._cluster.resume)(self._node)
+        """Pause a node, or resume it."""
+        if number == signal.SIGSTOP:
+            self._cluster.pause(self._next())
+        else:
+            self._cluster.resume(self._out)
+
+    def _next(self) -> int:
+        """The node for the next fault, once no partition depends on it."""
+        nodes = self._cluster.nodes
+        if len(nodes) > 1:
+            for topic in sorted(KafkaTopics(self.bootstrap).topics()):
+                self._cluster.wait_until_in_sync(topic)
+        self._out = nodes[self._faults % len(nodes)]
+        self._faults += 1
+        return self._out

@@ -23,7 +23,7 @@ from broker.kafka_broker import KafkaBroker
 from processes import Process
 from topics import KafkaTopics
 
-from chaos.harness import BROKER, Chaos, reported
+from chaos.harness import BROKER, KAFKA, Chaos, reported
 from chaos.run import EXACTLY, check_results
 
 EVERY_S = 0.5
@@ -138,7 +138,10 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    with KafkaBroker(settings=BROKER) as broker, tempfile.TemporaryDirectory(prefix="stoatflow-soak-") as folder:
+    with (
+        KafkaBroker(settings=BROKER, version=KAFKA) as broker,
+        tempfile.TemporaryDirectory(prefix="stoatflow-soak-") as folder,
+    ):
         kafka = KafkaTopics(broker.bootstrap)
         soak = Soak(kafka, "soak", Path(folder) / "state", given.seed, given.minutes)
         wrong = soak.run()

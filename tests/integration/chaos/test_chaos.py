@@ -24,7 +24,7 @@ from chaos import alarms, bank
 from chaos.application import INPUTS, OUTPUTS
 from chaos.checks import Found, at_least, describe, exact, same, same_counts, steps
 from chaos.faults import OTHERS, PLACES, Kind, schedule
-from chaos.harness import BROKER, LIBRDKAFKA, NATIVE, SENTENCE, Chaos
+from chaos.harness import BROKER, KAFKA, LIBRDKAFKA, NATIVE, SENTENCE, Chaos
 from chaos.inputs import Inputs, long
 from chaos.run import report
 
@@ -45,7 +45,7 @@ class Environment(NamedTuple):
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Environment]:
-    with FaultProxy(SEED) as proxy, KafkaBroker(settings=BROKER, proxied=proxy.port) as broker:
+    with FaultProxy(SEED) as proxy, KafkaBroker(settings=BROKER, proxied=proxy.port, version=KAFKA) as broker:
         proxy.connect(broker.behind_proxy)
         yield Environment(broker, Noise(proxy))
 

@@ -12,7 +12,9 @@ use super::native::FetchLimits;
 use super::native::properties::{Knowledge, NativeProperties, Security, knowledge};
 use super::tokens::TokenProvider;
 use crate::ClientInUse;
-use librdkafka::{check_librdkafka, is_librdkafkas, is_secured, without_kerberos};
+use librdkafka::{
+    SYSTEM_CERTIFICATES, check_librdkafka, is_librdkafkas, is_secured, without_kerberos,
+};
 use rdkafka::config::ClientConfig;
 use secrets::secret_in_file;
 use std::fmt::{self, Debug};
@@ -363,7 +365,8 @@ impl Properties {
                 ));
             } else if are_known && is_secured(user) {
                 problems.push(format!(
-                    "only librdkafka knows {names}, and it is for plaintext clusters: remove them"
+                    "only librdkafka knows {names}: remove them, or set kafka.client=librdkafka (a secured \
+                        cluster gets no other client by itself)"
                 ));
             } else if problems.is_empty() {
                 check_librdkafka(&asked, problems);
@@ -472,6 +475,8 @@ impl Properties {
     fn layers(&self, defaults: &[(&str, &str)], role: ClientRole) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &self.bootstrap);
+        let (name, value) = SYSTEM_CERTIFICATES;
+        config.set(name, value);
         for (name, value) in ALL.iter().chain(defaults) {
             config.set(*name, *value);
         }

@@ -37,6 +37,9 @@ pub(super) const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 pub(super) const UNSTABLE_OFFSET_COMMIT: i16 = 88;
 pub(super) const TOO_LARGE: i16 = 10;
 pub(super) const PRODUCER_FENCED: i16 = 90;
+pub(super) const UNKNOWN_TOPIC_ID: i16 = 100;
+/// The broker's log is of another topic with the name: it has not learned yet that one was deleted.
+const INCONSISTENT_TOPIC_ID: i16 = 103;
 
 pub(super) const fn classify(code: i16) -> ErrorClass {
     match code {
@@ -45,7 +48,7 @@ pub(super) const fn classify(code: i16) -> ErrorClass {
         51 => ErrorClass::Ending,
         // Corrupt message; unknown partition, leader or replica; timeout; coordinator loading,
         // unavailable or elsewhere; too few replicas; not the controller; disk error; listener; leader
-        // epochs; unstable offsets; throttled; unknown topic id.
+        // epochs; unstable offsets; throttled; unknown or other topic id.
         CORRUPT
         | UNKNOWN_TOPIC_OR_PARTITION
         | 5..=9
@@ -60,7 +63,8 @@ pub(super) const fn classify(code: i16) -> ErrorClass {
         | 75
         | UNSTABLE_OFFSET_COMMIT
         | 89
-        | 100 => ErrorClass::Again,
+        | UNKNOWN_TOPIC_ID
+        | INCONSISTENT_TOPIC_ID => ErrorClass::Again,
         47 => ErrorClass::Outdated,
         PRODUCER_FENCED => ErrorClass::Fenced,
         // Out of sequence, no such transaction, another producer's id, no such producer, "abort it".

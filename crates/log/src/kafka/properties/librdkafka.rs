@@ -1,4 +1,5 @@
-//! Which properties librdkafka accepts, as it is built here: without TLS, SCRAM, OAUTHBEARER and Kerberos.
+//! Which properties librdkafka accepts, as it is built here: with TLS, PLAIN and SCRAM, without an identity
+//! provider for OAUTHBEARER and without Kerberos.
 //!
 //! Takes names and values, returns problems in sentences that say what to do. Asks librdkafka itself
 //! about each property. Never prints a value that may be secret.
@@ -61,45 +62,40 @@ pub(super) fn without_kerberos(user: &[Property], problems: &mut Vec<String>) ->
 
 /// Everything that librdkafka doesn't accept, or that it would only refuse while it connects.
 pub(super) fn check_librdkafka(user: &[&Property], problems: &mut Vec<String>) {
-    const CHOICE: &str = "leave out kafka.client=librdkafka";
     let protocol = last(user.iter().copied(), |name| name == "security.protocol");
     let protocol = protocol.map_or("", |(_, value)| value.trim());
     let mechanism = last(user.iter().copied(), is_mechanism);
-    let (mut has_protocol, mut has_mechanism) = (true, true);
-    match protocol.to_ascii_lowercase().as_str() {
-        "ssl" | "sasl_ssl" => {
-            has_protocol = false;
-            problems.push(format!(
-                "'security.protocol' = '{protocol}': librdkafka is built without TLS here; {CHOICE}: the \
-                    native client has TLS"
-            ));
-        }
-        "sasl_plaintext" => match mechanism {
-            None => problems.push(
-                "'sasl.mechanism' is not set: librdkafka knows PLAIN here, and the native client \
-                    SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER too"
+    let is_sasl = protocol.to_ascii_lowercase().starts_with("sasl_");
+    let is_refused = match mechanism {
+        None if is_sasl => {
+            problems.push(
+                "'sasl.mechanism' is not set: librdkafka knows PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 here, \
+                    and the native client OAUTHBEARER too"
                     .to_owned(),
-            ),
-            Some((name, value)) if !value.trim().eq_ignore_ascii_case("plain") => {
-                has_mechanism = false;
-                problems.push(format!(
-                    "'{name}' = '{value}': librdkafka is built with PLAIN only; {CHOICE}: the native client \
-                        has SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER"
-                ));
-            }
-            Some(_) => {}
-        },
-        _ => {}
-    }
+            );
+            false
+        }
+        Some((name, value)) if is_sasl && value.trim().eq_ignore_ascii_case("oauthbearer") => {
+            problems.push(format!(
+                "'{name}' = '{value}': librdkafka fetches no tokens here; leave out kafka.client=librdkafka: \
+                    the native client does"
+            ));
+            true
+        }
+        _ => false,
+    };
     for (_, name, value) in user {
-        let is_reported = !has_protocol
-            && (name == "security.protocol" || name.starts_with("ssl."))
-            || !(has_protocol && has_mechanism) && is_mechanism(name);
+        let is_reported =
+            is_refused && (is_mechanism(name) || name.starts_with("sasl.oauthbearer."));
         if !is_reported {
             problems.extend(problem(name, value));
         }
     }
 }
+
+/// Where librdkafka looks for certificates of the machine. The paths of its OpenSSL are those of the
+/// machine that it was built on.
+pub(super) const SYSTEM_CERTIFICATES: (&str, &str) = ("ssl.ca.location", "probe");
 
 /// Why librdkafka doesn't accept a property.
 pub(super) fn problem(name: &str, value: &str) -> Option<String> {

@@ -309,31 +309,53 @@ fn kerberos_has_one_sentence_with_both_clients() {
     );
 }
 
-#[test]
-fn librdkafka_is_never_used_on_an_encrypted_cluster() {
-    for protocol in ["SSL", "sasl_ssl"] {
-        let chosen = refused(&[
-            ("kafka.client", "librdkafka"),
-            ("security.protocol", protocol),
-            ("sasl.mechanism", "SCRAM-SHA-512"),
-            ("sasl.username", "me"),
-            ("sasl.password", "hunter2"),
-        ]);
-        assert!(chosen.contains("have 1 problem(s)"), "{chosen}");
-        assert!(
-            chosen.contains("librdkafka is built without TLS here"),
-            "{chosen}"
-        );
-    }
-    let mechanism = refused(&[
+/// The rows of a client of librdkafka with this mechanism.
+fn with_mechanism(mechanism: &str) -> [(&str, &str); 5] {
+    [
         ("kafka.client", "librdkafka"),
-        ("security.protocol", "SASL_PLAINTEXT"),
-        ("sasl.mechanism", "SCRAM-SHA-512"),
+        ("security.protocol", "SASL_SSL"),
+        ("sasl.mechanism", mechanism),
         ("sasl.username", "me"),
         ("sasl.password", "hunter2"),
-    ]);
-    assert!(mechanism.contains("have 1 problem(s)"), "{mechanism}");
-    assert!(mechanism.contains("built with PLAIN only"), "{mechanism}");
+    ]
+}
+
+#[test]
+fn librdkafka_has_tls_and_scram_if_it_is_chosen() {
+    for mechanism in ["PLAIN", "SCRAM-SHA-256", "scram-sha-512"] {
+        let rows = with_mechanism(mechanism).map(|(name, value)| row(ClientRole::All, name, value));
+        let properties = Properties::new("b:1", &rows).unwrap();
+        assert_eq!(properties.client().name, "librdkafka");
+        let config = properties.admin();
+        assert_eq!(config.get("security.protocol"), Some("SASL_SSL"));
+        // Its OpenSSL has the paths of the machine that built it.
+        assert_eq!(config.get("ssl.ca.location"), Some("probe"));
+    }
+    let rows = [
+        row(ClientRole::All, "kafka.client", "librdkafka"),
+        row(ClientRole::All, "security.protocol", "SSL"),
+        row(ClientRole::All, "ssl.ca.location", "/our/ca.pem"),
+    ];
+    let properties = Properties::new("b:1", &rows).unwrap();
+    let given = properties.idempotent();
+    assert_eq!(given.get("ssl.ca.location"), Some("/our/ca.pem"));
+}
+
+#[test]
+fn what_librdkafka_lacks_on_a_secured_cluster_is_refused() {
+    let tokens = [
+        ("sasl.oauthbearer.token.endpoint.url", "https://x/token"),
+        ("sasl.oauthbearer.client.id", "me"),
+        ("sasl.oauthbearer.client.secret", "hunter2"),
+    ];
+    let tokens = refused(&[&with_mechanism("OAUTHBEARER")[..3], &tokens].concat());
+    assert!(tokens.contains("have 1 problem(s)"), "{tokens}");
+    assert!(
+        tokens.contains("librdkafka fetches no tokens here"),
+        "{tokens}"
+    );
+    let none = refused(&[&with_mechanism("")[..2], &with_mechanism("")[3..]].concat());
+    assert!(none.contains("'sasl.mechanism' is not set"), "{none}");
 }
 
 #[test]
@@ -346,7 +368,7 @@ fn a_property_of_librdkafka_does_not_change_the_client_of_a_secured_cluster() {
         ("sasl.password", "hunter2"),
     ]);
     assert!(said.contains("only librdkafka knows debug"), "{said}");
-    assert!(said.contains("plaintext clusters"), "{said}");
+    assert!(said.contains("or set kafka.client=librdkafka"), "{said}");
 }
 
 #[test]

@@ -12,13 +12,18 @@ use kafka_protocol::messages::{BrokerId, FetchRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use std::sync::Arc;
 use std::time::Duration;
+use uuid::Uuid;
 
 #[cfg(test)]
 mod tests;
 
+/// The first version that names topics by their ids (KIP-516, Kafka 3.1), and the newest one in use. A
+/// topic that was deleted and created again has another id: its records can't be mistaken for those of
+/// the old one.
+const BY_ID: i16 = 13;
 /// The newest version that names topics by their names. Every broker since 0.11 supports an earlier one,
 /// at least.
-pub(in crate::kafka::native) const FETCH: i16 = 12;
+const BY_NAME: i16 = 12;
 /// The first version with the last fetched epoch.
 const SEEN: i16 = 12;
 /// The first version with the reader's rack (KIP-392).
@@ -38,6 +43,8 @@ pub(in crate::kafka) struct FetchLimits {
 #[derive(Clone, Debug)]
 pub(in crate::kafka::native) struct FetchTarget {
     pub topic: Arc<str>,
+    /// 0 if the broker has none.
+    pub topic_id: u128,
     pub partition: i32,
     pub from: i64,
     /// The leader epoch that we know for the partition.
@@ -45,6 +52,15 @@ pub(in crate::kafka::native) struct FetchTarget {
     /// The leader epoch of the last record that we have: a leader that never had such records answers
     /// with a diverging epoch.
     pub seen_epoch: i32,
+}
+
+/// The newest version in which these partitions can be requested.
+pub(in crate::kafka::native) fn newest_version(wanted: &[FetchTarget]) -> i16 {
+    if wanted.iter().all(|wanted| wanted.topic_id != 0) {
+        BY_ID
+    } else {
+        BY_NAME
+    }
 }
 
 /// Builds the request, with partitions in the order in which the broker shall fill its answer.
@@ -68,10 +84,13 @@ pub(in crate::kafka::native) fn request(
             .with_partition_max_bytes(size(fetch_limits.each))
     };
     let topics = wanted.chunk_by(|a, b| a.topic == b.topic).map(|of_topic| {
-        let name = StrBytes::from_string(of_topic[0].topic.to_string());
-        FetchTopic::default()
-            .with_topic(TopicName::from(name))
-            .with_partitions(of_topic.iter().map(partition).collect())
+        let topic = FetchTopic::default().with_partitions(of_topic.iter().map(partition).collect());
+        if version >= BY_ID {
+            topic.with_topic_id(Uuid::from_u128(of_topic[0].topic_id))
+        } else {
+            let name = StrBytes::from_string(of_topic[0].topic.to_string());
+            topic.with_topic(TopicName::from(name))
+        }
     });
     FetchRequest::default()
         .with_replica_id(BrokerId(-1))

@@ -207,6 +207,8 @@ pub(in crate::kafka::native) struct LeaderUpdates {
 pub(in crate::kafka::native) struct FetchStates {
     pub all: Vec<FetchState>,
     places: HashMap<Arc<str>, HashMap<i32, usize>>,
+    /// The name of each topic, by its id.
+    names: HashMap<u128, Arc<str>>,
     /// The first slot to return records of.
     turn: usize,
     /// The first slot to fetch, by broker.
@@ -243,6 +245,11 @@ impl FetchStates {
             });
         }
         slots
+    }
+
+    /// The name of the topic with this id.
+    pub(in crate::kafka::native) fn name_of(&self, topic_id: u128) -> Option<Arc<str>> {
+        self.names.get(&topic_id).cloned()
     }
 
     pub(in crate::kafka::native) fn find(&self, topic: &str, partition: i32) -> Option<usize> {
@@ -284,7 +291,10 @@ impl FetchStates {
                         learned.replaced.push(index);
                         continue;
                     }
-                    slot.topic_id = id;
+                    if slot.topic_id != id {
+                        slot.topic_id = id;
+                        self.names.insert(id, topic.clone());
+                    }
                     slot.leader = Some(Leader {
                         node: part.leader_id.0,
                         epoch: part.leader_epoch,
@@ -366,6 +376,7 @@ impl FetchStates {
             slot.asked = slot.from;
             wanted.push(FetchTarget {
                 topic: slot.partition.topic.clone(),
+                topic_id: slot.topic_id,
                 partition: slot.partition.partition.0,
                 from: slot.from,
                 leader_epoch: leader.epoch,

@@ -5,7 +5,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 /// Every code that Kafka calls retriable is retried, except those that a producer never gets.
 #[test]
 fn retriable_errors_are_retried() {
-    // Not share groups, controller quorums, fetches, reassignments and look-ups by topic id.
+    // Not share groups, controller quorums, fetch sessions and reassignments.
     let not_ours = |error: ResponseError| {
         let name = format!("{error:?}");
         [
@@ -15,7 +15,6 @@ fn retriable_errors_are_retried() {
             "Eligible",
             "Preferred",
             "Rebootstrap",
-            "InconsistentTopicId",
             "Election",
             "Replica",
             "InvalidVoterKey",

@@ -139,7 +139,7 @@ impl Connection {
             }
             let response = ApiVersionsResponse::decode(&mut response, version).map_err(lost)?;
             let api_versions = ApiVersions::of(&response);
-            if let Some(why) = api_versions.too_old(self.context.is_secured()) {
+            if let Some(why) = api_versions.too_old() {
                 return Err(why);
             }
             self.api_versions = api_versions;

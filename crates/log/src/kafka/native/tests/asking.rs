@@ -7,7 +7,7 @@ use crate::{CommitOutcome, Consumer, Producer};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
-use stoatflow_core::{Clock, Offset, SystemClock, TopicPartition};
+use stoatflow_core::{Clock, ErrorKind, Offset, SystemClock, TopicPartition};
 
 #[test]
 fn caught_up_brokers_are_not_fetched_until_needed() {
@@ -118,6 +118,38 @@ fn deferred_fetches_are_sent_once_and_at_the_end() {
         reader.poll(10, WAIT, &mut came).unwrap();
     }
     assert!(clock.monotonic() < WAIT);
+}
+
+/// With the same leader, epoch and offsets, nothing but the topic's id tells it from the old one.
+#[test]
+fn a_topic_that_was_created_again_is_not_read() {
+    let broker = FaultyBroker::start(1, 0, true);
+    let topic: Arc<str> = "again".into();
+    let mut writer = open(&broker, "again");
+    let mut write = |value: &str| {
+        writer.begin().unwrap();
+        written(&mut writer, &topic, value).unwrap();
+        assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+    };
+    write("old");
+    let mut reader = reader(&broker, 1 << 10);
+    reader.place(&[(TopicPartition::new(topic.clone(), 0), Offset(0))]);
+    let (mut came, clock) = (Vec::new(), SystemClock::new());
+    while came.is_empty() {
+        reader.poll(10, WAIT / 100, &mut came).unwrap();
+    }
+    *broker.kept.lock().recreated.get_mut("again").unwrap() += 1;
+    write("new");
+    let error = loop {
+        match reader.poll(10, WAIT / 100, &mut came) {
+            Ok(()) => assert!(clock.monotonic() < WAIT),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
+    let words = "again-0 was deleted while it was read, and another topic has its name now";
+    assert!(error.to_string().contains(words), "{error}");
+    assert_eq!(came.len(), 1, "nothing of the new topic");
 }
 
 /// The usual time is that of the broker's answers, not the time in which nothing was written or polled.

@@ -11,9 +11,6 @@ use kafka_protocol::messages::add_partitions_to_txn_response::{
 };
 use kafka_protocol::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey};
 use kafka_protocol::messages::find_coordinator_response::Coordinator;
-use kafka_protocol::messages::metadata_response::{
-    MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
-};
 use kafka_protocol::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use kafka_protocol::messages::txn_offset_commit_response::{
     TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
@@ -63,6 +60,10 @@ pub(in crate::kafka::native) struct Kept {
     pub first_epoch: i16,
     /// Batches that one epoch of a producer has written twice.
     pub doubled: Vec<String>,
+    /// The newest version of fetches.
+    pub fetch_version: i16,
+    /// How often each topic that was asked for was deleted and created again.
+    pub recreated: BTreeMap<String, u8>,
 }
 
 fn decoded<R: Request>(mut body: Bytes, version: i16) -> R {
@@ -94,6 +95,8 @@ impl Kept {
             most: 1 << 20,
             first_epoch: -1,
             doubled: Vec::new(),
+            fetch_version: 13,
+            recreated: BTreeMap::new(),
         }
     }
 
@@ -180,7 +183,7 @@ impl Kept {
     fn versions(&self) -> ApiVersionsResponse {
         let keys = [
             (ApiKey::Produce, 12),
-            (ApiKey::Fetch, 12),
+            (ApiKey::Fetch, self.fetch_version),
             (ApiKey::Metadata, 12),
             (ApiKey::FindCoordinator, 4),
             (ApiKey::InitProducerId, 5),
@@ -201,26 +204,6 @@ impl Kept {
         ApiVersionsResponse::default()
             .with_api_keys(keys.map(key).to_vec())
             .with_finalized_features(vec![rules])
-    }
-
-    fn metadata(&self, request: &MetadataRequest) -> MetadataResponse {
-        let broker = MetadataResponseBroker::default()
-            .with_node_id(BrokerId(1))
-            .with_host(StrBytes::from_static_str(self.advertised.0))
-            .with_port(self.advertised.1);
-        let topics = request.topics.iter().flatten().map(|wanted| {
-            let part = |p| {
-                MetadataResponsePartition::default()
-                    .with_partition_index(p)
-                    .with_leader_id(BrokerId(1))
-            };
-            MetadataResponseTopic::default()
-                .with_name(wanted.name.clone())
-                .with_partitions((0..PARTITIONS).map(part).collect())
-        });
-        MetadataResponse::default()
-            .with_brokers(vec![broker])
-            .with_topics(topics.collect())
     }
 
     fn coordinator(

@@ -139,7 +139,7 @@ fn an_old_broker_ends_the_start_in_its_own_sentence() {
 }
 
 #[test]
-fn librdkafka_is_no_way_out_on_a_secured_cluster() {
+fn a_password_is_not_sent_to_an_old_broker() {
     let broker = OldBroker::start(KAFKA_2_3);
     let secured = [
         ("security.protocol", "SASL_PLAINTEXT"),
@@ -150,9 +150,7 @@ fn librdkafka_is_no_way_out_on_a_secured_cluster() {
     for error in errors(&broker, &secured) {
         let said = error.to_string();
         assert!(said.contains("Kafka 2.8"), "{said}");
-        assert!(!said.contains("kafka.client=librdkafka"), "{said}");
     }
-    // The password was not sent to it.
     let asked = broker.asked.lock();
     assert!(asked.iter().all(|key| *key == ApiKey::ApiVersions as i16));
 }

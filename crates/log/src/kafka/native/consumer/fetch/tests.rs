@@ -4,6 +4,7 @@ use kafka_protocol::messages::fetch_response::EpochEndOffset;
 fn wanted(topic: &str, partition: i32) -> FetchTarget {
     FetchTarget {
         topic: topic.into(),
+        topic_id: topic.as_bytes()[0].into(),
         partition,
         from: 7,
         leader_epoch: 3,
@@ -44,6 +45,24 @@ fn a_request_says_what_was_seen_where_it_can() {
 }
 
 #[test]
+fn topics_are_named_by_ids_if_all_have_one() {
+    let mut asked = [wanted("a", 1), wanted("a", 0), wanted("b", 0)];
+    let rack = StrBytes::default();
+    let request = |asked: &[FetchTarget]| {
+        let version = newest_version(asked);
+        let made = request(asked, PORTION, Duration::ZERO, (version, &rack));
+        let of_topics = made.topics.iter();
+        let named = of_topics.map(|t| (t.topic.0.to_string(), t.topic_id.as_u128()));
+        (version, named.collect::<Vec<_>>())
+    };
+    let ids = vec![(String::new(), 97), (String::new(), 98)];
+    assert_eq!(request(&asked), (13, ids));
+    asked[2].topic_id = 0;
+    let names = vec![("a".to_owned(), 0), ("b".to_owned(), 0)];
+    assert_eq!(request(&asked), (12, names));
+}
+
+#[test]
 fn answers_are_told_apart() {
     let of = |code| said(PartitionData::default().with_error_code(code));
     assert!(
@@ -51,7 +70,7 @@ fn answers_are_told_apart() {
         "a position that is lost"
     );
     assert!(matches!(of(2), FetchOutcome::Refused(2)), "damaged");
-    for code in [-1, 3, 5, 6, 9, 56, 74, 75, 78] {
+    for code in [-1, 3, 5, 6, 9, 56, 74, 75, 78, 100, 103] {
         assert!(
             matches!(of(code), FetchOutcome::NotYet(c) if c == code),
             "{code}"

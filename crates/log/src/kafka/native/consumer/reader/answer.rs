@@ -6,7 +6,8 @@
 use super::{NativeConsumer, UNKNOWN_ERROR_TIMEOUT, UNKNOWN_TOPIC_TIMEOUT};
 use crate::kafka::native::consumer::fetch::{FetchOutcome, said};
 use crate::kafka::native::error_class::{
-    ErrorClass, OUT_OF_RANGE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION, classify, named,
+    ErrorClass, OUT_OF_RANGE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
+    classify, named,
 };
 use crate::kafka::native::net::cluster::Node;
 use crate::kafka::native::net::connection_error::ConnectionError;
@@ -26,8 +27,11 @@ impl NativeConsumer {
             return self.lose(node, &ConnectionError::lost(why));
         }
         for topic in answer.responses {
+            // Newer versions name the topic by its id.
+            let of_id = self.slots.name_of(topic.topic_id.as_u128());
+            let name = of_id.as_deref().unwrap_or(&topic.topic.0);
             for data in topic.partitions {
-                if let Some(index) = self.slots.find(&topic.topic.0, data.partition_index) {
+                if let Some(index) = self.slots.find(name, data.partition_index) {
                     self.take_partition(index, said(data));
                 }
             }
@@ -83,8 +87,11 @@ impl NativeConsumer {
             }
             FetchOutcome::NotYet(code) => {
                 slot.forget_leader();
-                if matches!(code, UNKNOWN_TOPIC_OR_PARTITION | UNKNOWN_SERVER_ERROR) {
-                    self.miss(index, code);
+                match code {
+                    UNKNOWN_TOPIC_OR_PARTITION | UNKNOWN_SERVER_ERROR => self.miss(index, code),
+                    // It is deleted, or not known here yet: the metadata tell.
+                    UNKNOWN_TOPIC_ID => self.miss(index, UNKNOWN_TOPIC_OR_PARTITION),
+                    _ => {}
                 }
                 self.retry_leader_lookup();
             }

@@ -4,7 +4,7 @@
 //! answer. A broker whose last answer was complete is not asked again for a while.
 
 use super::{FetchInFlight, MAX_FETCH_PAUSE, NativeConsumer, SIDE_REQUEST_TIMEOUT};
-use crate::kafka::native::consumer::fetch::{FETCH, FetchTarget, request};
+use crate::kafka::native::consumer::fetch::{FetchTarget, newest_version, request};
 use crate::kafka::native::consumer::fetch_state::FetchPlan;
 use crate::kafka::native::net::cluster::{Node, version_for};
 use crate::kafka::native::net::connection_error::ConnectionError;
@@ -88,7 +88,7 @@ impl NativeConsumer {
         }
         let room = last.and_then(room_of);
         let link = self.cluster.data(node)?;
-        let version = version_for::<FetchRequest>(link, FETCH)?;
+        let version = version_for::<FetchRequest>(link, newest_version(wanted))?;
         let mut frame = link.open::<FetchRequest>(version)?;
         let to = (version, link.rack());
         let request = request(wanted, self.fetch_limits, max_wait, to);

@@ -43,18 +43,14 @@ impl ApiVersions {
 
     /// Why this client can't use the broker, if it is older than Kafka 2.8. A node that knows no produce
     /// requests at all is no broker: each request that it doesn't know has an error of its own.
-    pub(super) fn too_old(&self, secured: bool) -> Option<ConnectionError> {
+    pub(super) fn too_old(&self) -> Option<ConnectionError> {
         let (_, newest) = *self.ranges.get(&(ApiKey::Produce as i16))?;
         (newest < PRODUCE_LEAST).then(|| {
             let why = format!(
                 "the broker is too old for the native client: it knows produce requests up to version \
                     {newest}, and the client needs version {PRODUCE_LEAST} (Kafka 2.8)"
             );
-            let hint = if secured {
-                format!("{UPGRADE}; librdkafka, which knows older ones, is for plaintext clusters only")
-            } else {
-                format!("{UPGRADE}, or set kafka.client=librdkafka, which knows older ones")
-            };
+            let hint = format!("{UPGRADE}, or set kafka.client=librdkafka, which knows older ones");
             ConnectionError::refused(ErrorKind::Config, why, hint)
         })
     }

@@ -10,6 +10,9 @@ use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Result};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
+#[cfg(test)]
+mod tests;
+
 /// Lifetime in seconds of a token whose answer contains none.
 const UNKNOWN_LIFETIME: f64 = 300.0;
 

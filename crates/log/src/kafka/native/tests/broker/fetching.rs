@@ -1,6 +1,6 @@
 //! The broker's answers to fetches.
 
-use super::{Entry, Kept, Part};
+use super::{Entry, Kept, PARTITIONS, Part};
 use crate::kafka::native::records::batch_writer::{
     ATTRIBUTES, CONTROL, CRC, Identity, TRANSACTIONAL,
 };
@@ -9,10 +9,17 @@ use kafka_protocol::ResponseError as Fault;
 use kafka_protocol::messages::fetch_response::{
     AbortedTransaction, FetchableTopicResponse, PartitionData,
 };
-use kafka_protocol::messages::{FetchRequest, FetchResponse, ProducerId};
+use kafka_protocol::messages::metadata_response::{
+    MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use kafka_protocol::messages::{
+    BrokerId, FetchRequest, FetchResponse, MetadataRequest, MetadataResponse, ProducerId,
+};
+use kafka_protocol::protocol::StrBytes;
 use kafka_protocol::records::{
     Compression, Record, RecordBatchEncoder, RecordEncodeOptions, TimestampType,
 };
+use uuid::Uuid;
 
 /// The batch with its base offset in the log.
 pub(super) fn placed(batch: &[u8], base: i64) -> Bytes {
@@ -74,17 +81,64 @@ fn aborted(log: &[Entry], from: i64) -> Vec<(i64, i64)> {
 }
 
 impl Kept {
+    /// The id of a topic: its name's bytes, and how often it was created again.
+    fn topic_id(&self, name: &str) -> Uuid {
+        let again = self.recreated.get(name).copied().unwrap_or(0);
+        let bytes = name.bytes().chain([again]);
+        Uuid::from_u128(bytes.fold(1, |id, byte| (id << 8) | u128::from(byte)))
+    }
+
+    /// The name of the topic that has this id now.
+    fn name_of(&self, id: Uuid) -> Option<String> {
+        let mut names = self.recreated.keys();
+        names.find(|name| self.topic_id(name) == id).cloned()
+    }
+
+    pub(super) fn metadata(&mut self, request: &MetadataRequest) -> MetadataResponse {
+        for wanted in request.topics.iter().flatten() {
+            let name = wanted.name.as_ref().unwrap().to_string();
+            self.recreated.entry(name).or_default();
+        }
+        let broker = MetadataResponseBroker::default()
+            .with_node_id(BrokerId(1))
+            .with_host(StrBytes::from_static_str(self.advertised.0))
+            .with_port(self.advertised.1);
+        let topics = request.topics.iter().flatten().map(|wanted| {
+            let part = |p| {
+                MetadataResponsePartition::default()
+                    .with_partition_index(p)
+                    .with_leader_id(BrokerId(1))
+            };
+            MetadataResponseTopic::default()
+                .with_name(wanted.name.clone())
+                .with_topic_id(self.topic_id(wanted.name.as_ref().unwrap()))
+                .with_partitions((0..PARTITIONS).map(part).collect())
+        });
+        MetadataResponse::default()
+            .with_brokers(vec![broker])
+            .with_topics(topics.collect())
+    }
+
     pub(super) fn fetch(&mut self, request: &FetchRequest, not_yet: bool) -> FetchResponse {
         assert_eq!(request.isolation_level, 1, "committed records only");
         self.fetches += 1;
         let mut room = usize::try_from(request.max_bytes).unwrap();
         let topics = request.topics.iter().map(|topic| {
+            let by_id = self.fetch_version >= 13;
+            let name = if by_id {
+                self.name_of(topic.topic_id)
+            } else {
+                Some(topic.topic.to_string())
+            };
             let parts = topic.partitions.iter().map(|wanted| {
                 let answer = PartitionData::default().with_partition_index(wanted.partition);
                 if not_yet && self.dice.roll(2) == 0 {
                     return answer.with_error_code(Fault::NotLeaderOrFollower.code());
                 }
-                let part = (topic.topic.to_string(), wanted.partition);
+                let Some(name) = name.clone() else {
+                    return answer.with_error_code(Fault::UnknownTopicId.code());
+                };
+                let part = (name, wanted.partition);
                 let most = usize::try_from(wanted.partition_max_bytes).unwrap();
                 let data = self.part(&part, wanted.fetch_offset, most.min(room), answer);
                 room -= room.min(data.records.as_ref().map_or(0, Bytes::len));
@@ -92,6 +146,7 @@ impl Kept {
             });
             FetchableTopicResponse::default()
                 .with_topic(topic.topic.clone())
+                .with_topic_id(topic.topic_id)
                 .with_partitions(parts.collect())
         });
         FetchResponse::default().with_responses(topics.collect())
