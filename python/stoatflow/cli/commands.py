@@ -10,6 +10,7 @@ COMMANDS: Final = {
     "acls": "print the permissions that an application needs on a cluster with ACLs",
     "bundle": "make a support archive of a running application",
     "completion": "print a script that completes commands and options in a shell",
+    "config": "explain a setting, with its value in force and where it comes from",
     "demo": "count words, be killed, recover, and prove the result",
     "describe": "print the topology of a Python file",
     "diff": "show which state survives a change of the topology",
