@@ -31,7 +31,9 @@ mod watermarks;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::admin::access::AccessRules;
+use crate::admin::access::{AccessRules, MAX_BODY_BYTES};
+use crate::admin::debug::stacks::StackReader;
+pub(crate) use crate::admin::health::restored;
 use crate::admin::problem::Problem;
 use crate::admin::status::Status;
 use crate::admin::stores::{Cursors, MOST_FOLLOWERS};

@@ -185,7 +185,7 @@ pub(super) fn unready(shared: &Shared) -> Option<Value> {
 }
 
 /// One sentence about the restore of all stores.
-fn restored(stores: &[RestoreProgress]) -> String {
+pub(crate) fn restored(stores: &[RestoreProgress]) -> String {
     let complete = stores.iter().filter(|s| s.complete).count();
     let done: u64 = stores.iter().map(|s| s.done).sum();
     let total: u64 = stores.iter().map(|s| s.total).sum();
