@@ -297,6 +297,12 @@ impl Engine {
         spec.wipe_state(&spec.specs(&spec.timing())?)
     }
 
+    /// The engine's monotonic clock.
+    #[must_use]
+    pub fn monotonic(&self) -> Duration {
+        self.inner.spec.components.clock.monotonic()
+    }
+
     /// Counters and states.
     #[must_use]
     pub fn status(&self) -> &Arc<Status> {
@@ -340,13 +346,13 @@ impl Inner {
                 to = next.name(),
                 "state"
             );
+            self.tell_systemd(now);
             if let Some(listener) = &self.listener {
                 listener(before, next);
             }
         }
     }
 
-            self.tell_systemd(now);
     /// Opens the admin port. It has threads of its own: its requests take only processor time from the
     /// lanes, and it answers however busy they are.
     fn open_admin(self: &Arc<Self>, stop: watch::Receiver<bool>) -> Result<Option<Runtime>> {
