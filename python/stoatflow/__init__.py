@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from stoatflow.consumed_record import ConsumedRecord as ConsumedRecord
     from stoatflow.embedded import EmbeddedBroker as EmbeddedBroker
     from stoatflow.embedded import EmbeddedRecord as EmbeddedRecord
+    from stoatflow.endpoints import HttpError as HttpError
+    from stoatflow.endpoints import HttpRequest as HttpRequest
+    from stoatflow.endpoints import HttpResponse as HttpResponse
     from stoatflow.errors import AuthorizationError as AuthorizationError
     from stoatflow.errors import BrokerUnavailableError as BrokerUnavailableError
     from stoatflow.errors import ChangesLostError as ChangesLostError
@@ -119,6 +122,7 @@ if TYPE_CHECKING:
     from stoatflow.materialized import Produced as Produced
     from stoatflow.materialized import Repartitioned as Repartitioned
     from stoatflow.materialized import TimestampExtractors as TimestampExtractors
+    from stoatflow.metrics import Metrics as Metrics
     from stoatflow.oauth import OAuthCallback as OAuthCallback
     from stoatflow.oauth import OAuthToken as OAuthToken
     from stoatflow.offload import Parked as Parked
@@ -260,6 +264,8 @@ _HOMES = {
     "record_context": ("RecordContext",),
     "restoring": ("RestoreListener", "TopicPartition"),
     "consumed_record": ("ConsumedRecord",),
+    "endpoints": ("HttpError", "HttpRequest", "HttpResponse"),
+    "metrics": ("Metrics",),
     "worker": ("Worker",),
     "wrapping": ("NodeInfo", "Wrapper"),
 }  # fmt: skip

@@ -7,9 +7,18 @@ next_step=..., coordinates={...})`: `message` has no coordinates (the class adds
 `lane`, `epoch`. An exception of a user's function is the `__cause__`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, final, overload
+from collections.abc import Callable, Sequence
+from typing import Any, final
 
+from stoatflow._admin import (
+    AdminCall,
+    AdminHooks,
+    Counter,
+    Gauge,
+    Histogram,
+    HistogramTimer,
+    MetricRegistry,
+)
 from stoatflow._formats import AvroFormat, JsonSchemaFormat, ProtobufFormat
 from stoatflow._processing import (
     Cancellable,
@@ -23,21 +32,30 @@ from stoatflow._processing import (
     VersionedKeyValueStore,
     WindowStore,
 )
+from stoatflow._views import JsonArray, JsonObject, to_python
+from stoatflow.metrics import Metrics
 from stoatflow.serdes import Serde
 
 __all__ = [
+    "AdminCall",
+    "AdminHooks",
     "ArrowBatch",
     "AvroFormat",
     "Cancellable",
+    "Counter",
     "Driver",
     "EmbeddedBroker",
     "Engine",
+    "Gauge",
+    "Histogram",
+    "HistogramTimer",
     "JsonArray",
     "JsonObject",
     "JsonSchemaFormat",
     "KeyLocks",
     "KeyValueStore",
     "LastResort",
+    "MetricRegistry",
     "Plan",
     "ProcessorContext",
     "ProtobufFormat",
@@ -84,6 +102,7 @@ def compile(
     serdes: list[Serde[Any]],
     processors: list[Callable[[], Any]] = ...,
     processor_names: list[str] = ...,
+    metrics: Metrics | None = None,
 ) -> Plan:
     """Check a plan and compile it to a physical plan.
 
@@ -536,65 +555,3 @@ class WorkerClient:
         """Wait until all answers are acknowledged, then commit positions (partition, next offset)."""
     def close(self) -> None:
         """Close the clients; may be called more than once."""
-
-def to_python(value: Any) -> Any:
-    """Convert views to plain dicts and lists, also within dicts, lists and tuples; return anything else as it is."""
-
-@final
-class JsonObject(Mapping[str, Any]):
-    """A JSON object, or a record with a schema, as functions see it: members are decoded when they are read.
-
-    Read-only.
-    """
-
-    @staticmethod
-    def parse(text: str | bytes) -> JsonObject:
-        """Parse a text to a view, as the engine would; for tests of functions."""
-    def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain dicts and lists."""
-    def copy(self) -> dict[str, Any]:
-        """Return a dict of its members; nested values stay views."""
-    def get(self, key: str, default: Any = None, /) -> Any:
-        """Return the value of a member, or `default`."""
-    def __getitem__(self, key: str, /) -> Any: ...
-    def __iter__(self) -> Iterator[str]: ...
-    def __copy__(self) -> dict[str, Any]: ...
-    def __deepcopy__(self, memo: Any) -> dict[str, Any]: ...
-    def __reversed__(self) -> Iterator[str]: ...
-    def __len__(self) -> int: ...
-    def __or__(self, other: Mapping[str, Any], /) -> JsonObject: ...
-    def __ror__(self, other: Mapping[str, Any], /) -> JsonObject: ...
-    __hash__: None  # type: ignore[assignment]  # like a dict
-
-@final
-class JsonArray(Sequence[Any]):
-    """A JSON array, or a list with a schema, as functions see it: items are decoded when they are read.
-
-    Read-only.
-    """
-
-    @staticmethod
-    def parse(text: str | bytes) -> JsonArray:
-        """Parse a text to a view, as the engine would; for tests of functions."""
-    def to_list(self) -> list[Any]:
-        """Return all of it as plain dicts and lists."""
-    def copy(self) -> list[Any]:
-        """Return a list of its items; nested values stay views."""
-    def count(self, value: Any, /) -> int:
-        """Count the items that equal this one."""
-    def __copy__(self) -> list[Any]: ...
-    def __deepcopy__(self, memo: Any) -> list[Any]: ...
-    @overload
-    def __getitem__(self, at: int, /) -> Any: ...
-    @overload
-    def __getitem__(self, at: slice, /) -> list[Any]: ...
-    def __len__(self) -> int: ...
-    def __add__(self, other: list[Any] | JsonArray, /) -> list[Any]: ...
-    def __radd__(self, other: list[Any], /) -> list[Any]: ...
-    def __mul__(self, times: int, /) -> list[Any]: ...
-    def __rmul__(self, times: int, /) -> list[Any]: ...
-    def __lt__(self, other: list[Any] | JsonArray, /) -> bool: ...
-    def __le__(self, other: list[Any] | JsonArray, /) -> bool: ...
-    def __gt__(self, other: list[Any] | JsonArray, /) -> bool: ...
-    def __ge__(self, other: list[Any] | JsonArray, /) -> bool: ...
-    __hash__: None  # type: ignore[assignment]  # like a list

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar, final, overload
 from typing_extensions import disjoint_base
 
 from stoatflow.durations import Duration, Timestamp
+from stoatflow.metrics import Metrics
 from stoatflow.punctuation import PunctuationType
 from stoatflow.record import FixedKeyRecord, Record, RecordMetadata
 from stoatflow.stores import ValueAndTimestamp, VersionedRecord
@@ -76,6 +77,9 @@ class ProcessorContext(Generic[_KOut, _VOut]):
     @property
     def application_id(self) -> str:
         """The setting `application.id`."""
+    @property
+    def metrics(self) -> Metrics:
+        """The metrics of the topology, to define and change one's own."""
     @property
     def lane(self) -> int:
         """The lane that the processor runs in, for logs."""

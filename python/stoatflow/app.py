@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from stoatflow._runtime import engines, process_exit
 from stoatflow._runtime.app_hooks import AppHooks
 from stoatflow._runtime.app_reads import AppReads
+from stoatflow._runtime.app_services import AppServices, Services
 from stoatflow._runtime.app_shutdown import STEP_S, AppShutdown
 from stoatflow._runtime.waiting import wait_until
 from stoatflow.durations import Duration, timeout_s
@@ -67,7 +68,7 @@ StateListener = Callable[[State, State], object]
 """Called with the new and the old state, in a thread of the engine."""
 
 
-class StoatFlow(AppReads, AppHooks, AppShutdown):
+class StoatFlow(AppReads, AppHooks, AppServices, AppShutdown):
     """One run of a topology.
 
     `StoatFlow(topology, {"application.id": "orders", "bootstrap.servers": "localhost:9092"}).run()`
@@ -137,6 +138,7 @@ class StoatFlow(AppReads, AppHooks, AppShutdown):
         from stoatflow.doctor.hint import Hints  # only a running application has hints
 
         self._hints = Hints(topology, self._engine)
+        self._services = Services(self._engine, topology.metrics)
 
     # Running ---------------------------------------------------------------------------------
 
@@ -205,6 +207,7 @@ class StoatFlow(AppReads, AppHooks, AppShutdown):
                 self._engine.request_stop(self._stop_within)
         if self._on_spark is None:
             self._hints.start()
+            self._services.start()
 
     def wait(self, timeout: float | Duration | None = None) -> bool:
         """Wait for the end; returns False if it still runs after `timeout` (seconds, `timedelta` or text).
@@ -485,6 +488,7 @@ class StoatFlow(AppReads, AppHooks, AppShutdown):
                 ).start()
         if State(new) in {State.STOPPED, State.ERROR}:
             self._hints.end()
+            self._services.end()
         if self._event_loop is not None and self._on_loop and State(new) in {State.STOPPED, State.ERROR}:
             self._on_loop = False
             self._event_loop.release()

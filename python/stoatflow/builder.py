@@ -28,6 +28,7 @@ from stoatflow.materialized import (
     store_spec,
     timestamp_spec,
 )
+from stoatflow.metrics import Metrics
 from stoatflow.plan import PlanBuilder, nodes
 from stoatflow.plan.functions import user_line
 from stoatflow.plan.settings import NO_PLAN_SETTINGS, plan_settings
@@ -64,6 +65,8 @@ class StreamsBuilder(GlobalSources):
         self._plan = PlanBuilder()
         self._wrapper = checked_wrapper(wrapper)
         self._resources: list[Resource[Any]] = []
+        self.metrics = Metrics()
+        """Metrics of your own: `builder.metrics.counter(...)`."""
 
     @overload
     def stream(
@@ -406,7 +409,13 @@ class StreamsBuilder(GlobalSources):
         """
         given = config is not None or settings
         defaults = plan_settings(as_settings(config, settings)) if given else NO_PLAN_SETTINGS
-        return Topology(self._plan.snapshot(), wrapper=self._wrapper, resources=self._resources, defaults=defaults)
+        return Topology(
+            self._plan.snapshot(),
+            wrapper=self._wrapper,
+            resources=self._resources,
+            defaults=defaults,
+            metrics=self.metrics,
+        )
 
     @overload
     def resource(self, make: Callable[[], AbstractAsyncContextManager[R]]) -> Resource[R]: ...

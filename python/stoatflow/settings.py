@@ -224,7 +224,7 @@ class Settings:
 
     def __repr__(self) -> str:
         """Show values and origins; values that may be secret are hidden."""
-        shown = (f"{n}={_hidden(n, v)!r} ({self._origins.get(n, 'default')})" for n, v in self._values.items())
+        shown = (f"{n}={hidden(n, v)!r} ({self._origins.get(n, 'default')})" for n, v in self._values.items())
         return f"<Settings {', '.join(shown)}>"
 
 
@@ -331,7 +331,8 @@ def _kept(name: str, value: object) -> object:
     return value if name == _OAUTH_CB or name in _SERDES else _plain(value)
 
 
-def _hidden(name: str, value: object) -> object:
+def hidden(name: str, value: object) -> object:
+    """Return a value as it may be shown: `***` for a secret."""
     dotted = name.lower().replace("_", ".")
     secret = dotted.endswith((".key", "key.pem")) or any(word in dotted for word in _SECRET_WORDS)
     return "***" if secret else value

@@ -17,6 +17,7 @@ from stoatflow._runtime import bridge
 from stoatflow.asynchronous import Awaiting
 from stoatflow.errors import TopologyError
 from stoatflow.handlers import OnError, handler
+from stoatflow.metrics import Metrics
 from stoatflow.plan import EncodedPlan, Node, PlanBuilder, encode, nodes
 from stoatflow.plan.functions import user_line
 from stoatflow.plan.settings import NO_PLAN_SETTINGS, UNSET_KEY, UNSET_VALUE, PlanSettings, plan_settings
@@ -59,6 +60,7 @@ class Topology:
         wrapper: Wrapper | None = None,
         resources: Sequence[Resource[Any]] = (),
         defaults: PlanSettings = NO_PLAN_SETTINGS,
+        metrics: Metrics | None = None,
     ) -> None:
         """Check the nodes of the DSL; raise `TopologyError` if they are wrong. Without nodes, start empty.
 
@@ -68,12 +70,13 @@ class Topology:
         self._manual_topology = None if plan is not None else _ManualTopology()
         self._resources = tuple(resources)
         self._defaults = defaults
+        self._metrics = Metrics() if metrics is None else metrics
         self._compiled: tuple[EncodedPlan, Plan, EventLoop | None] | None = None
         # Two threads must get the same plan: an event loop belongs to the plan with which it was created.
         self._compiling = threading.RLock()
         self._nodes = None if plan is None else tuple(plan)
         if plan is not None:
-            self._compiled = _compile(plan, self._wrapper, self._resources, defaults)
+            self._compiled = self._compile(plan)
 
     def add_source(
         self,
@@ -347,7 +350,23 @@ class Topology:
         defaults = plan_settings(settings).over(self._defaults)
         if defaults == self._defaults:
             return self
-        return Topology(self.nodes, wrapper=self._wrapper, resources=self._resources, defaults=defaults)
+        return Topology(
+            self.nodes,
+            wrapper=self._wrapper,
+            resources=self._resources,
+            defaults=defaults,
+            metrics=self._metrics,
+        )
+
+    @property
+    def metrics(self) -> Metrics:
+        """The metrics that functions and processors of this topology may change.
+
+        >>> topology = sf.Topology()
+        >>> topology.metrics.gauge("orders_open", "Orders that are open").name
+        'orders_open'
+        """
+        return self._metrics
 
     def describe(self) -> str:
         """Return the text of Kafka Streams' `topology.describe()`.
@@ -383,8 +402,21 @@ class Topology:
     def _checked(self) -> tuple[EncodedPlan, Plan, EventLoop | None]:
         with self._compiling:
             if self._compiled is None:
-                self._compiled = _compile(self._manual("plan").nodes(), self._wrapper, self._resources, self._defaults)
+                self._compiled = self._compile(self._manual("plan").nodes())
             return self._compiled
+
+    def _compile(self, plan: Sequence[Node]) -> tuple[EncodedPlan, Plan, EventLoop | None]:
+        check_on_timer(plan)
+        encoded = encode(plan, shared=self._wrapper is None, defaults=self._defaults)
+        if self._wrapper is not None:
+            # The wrapper gets the names of the checked plan, so the plan is compiled twice.
+            encoded = wrapped(encoded, bridge.compile_plan(encoded).physical_json, plan, self._wrapper)
+        loop = None
+        if self._resources or any(isinstance(fn, Awaiting) for fn in encoded.functions):
+            from stoatflow._runtime.event_loop import on_event_loop
+
+            encoded, loop = on_event_loop(encoded, self._resources)
+        return encoded, bridge.compile_plan(encoded, self._metrics), loop
 
     def _manual(self, method: str) -> _ManualTopology:
         if self._manual_topology is None:
@@ -462,19 +494,3 @@ def built(topology: object) -> Topology:
     if type(topology).__name__ == "StreamsBuilder":
         raise TopologyError("a StreamsBuilder is given, a topology is needed", next_step="write builder.build()")
     raise TopologyError(f"a topology is needed, not {topology!r}", next_step="pass what builder.build() gives")
-
-
-def _compile(
-    plan: Sequence[Node], wrapper: Wrapper | None, resources: Sequence[Resource[Any]], defaults: PlanSettings
-) -> tuple[EncodedPlan, Plan, EventLoop | None]:
-    check_on_timer(plan)
-    encoded = encode(plan, shared=wrapper is None, defaults=defaults)
-    if wrapper is not None:
-        # The wrapper gets the names of the checked plan, so the plan is compiled twice.
-        encoded = wrapped(encoded, bridge.compile_plan(encoded).physical_json, plan, wrapper)
-    loop = None
-    if resources or any(isinstance(fn, Awaiting) for fn in encoded.functions):
-        from stoatflow._runtime.event_loop import on_event_loop
-
-        encoded, loop = on_event_loop(encoded, resources)
-    return encoded, bridge.compile_plan(encoded), loop

@@ -16,6 +16,7 @@ import pytest
 import stoatflow as sf
 from concurrency import until
 from console.chromium import Page
+from http_calls import ask
 
 VIEWS = ["overview", "busy", "stores/last-order", "errors", "dead-letters", "doctor", "settings"]
 EVIL = "<img src=x onerror=alert(1)>"
@@ -109,6 +110,23 @@ def test_the_overview_updates(page: Page, app: sf.StoatFlow) -> None:
     page.until(f"{counted} > {first}")
     # It is polled every two seconds.
     page.until("document.querySelector('#error-count').innerText === '1'")
+
+
+def test_each_lane_has_a_row_of_its_barriers(page: Page, app: sf.StoatFlow) -> None:
+    show(page, app, "overview")
+    lanes = len(ask(app.admin_url, "/debug/threads").json()["lanes"])
+    assert lanes > 1
+    page.until("document.querySelectorAll('#lane-ends rect').length > 0")
+    rects = page.run("document.querySelectorAll('#lane-ends rect').length")
+    assert rects % lanes == 0
+    title = page.run("document.querySelector('#lane-ends rect title').textContent")
+    assert re.fullmatch(
+        r"epoch \d+, lane 0: reached the barrier after .+, passed it after .+, waited for other lanes .+, sealed in .+",
+        title,
+    ), title
+    note = page.text("#lane-ends-note")
+    assert re.match(r"Slowest to its barrier: lane \d+, ", note), note
+    assert page.run("document.querySelector('#lane-ends').getBoundingClientRect().height") > 5 * lanes
 
 
 def test_stores_are_browsed(page: Page, app: sf.StoatFlow) -> None:

@@ -169,7 +169,7 @@ def test_text_without_record_data_is_unchanged() -> None:
     assert without_data("topology", answer) == answer
     ready = {"ready": False, "reason": "broker_away", "detail": "kafka:9092 doesn't answer"}
     assert without_data("health-ready", ready) == ready
-    assert metrics_without_data('a{node="n",key="ann \\" b"} 3') == 'a{node="n",key="(left out)"} 3'
+    assert metrics_without_data('stoatflow_a{node="n",key="ann \\" b"} 3') == 'stoatflow_a{node="n",key="(left out)"} 3'
 
 
 def test_a_log_keeps_no_exceptions_texts() -> None:
@@ -195,3 +195,31 @@ def test_a_log_keeps_no_exceptions_texts() -> None:
     assert shown.count(where) == 2
     assert '  File "/srv/app.py", line 3, in f\n    raise Unusual(value)\nshop.Unusual: (left out' in shown
     assert shown.endswith("the application's own words: fine\n")
+
+
+def test_what_the_application_adds_may_hold_data() -> None:
+    """Labels of its own metrics, what its health checks say, and lines of its code."""
+    metrics = (
+        "# HELP orders Orders of a user\n"
+        'orders_total{application_id="app",user="ann \\"a\\" b",shop="x"} 3.0\n'
+        'wait_bucket{application_id="app",le="0.5"} 1\n'
+        'stoatflow_node_records_total{application_id="app",node="in"} 3\n'
+    )
+    kept = metrics_without_data(metrics)
+    assert "ann" not in kept
+    assert 'orders_total{application_id="app",user="(left out)",shop="(left out)"} 3.0\n' in kept
+    assert 'wait_bucket{application_id="app",le="0.5"} 1\n' in kept
+    assert 'node="in"} 3\n' in kept
+    checks = [
+        {"name": "db", "status": "failing", "detail": "no ann"},
+        {"name": "b", "status": "passing", "detail": None},
+    ]
+    ready = without_data("health-ready", {"reason": "health_check", "detail": "db: no ann", "checks": checks})
+    assert "ann" not in str(ready)
+    assert [check["name"] for check in ready["checks"]] == ["db", "b"]
+    found = without_data("findings", {"findings": [{"code": "health_check", "message": "no ann"}]})
+    assert "ann" not in str(found)
+    frame = {"file": "app.py", "line": 3, "function": "fn", "code": "ask('ann')"}
+    threads = without_data("threads", {"python": {"threads": [{"stack": [frame]}]}, "lanes": [{"stack": None}]})
+    assert "ann" not in str(threads)
+    assert "app.py" in str(threads)

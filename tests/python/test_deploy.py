@@ -26,6 +26,7 @@ DOCKERFILE = DEPLOY / "docker" / "Dockerfile"
 MANIFESTS = DEPLOY / "kubernetes" / "word-counts.yaml"
 UNIT = DEPLOY / "systemd" / "word-counts.service"
 SHUTDOWN_S = 30 + 2
+LONGEST_REPORT_S = 5
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +119,8 @@ def unit() -> configparser.RawConfigParser:
 
 def test_systemd_does_not_restart_a_fenced_application() -> None:
     service = unit()["Service"]
+    assert service["Type"] == "notify"
+    assert int(service["WatchdogSec"]) >= 2 * LONGEST_REPORT_S
     assert str(sf.FencedError.exit_code) in service["RestartPreventExitStatus"].split()
     assert str(sf.ConfigError.exit_code) in service["RestartPreventExitStatus"].split()
     assert str(sf.StalledError.exit_code) not in service["RestartPreventExitStatus"].split()

@@ -5,15 +5,18 @@
 //! it can change is whether the application reads (`control`). `access` decides who may read what.
 
 mod access;
+pub mod call_queue;
 mod connections;
 mod control;
 pub mod dead_letters;
 mod debug;
 mod doctor;
 pub mod drop_log;
+pub mod endpoints;
 pub mod error_log;
 pub mod function_calls;
 mod health;
+pub mod health_checks;
 pub(crate) mod lag_monitor;
 mod metrics;
 mod offsets;
@@ -31,7 +34,9 @@ mod watermarks;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::admin::access::AccessRules;
+use crate::admin::access::{AccessRules, MAX_BODY_BYTES};
+use crate::admin::debug::stacks::StackReader;
+pub(crate) use crate::admin::health::restored;
 use crate::admin::problem::Problem;
 use crate::admin::status::Status;
 use crate::admin::stores::{Cursors, MOST_FOLLOWERS};
@@ -41,7 +46,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use std::io::ErrorKind;
@@ -106,10 +111,13 @@ const ENDPOINTS: &[(&str, &str)] = &[
         "/top",
         "what keeps the application busy: lanes, functions, keys, stores, partitions, drops; ?seconds= and ?limit=",
     ),
-    ("/debug/threads", "what every lane and every thread does"),
+    (
+        "/debug/threads",
+        "what every lane and every thread does, with the stacks of Python's threads",
+    ),
     (
         "/debug/barriers",
-        "open epoch, the commit under way, recent commits by phase",
+        "open epoch, the commit under way, the last 64 commits by step and lane",
     ),
     ("/config", "the settings in use, secrets masked"),
     (
@@ -131,6 +139,10 @@ const ENDPOINTS: &[(&str, &str)] = &[
     (
         "/doctor",
         "what is wrong, the most serious first, each with what to do",
+    ),
+    (
+        "/app",
+        "the application's own endpoints, which answer below /app/",
     ),
     (
         "/pause",
@@ -209,6 +221,7 @@ struct Shared {
     opened_at_ms: i64,
     metrics: metrics::Exposition,
     samples: Samples,
+    stacks: StackReader,
 }
 
 /// The address at which the port answers.
@@ -262,6 +275,7 @@ pub fn serve(
         view,
         metrics,
         samples: Samples::default(),
+        stacks: StackReader::default(),
     });
     let router = router(Arc::clone(&shared));
     let most = match options.access.max_connections {
@@ -317,6 +331,8 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/errors", get(error_log::errors))
         .route("/dead-letters", get(dead_letters::dead_letters))
         .route("/doctor", get(doctor::doctor))
+        .route("/app", get(endpoints::list))
+        .route("/app/{*path}", any(endpoints::call))
         .route("/pause", post(control::pause))
         .route("/resume", post(control::resume))
         .route("/openapi.json", get(openapi))
@@ -356,10 +372,16 @@ async fn info(State(shared): State<Arc<Shared>>) -> Response {
     answer(StatusCode::OK, &body)
 }
 
-/// The OpenAPI description, with this version filled in.
+/// The OpenAPI description, with this version and the application's endpoints filled in.
 async fn openapi(State(shared): State<Arc<Shared>>) -> Response {
     let version = format!("\"version\": \"{}\"", shared.version);
-    let text = OPENAPI.replacen("\"version\": \"0\"", &version, 1);
+    let mut text = OPENAPI.replacen("\"version\": \"0\"", &version, 1);
+    if let Ok(mut described) = serde_json::from_str::<Value>(&text)
+        && !shared.status.endpoints.all().is_empty()
+    {
+        shared.status.endpoints.describe(&mut described);
+        text = described.to_string();
+    }
     let kind = [(header::CONTENT_TYPE, "application/json")];
     let mut response = (kind, text).into_response();
     secure(response.headers_mut(), "no-store");

@@ -15,10 +15,10 @@ pub mod outbox;
 mod parts;
 mod refetch;
 
-use crate::admin::status::CommitStatus;
+use crate::admin::status::{CommitStatus, LaneEnd, step_name};
 use crate::commit::deadline::Deadline;
 use crate::commit::offsets_topic::OffsetsTopic;
-use crate::commit::outbox::OutboxItem;
+use crate::commit::outbox::{LaneTimes, OutboxItem};
 use crate::commit::refetch::refetch;
 use crate::lane::stream_time;
 use crate::runtime::failpoint::Failpoint;
@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::{Epoch, Error, ErrorKind, Guarantee, Result, Timestamp};
+use stoatflow_core::{Epoch, Error, ErrorKind, Guarantee, Lane, Result, Timestamp};
 use stoatflow_log::{CommitOutcome, CutEntry, ProducerRecord};
 use stoatflow_protocol::{CommitMachine, CommitStep, Decision};
 use stoatflow_state::Sealed;
@@ -53,6 +53,8 @@ pub struct Committer {
     held: VecDeque<(Epoch, Vec<ProducerRecord>, i64)>,
     cut: Option<Cut>,
     sealed: Writes,
+    /// When each lane sealed the open epoch.
+    lane_times: Vec<(Lane, LaneTimes)>,
     seals: u32,
     outputs: u64,
     /// Deadline of the commit in progress.
@@ -88,6 +90,7 @@ impl Committer {
             held: VecDeque::new(),
             cut: None,
             sealed: Writes::default(),
+            lane_times: Vec::new(),
             seals: 0,
             outputs: 0,
             deadline: None,
@@ -177,14 +180,16 @@ impl Committer {
             }
             OutboxItem::Sealed {
                 epoch,
+                lane,
                 stores,
                 drops,
-                ..
+                times,
             } => {
                 assert_eq!(epoch, self.open, "an epoch is committed as a whole");
                 self.seals += 1;
                 self.sealed.stores.extend(stores);
                 self.sealed.drops.extend(drops);
+                self.lane_times.push((lane, times));
             }
         }
         Ok(())
@@ -292,6 +297,7 @@ impl Committer {
             records: cut.records,
             outputs: self.outputs,
             align_us: micros(began.saturating_sub(cut.at)),
+            lanes: by_lane(&mut self.lane_times, cut.at),
             ..CommitStatus::default()
         };
         let mut decision = self.machine.sealed(self.open);
@@ -302,7 +308,7 @@ impl Committer {
                     self.parts
                         .shared
                         .status
-                        .with_barrier(|b| b.step = Some(format!("{step:?}").to_lowercase()));
+                        .with_barrier(|b| b.step = Some(step_name(step)));
                     let done = self.execute(step, &cut, &sealed);
                     let now = clock.monotonic();
                     status.took(step, micros(now.saturating_sub(last)));
@@ -410,6 +416,23 @@ const fn failpoint_before(step: CommitStep) -> Failpoint {
         CommitStep::Apply => Failpoint::CommitBeforeApply,
         CommitStep::Announce => Failpoint::CommitAfterApply,
     }
+}
+
+/// The times of all lanes, since the barrier was inserted.
+fn by_lane(times: &mut Vec<(Lane, LaneTimes)>, barrier: Duration) -> Vec<LaneEnd> {
+    let since = |at: Duration| micros(at.saturating_sub(barrier));
+    let mut lanes: Vec<LaneEnd> = times
+        .drain(..)
+        .map(|(lane, at)| LaneEnd {
+            lane: lane.0,
+            reached_us: since(at.reached),
+            passed_us: since(at.passed),
+            aligned_us: since(at.seal),
+            sealed_us: since(at.sealed),
+        })
+        .collect();
+    lanes.sort_by_key(|at| at.lane);
+    lanes
 }
 
 fn micros(duration: Duration) -> u64 {

@@ -25,6 +25,7 @@ mod times;
 
 pub(crate) use dead_letters::with_body;
 
+use crate::commit::outbox::LaneTimes;
 use crate::index::StoreIndexes;
 use crate::intake::source_partitions::SourcePartitions;
 use crate::lane::queue::{Barrier, LaneItem};
@@ -122,6 +123,8 @@ pub struct LaneWorker {
     steps: Vec<Steps>,
     /// The barrier that a stage has reached, with its tick.
     ending: Option<(u64, Barrier)>,
+    /// When the lane reached the steps of the end of its epoch.
+    end_times: LaneTimes,
     /// While an epoch ends: its end, and the part of it that runs.
     epoch_end_part: Option<(End, u64)>,
     to_seal: Vec<(StoreId, Dirty)>,
@@ -196,6 +199,7 @@ impl LaneWorker {
                 .collect(),
             timing,
             ending: None,
+            end_times: LaneTimes::default(),
             epoch_end_part: None,
             exchanges,
             exchange_at,

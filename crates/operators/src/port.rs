@@ -2,6 +2,7 @@
 
 pub(crate) mod async_udf;
 pub mod current_call;
+pub mod custom_metrics;
 pub(crate) mod failure;
 pub mod foreign;
 pub(crate) mod lock_table;

@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use std::time::Duration;
 use stoatflow_core::{Bytes, Error, Handler, Record};
 use stoatflow_operators::error_policy::Failure;
-use stoatflow_operators::{NO_ORIGIN, Raised, Runtime, current_call};
+use stoatflow_operators::{NO_ORIGIN, Raised, Runtime, StackFrame, ThreadStack, current_call};
 
 /// Python as the engine's foreign runtime.
 #[derive(Debug)]
@@ -46,6 +46,28 @@ impl Runtime for PyRuntime {
             stacks.call1((named.to_vec(),))?.extract()
         })
         .ok()
+    }
+
+    fn thread_stacks(&self) -> Option<Vec<ThreadStack>> {
+        type Frames = Vec<(String, u32, String, String)>;
+        let frame = |(file, line, function, code)| StackFrame {
+            file,
+            line,
+            function,
+            code,
+        };
+        let read = |py: Python<'_>| -> PyResult<Vec<(u64, Option<String>, Frames)>> {
+            let module = py.import("stoatflow._runtime.stacks")?;
+            module.call_method0("frames")?.extract()
+        };
+        // `None` if the interpreter is shutting down.
+        let threads = Python::try_attach(|py| read(py).ok())??;
+        let threads = threads.into_iter().map(|(id, name, frames)| ThreadStack {
+            id,
+            name,
+            frames: frames.into_iter().map(frame).collect(),
+        });
+        Some(threads.collect())
     }
 
     // In the test driver, barriers wait for async calls, however long they take.

@@ -3,10 +3,12 @@
 //! Only these pass through it: the plan, once, as data plus tables of callables; records, in batches;
 //! errors, as the classes of `stoatflow.errors`. Long-running calls detach the interpreter.
 
+mod admin_hooks;
 mod arrow;
 mod avro;
 mod build_info;
 mod convert;
+mod custom_metrics;
 mod dict_items;
 mod doctor;
 mod driver;
@@ -47,11 +49,15 @@ use stoatflow_client_guard as _;
 #[pyo3::pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
+    use crate::admin_hooks::{AdminCall, AdminHooks};
+    #[pymodule_export]
     use crate::arrow::{ArrowBatch, StoreBatches};
     #[pymodule_export]
     use crate::avro::AvroFormat;
     #[pymodule_export]
     use crate::build_info::built_with;
+    #[pymodule_export]
+    use crate::custom_metrics::{Counter, Gauge, Histogram, HistogramTimer, MetricRegistry};
     #[pymodule_export]
     use crate::doctor::open_transactions;
     #[pymodule_export]

@@ -1,8 +1,10 @@
 //! The counters of an application, for `StoatFlow.metrics()` and the test driver.
 
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_engine::Status;
+use stoatflow_operators::custom_metrics::{CustomMetric, MetricKind, Series};
 
 /// All metrics as a JSON object.
 pub fn metrics_json(status: &Status) -> String {
@@ -31,6 +33,12 @@ pub fn metrics_json(status: &Status) -> String {
             (node, shown)
         })
         .collect();
+    let custom: Vec<Value> = status
+        .custom_metrics
+        .all()
+        .iter()
+        .flat_map(|metric| metric.all().into_iter().map(|one| series(metric, &one)))
+        .collect();
     json!({
         "state": status.state().name(),
         "records_in": status.records_in.load(Relaxed),
@@ -48,6 +56,27 @@ pub fn metrics_json(status: &Status) -> String {
         "dropped": drops,
         "late": late,
         "parked": parked,
+        "custom": custom,
     })
     .to_string()
+}
+
+/// A series of a metric that user code defines.
+fn series(metric: &CustomMetric, (values, series): &(Vec<String>, Arc<Series>)) -> Value {
+    let definition = &metric.definition;
+    let labels: Map<String, Value> = (definition.labels.iter().cloned())
+        .zip(values.iter().map(|value| Value::from(value.as_str())))
+        .collect();
+    let mut shown = json!({
+        "name": definition.name,
+        "type": definition.kind.name(),
+        "labels": labels,
+    });
+    if definition.kind == MetricKind::Histogram {
+        shown["sum"] = json!(series.value());
+        shown["count"] = json!(series.counts().iter().sum::<u64>());
+    } else {
+        shown["value"] = json!(series.value());
+    }
+    shown
 }

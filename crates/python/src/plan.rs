@@ -1,5 +1,6 @@
 //! Compiles a plan: receives it once from Python, as data plus tables of callables.
 
+use crate::custom_metrics::MetricRegistry;
 use crate::errors::to_py_err;
 use crate::handler::PyRuntime;
 use crate::processor::PyProcessorSupplier;
@@ -65,7 +66,8 @@ impl Plan {
 
 /// Validates a logical plan and compiles it into a physical plan.
 #[pyfunction]
-#[pyo3(signature = (plan_json, functions, function_names, serdes, processors=vec![], processor_names=vec![]))]
+#[pyo3(signature = (plan_json, functions, function_names, serdes, processors=vec![], processor_names=vec![], metrics=None))]
+#[allow(clippy::too_many_arguments)] // the tables of a plan
 pub fn compile(
     py: Python<'_>,
     plan_json: &[u8],
@@ -74,6 +76,7 @@ pub fn compile(
     serdes: Vec<Bound<'_, PyAny>>,
     processors: Vec<Py<PyAny>>,
     processor_names: Vec<String>,
+    metrics: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Plan> {
     let plan = stoatflow_plan::compile(plan_json).map_err(to_py_err)?;
     let calls = crate::event_loop::calls(py, &functions, &function_names)?;
@@ -81,7 +84,16 @@ pub fn compile(
     let serdes = serdes.collect::<PyResult<Vec<_>>>()?;
     let roles = roles(&plan, &serdes);
     let named = functions.into_iter().zip(function_names);
+    let registry = match &metrics {
+        Some(metrics) => {
+            let found = metrics.getattr("registry")?;
+            let registry = found.extract::<PyRef<'_, MetricRegistry>>()?;
+            Arc::clone(&registry.metrics)
+        }
+        None => Arc::default(),
+    };
     let mut foreign = ForeignCode {
+        metrics: registry,
         serdes,
         calls,
         runtime: Some(Arc::new(PyRuntime { pauses: true })),
@@ -101,7 +113,8 @@ pub fn compile(
         .into_iter()
         .zip(processor_names)
         .map(|(make, name)| {
-            Arc::new(PyProcessorSupplier::new(name, make)) as Arc<dyn ProcessorSupplier>
+            let metrics = metrics.as_ref().map(|metrics| metrics.clone().unbind());
+            Arc::new(PyProcessorSupplier::new(name, make, metrics)) as Arc<dyn ProcessorSupplier>
         });
     foreign.udfs = udfs;
     foreign.processors = processors.collect();

@@ -38,6 +38,8 @@ use stoatflow_operators::{
 pub struct PyProcessorSupplier {
     name: Arc<str>,
     make: Py<PyAny>,
+    /// The `Metrics` of the topology.
+    metrics: Option<Py<PyAny>>,
     /// The last created object: a supplier must not return the same object twice.
     last: Mutex<Option<Py<PyAny>>>,
     profile: Arc<Profile>,
@@ -53,10 +55,11 @@ impl std::fmt::Debug for PyProcessorSupplier {
 
 impl PyProcessorSupplier {
     /// `name` is the display name (`app.py:12 Enrich`).
-    pub fn new(name: String, make: Py<PyAny>) -> Self {
+    pub fn new(name: String, make: Py<PyAny>, metrics: Option<Py<PyAny>>) -> Self {
         Self {
             name: name.into(),
             make,
+            metrics,
             last: Mutex::new(None),
             profile: Arc::default(),
         }
@@ -88,7 +91,8 @@ impl ProcessorSupplier for PyProcessorSupplier {
             }
             let scope = Arc::new(CallScope::new(role));
             let name = Arc::clone(&self.name);
-            let context = ProcessorContext::new(Arc::clone(&scope), name, address(self));
+            let metrics = self.metrics.as_ref().map(|metrics| metrics.clone_ref(py));
+            let context = ProcessorContext::new(Arc::clone(&scope), name, address(self), metrics);
             let context = Py::new(py, context)
                 .map_err(|e| raised(py, &self.name, "the processor's context", e))?;
             let made: Box<dyn Processor> = Box::new(PyProcessor {

@@ -6,10 +6,13 @@ Takes the package's data, returns the engine's handles. Checks that both have th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoatflow._version import __version__
 from stoatflow.plan import EncodedPlan
+
+if TYPE_CHECKING:
+    from stoatflow.metrics import Metrics
 
 try:
     from stoatflow import _native  # noqa: TID251  # this is the one place
@@ -25,7 +28,13 @@ if _native.__version__ != __version__:
         "Next: install again, in a fresh virtual environment if need be"
     )
 
+AdminCall = _native.AdminCall
+AdminHooks = _native.AdminHooks
 AvroFormat = _native.AvroFormat
+Counter = _native.Counter
+Gauge = _native.Gauge
+Histogram = _native.Histogram
+MetricRegistry = _native.MetricRegistry
 JsonSchemaFormat = _native.JsonSchemaFormat
 ProtobufFormat = _native.ProtobufFormat
 Plan = _native.Plan
@@ -75,8 +84,8 @@ Pairs = list[tuple[str, object]]
 Listener = Callable[[str, str], None]
 
 
-def compile_plan(encoded: EncodedPlan) -> Plan:
-    """Have the engine check and compile a plan; raise `TopologyError`."""
+def compile_plan(encoded: EncodedPlan, metrics: Metrics | None = None) -> Plan:
+    """Have the engine check and compile a plan; raise `TopologyError`. Its functions may change `metrics`."""
     return _native.compile(
         encoded.json.encode(),
         list(encoded.functions),
@@ -84,4 +93,5 @@ def compile_plan(encoded: EncodedPlan) -> Plan:
         list(encoded.serdes),
         list(encoded.processors),
         encoded.processor_names,
+        metrics,
     )

@@ -25,6 +25,9 @@ _RAISED = re.compile(r"\braised (?P<exception>[\w.]+): ")
 _COORDINATES = re.compile(r"\[(?:function|node|store|topic|partition|lane|epoch) [^\[\]]*\]")
 _EXCEPTION = re.compile(r"(?P<exception>[A-Za-z_][\w.]*): .*")
 _BY_NAME = re.compile(r"(?P<exception>(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Warning|Interrupt|Exit|Group)): .*")
+_QUOTING = ("failed", "health_check")
+_OF_ENGINE = re.compile(r"#|(?:stoatflow|process|kafka)_")
+_ANY_LABEL = re.compile(r'(?P<name>\b\w+)="(?:[^"\\]|\\.)*"')
 _LABEL = re.compile(r'\b((?:\w+_)?(?:key|value))="(?:[^"\\]|\\.)*"')
 
 
@@ -41,13 +44,20 @@ def without_data(part: str, answer: Any) -> Any:
         # `key` and `value` of a store are the names of its serdes.
         return _no_keys(answer) | {name: each for name, each in answer.items() if name == "stores"}
     if part in {"threads", "top", "watermarks"}:
-        return _no_keys(answer)
+        return _no_code(_no_keys(answer))
     return answer
 
 
 def metrics_without_data(text: str) -> str:
-    """Return metrics without labels that are keys."""
-    return _LABEL.sub(r'\1="(left out)"', text)
+    """Return metrics without labels that are keys; of the application's own metrics, without all labels."""
+    text = _LABEL.sub(r'\1="(left out)"', text)
+    return "".join(
+        line if _OF_ENGINE.match(line) else _ANY_LABEL.sub(_left_out, line) for line in text.splitlines(keepends=True)
+    )
+
+
+def _left_out(label: re.Match[str]) -> str:
+    return label[0] if label["name"] in {"application_id", "le"} else f'{label["name"]}="(left out)"'
 
 
 def log_without_data(text: str) -> str:
@@ -72,8 +82,8 @@ def _letter(letter: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finding(finding: dict[str, Any]) -> dict[str, Any]:
-    # The only finding that quotes an error.
-    return {**finding, "message": LEFT_OUT} if finding.get("code") == "failed" else finding
+    # The only findings that quote an error.
+    return {**finding, "message": LEFT_OUT} if finding.get("code") in _QUOTING else finding
 
 
 # By part: the member that is a list, and how its entries are cleaned.
@@ -86,9 +96,18 @@ def _of_state(answer: dict[str, Any]) -> dict[str, Any]:
         kept["error"] = _error(kept["error"])
     if isinstance(kept.get("ready"), dict):
         kept["ready"] = _of_state(kept["ready"])
-    if kept.get("reason") == "failed" and "detail" in kept:
+    if kept.get("reason") in _QUOTING and "detail" in kept:
         kept["detail"] = LEFT_OUT
+    if isinstance(kept.get("checks"), list):
+        kept["checks"] = [{**check, "detail": LEFT_OUT if check.get("detail") else None} for check in kept["checks"]]
     return kept
+
+
+def _no_code(data: Any) -> Any:
+    """Leave out the source of calls: a line of code may hold data, as in a traceback."""
+    if isinstance(data, dict):
+        return {name: LEFT_OUT if name == "code" and each else _no_code(each) for name, each in data.items()}
+    return [_no_code(each) for each in data] if isinstance(data, list) else data
 
 
 def _places(traceback: str) -> str:

@@ -154,15 +154,21 @@ def _built(found: Topology | StreamsBuilder, settings: Settings) -> Topology:
     return found.build(settings) if isinstance(found, StreamsBuilder) else found.for_settings(settings)
 
 
-def _flags(given: argparse.Namespace) -> dict[str, object]:
+def found_flags(pairs: list[str]) -> dict[str, object]:
+    """Return the settings of `--set NAME=VALUE`; raise `ConfigError` for another form."""
     from stoatflow.errors import ConfigError
 
     flags: dict[str, object] = {}
-    for pair in given.set:
+    for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
             raise ConfigError(f"--set {pair}: a name and a value are needed", next_step="write --set NAME=VALUE")
         flags[name.strip()] = value.strip()
+    return flags
+
+
+def _flags(given: argparse.Namespace) -> dict[str, object]:
+    flags = found_flags(given.set)
     flags |= {name: getattr(given, flag) for flag, name in _FLAGS.items() if getattr(given, flag) is not None}
     if given.strict:
         flags["config.strict"] = True

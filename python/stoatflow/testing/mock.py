@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
+from stoatflow.metrics import Metrics
 from stoatflow.plan.functions import check_callback
 from stoatflow.punctuation import PunctuationType
 from stoatflow.record import FixedKeyRecord, Record, RecordMetadata
@@ -93,6 +94,7 @@ class MockProcessorContext:
     def __init__(self, *stores: StoreBuilder[Any, Any], application_id: str = "test", lane: int = 0) -> None:
         """Start with nothing forwarded; stream time is -1, system time 0."""
         self.application_id = application_id
+        self.metrics = Metrics()
         self.lane = lane
         self._forwarded: list[CapturedForward] = []
         self._punctuators: list[CapturedPunctuator] = []

@@ -22,8 +22,8 @@ use subtle::ConstantTimeEq;
 
 /// Timeout of an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
-/// Largest request body accepted; no endpoint reads a body.
-const MAX_BODY_BYTES: u64 = 64 << 10;
+/// Largest request body accepted; only endpoints of the application read a body.
+pub(super) const MAX_BODY_BYTES: u64 = 64 << 10;
 /// The challenge that makes a browser ask for the token.
 const CHALLENGE: &str = r#"Bearer realm="stoatflow", Basic realm="stoatflow", charset="UTF-8""#;
 
@@ -231,7 +231,7 @@ pub(super) async fn check(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",
             format!("no endpoint takes a body of more than {MAX_BODY_BYTES} bytes"),
-            "send the request without a body",
+            "send less, or no body",
         )
         .into_response();
     }

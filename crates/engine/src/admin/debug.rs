@@ -1,7 +1,10 @@
 //! What every lane, thread and barrier is doing.
 //!
-//! Read from counters and, for threads, from `/proc`. Fields that the system doesn't provide (other than
+//! Read from counters and, for threads, from `/proc`; stacks are those that the interpreter tells within a
+//! moment. Fields that the system doesn't provide (other than
 //! Linux) are left out.
+
+pub(super) mod stacks;
 
 use super::{Shared, answer, millis};
 use crate::admin::status::{LaneStatus, Status};
@@ -21,24 +24,31 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// `/debug/threads`: lanes and threads.
 pub(super) async fn threads(State(shared): State<Arc<Shared>>) -> Response {
+    let runtime = (shared.target.foreign().ok()).and_then(|foreign| foreign.runtime.clone());
+    let stacks = shared.stacks.read(runtime).await;
     let now = millis(shared.clock.monotonic());
     let lanes: Vec<_> = shared
         .status
         .lanes
         .iter()
         .enumerate()
-        .map(|(n, l)| lane(n, l, &shared.status, now))
+        .map(|(n, l)| {
+            let mut row = lane(n, l, &shared.status, now);
+            row["stack"] = stacks::of_thread(&stacks, l.current_call.thread());
+            row
+        })
         .collect();
     let body = json!({
         "monotonic_ms": now,
         "lanes": lanes,
         "intake": json!({ "call": call(&shared.status.thread_activity(INTAKE, now)) }),
         "threads": os_threads(Path::new("/proc/self/task")),
+        "python": stacks::shown(&stacks, &shared.status),
     });
     answer(StatusCode::OK, &body)
 }
 
-/// `/debug/barriers`: the open barrier and recent commits.
+/// `/debug/barriers`: the open barrier, and recent commits by step and lane.
 pub(super) async fn barriers(State(shared): State<Arc<Shared>>) -> Response {
     let status = &shared.status;
     let barrier = status.barrier();

@@ -34,17 +34,21 @@ pub(super) async fn ready(
     State(shared): State<Arc<Shared>>,
     Extension(Authorised(authorised)): Extension<Authorised>,
 ) -> Response {
-    match unready(&shared) {
-        None => answer(
-            StatusCode::OK,
-            &json!({ "ready": true, "state": shared.status.state().name() }),
-        ),
-        Some(reason) if !authorised => answer(
-            StatusCode::SERVICE_UNAVAILABLE,
-            &json!({ "ready": false, "reason": reason["reason"], "state": reason["state"] }),
-        ),
-        Some(reason) => answer(StatusCode::SERVICE_UNAVAILABLE, &reason),
+    let reason = unready(&shared);
+    let status = code(reason.is_none());
+    let state = shared.status.state().name();
+    let mut body = match reason {
+        None => json!({ "ready": true, "state": state }),
+        Some(reason) if !authorised => {
+            json!({ "ready": false, "reason": reason["reason"], "state": reason["state"] })
+        }
+        Some(reason) => reason,
+    };
+    let checks = (shared.status.health_checks).states(shared.clock.monotonic());
+    if authorised && !checks.is_empty() {
+        body["checks"] = json!(checks);
     }
+    answer(status, &body)
 }
 
 /// `/state`: everything about the lifecycle.
@@ -122,6 +126,9 @@ pub(super) fn unready(shared: &Shared) -> Option<Value> {
                     "check that its producer runs; if it is gone for good, end the transaction with the \
                         command in the log (kafka-transactions.sh abort)"
                 }
+                "health_check" => {
+                    "repair what the health check reports; it is called again after its interval"
+                }
                 _ => {
                     "see /debug/barriers for the step that hangs and /debug/threads for the busy lane"
                 }
@@ -185,7 +192,7 @@ pub(super) fn unready(shared: &Shared) -> Option<Value> {
 }
 
 /// One sentence about the restore of all stores.
-fn restored(stores: &[RestoreProgress]) -> String {
+pub(crate) fn restored(stores: &[RestoreProgress]) -> String {
     let complete = stores.iter().filter(|s| s.complete).count();
     let done: u64 = stores.iter().map(|s| s.done).sum();
     let total: u64 = stores.iter().map(|s| s.total).sum();

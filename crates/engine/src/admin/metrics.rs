@@ -4,6 +4,7 @@
 //! are never renamed or removed.
 
 mod cached_probe;
+mod custom;
 mod disk;
 mod families;
 mod kafka_streams;
@@ -41,6 +42,8 @@ use stoatflow_protocol::Lifecycle;
 pub(super) struct Exposition {
     engine: Registry,
     process: Registry,
+    /// The user's own.
+    custom: Registry,
     disk: Arc<StateDisk>,
     stores: Arc<StoreFigures>,
 }
@@ -52,6 +55,8 @@ impl Exposition {
             "application_id".into(),
             status.application_id.clone().into(),
         )];
+        let mut custom = Registry::with_labels(labels.clone().into_iter());
+        custom.register_collector(Box::new(custom::Custom(Arc::clone(&status.custom_metrics))));
         let disk = Arc::new(StateDisk::new(options.state_dir.clone()));
         let stores = Arc::new(StoreFigures::default());
         let mut engine = Registry::with_prefix_and_labels("stoatflow", labels.into_iter());
@@ -70,6 +75,7 @@ impl Exposition {
         Self {
             engine,
             process,
+            custom,
             disk,
             stores,
         }
@@ -81,10 +87,16 @@ impl Exposition {
         self.disk.last().map(|disk| (disk.free, disk.size))
     }
 
+    /// Appends the metrics that the user's code defines.
+    fn add_custom(&self, body: &mut String) -> fmt::Result {
+        text::encode_registry(body, &self.custom)
+    }
+
     pub(super) fn text(&self) -> Result<String, fmt::Error> {
         let mut body = String::with_capacity(8 * 1024);
         text::encode_registry(&mut body, &self.engine)?;
         text::encode_registry(&mut body, &self.process)?;
+        self.add_custom(&mut body)?;
         text::encode_eof(&mut body)?;
         Ok(body)
     }
@@ -107,6 +119,7 @@ impl Collector for Engine {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut families = Families(encoder);
         self.lifecycle(&mut families)?;
+        self.of_user_code(&mut families)?;
         self.records(&mut families)?;
         self.calls(&mut families)?;
         self.lanes(&mut families)?;

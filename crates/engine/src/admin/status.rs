@@ -13,14 +13,16 @@ mod readiness;
 
 use crate::admin::dead_letters::DeadLetterLog;
 use crate::admin::drop_log::DropLog;
+use crate::admin::endpoints::Endpoints;
 use crate::admin::error_log::ErrorLog;
 use crate::admin::function_calls::FunctionCalls;
+use crate::admin::health_checks::HealthChecks;
 use crate::admin::status::duration_buckets::DurationBuckets;
 use crate::commit::commit_failure::CommitFailure;
 use crate::index::state::IndexStatus;
 use crate::lane::hot_keys::HotKeys;
 use commits::COMMITS_KEPT;
-pub use commits::{BarrierStatus, CommitStatus};
+pub use commits::{BarrierStatus, CommitStatus, LaneEnd, StepStatus, step_name};
 pub(super) use drops::is_expected_drop;
 use parking_lot::Mutex;
 pub use partitions::PartitionStatus;
@@ -32,7 +34,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stoatflow_core::{Error, Lane, RocksDbOptions, Timestamp};
 use stoatflow_operators::{
-    ForeignCode, RunCoordinator, current_call::CurrentCall, offload::Occupancy,
+    ForeignCode, RunCoordinator, current_call::CurrentCall, custom_metrics::CustomMetrics,
+    offload::Occupancy,
 };
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::Lifecycle;
@@ -115,6 +118,12 @@ pub struct Status {
     pub errors: ErrorLog,
     /// The last dead letters.
     pub dead_letters: DeadLetterLog,
+    /// Metrics that the user's code defines.
+    pub custom_metrics: Arc<CustomMetrics>,
+    /// Health checks of the user's code.
+    pub health_checks: HealthChecks,
+    /// Endpoints of the user's code.
+    pub endpoints: Endpoints,
     /// Limits how often dropped records are logged.
     pub drop_log: DropLog,
     /// Input records admitted.
@@ -206,6 +215,9 @@ impl Status {
             calls: FunctionCalls::default(),
             errors: ErrorLog::default(),
             dead_letters: DeadLetterLog::default(),
+            custom_metrics: Arc::default(),
+            health_checks: HealthChecks::default(),
+            endpoints: Endpoints::default(),
             drop_log: DropLog::default(),
             plan,
             records_in: AtomicU64::new(0),
@@ -254,6 +266,7 @@ impl Status {
     pub fn calling(mut self, foreign: &ForeignCode) -> Self {
         self.calls = FunctionCalls::of(&self.plan, foreign);
         self.errors = ErrorLog::of(foreign.runtime.clone());
+        self.custom_metrics = Arc::clone(&foreign.metrics);
         self
     }
 

@@ -1,12 +1,14 @@
 //! Every endpoint through a real request on loopback.
 
 mod access;
+mod endpoints;
 mod exposition;
 pub(crate) mod fixture;
 mod fuzz;
 mod kafka_streams;
 mod locks;
 mod trouble;
+mod user_code;
 
 use super::{ENDPOINTS, bind};
 use crate::admin::status::{CommitStatus, RestoreProgress};

@@ -22,6 +22,19 @@ pub struct PendingDeadLetter {
     pub record: ProducerRecord,
 }
 
+/// When a lane reached the steps of an epoch's end (monotonic).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneTimes {
+    /// It has processed all records before the barrier in its first stage.
+    pub reached: Duration,
+    /// It has passed the barrier in its last stage.
+    pub passed: Duration,
+    /// All lanes have passed; it begins to seal its writes.
+    pub seal: Duration,
+    /// Its writes are sealed.
+    pub sealed: Duration,
+}
+
 /// An item of the queue.
 #[derive(Debug)]
 pub enum OutboxItem {
@@ -64,6 +77,8 @@ pub enum OutboxItem {
         stores: Vec<(StoreId, Vec<Sealed>)>,
         /// Key ranges that retention drops, from lane 0.
         drops: Vec<(StoreId, KeyRange)>,
+        /// When the lane got how far.
+        times: LaneTimes,
     },
 }
 

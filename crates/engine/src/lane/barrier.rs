@@ -35,6 +35,9 @@ impl LaneWorker {
         barrier: Barrier,
     ) -> Result<()> {
         let watermark = barrier.watermark;
+        if stage.0 == 0 {
+            self.end_times.reached = self.shared.clock.monotonic();
+        }
         self.ending = Some((tick, barrier));
         let index = usize::from(stage.0);
         assert_eq!(self.stages[index].epoch, epoch, "barriers come in order");
@@ -165,6 +168,9 @@ impl LaneWorker {
             }
         }
         state.epoch = epoch.next();
+        if index + 1 == self.stages.len() {
+            self.end_times.passed = self.shared.clock.monotonic();
+        }
         let Some((tick, barrier)) = self.ending else {
             return Err(Error::internal(
                 "an epoch ends in a stage without a barrier",
@@ -246,6 +252,7 @@ impl LaneWorker {
     /// Seals the lane's writes: every lane has finished every stage of the epoch.
     pub(super) fn seal(&mut self, epoch: Epoch) -> Result<()> {
         self.shared.failpoints.reach(Failpoint::LaneSeal)?;
+        self.end_times.seal = self.shared.clock.monotonic();
         self.keep_times(epoch)?;
         let mut stores = Vec::with_capacity(self.to_seal.len());
         for (id, dirty) in std::mem::take(&mut self.to_seal) {
@@ -265,11 +272,13 @@ impl LaneWorker {
         tracing::Span::current().record("epoch", epoch.next().0);
         let seal_stage = StageId(u16::try_from(self.stages.len()).unwrap_or(u16::MAX));
         let drops = self.expired();
+        self.end_times.sealed = self.shared.clock.monotonic();
         self.shared.outbox.push(OutboxItem::Sealed {
             epoch,
             lane: self.id,
             stores,
             drops,
+            times: self.end_times,
         });
         if self.shared.alignment.arrive(epoch.0, seal_stage) {
             self.shared.set_sealed(epoch);

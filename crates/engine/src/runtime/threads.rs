@@ -36,6 +36,7 @@ mod run;
 pub(crate) mod spawn;
 mod start_line;
 mod stop_request;
+mod systemd;
 mod watchdog;
 
 pub use restarting::{RestartAnswer, Uncaught};
@@ -43,6 +44,7 @@ pub use restarting::{RestartAnswer, Uncaught};
 use admin_target::EngineTarget;
 use spawn::{application_span, panicked, spawn};
 use stop_request::{Current, Outcome, StopRequest, signal};
+use systemd::Systemd;
 
 /// `/health/ready` reports a stall after this long without a commit although records wait.
 const STALL_AFTER: Duration = Duration::from_secs(45);
@@ -71,6 +73,8 @@ struct Inner {
     readers: StoreReaders,
     outcome: Mutex<Outcome>,
     ended: Condvar,
+    /// The service manager, if this process is its service.
+    systemd: Option<Systemd>,
 }
 
 impl Engine {
@@ -108,6 +112,7 @@ impl Engine {
                 readers: StoreReaders::default(),
                 outcome: Mutex::default(),
                 ended: Condvar::new(),
+                systemd: Systemd::from_environment(),
             }),
         }
     }
@@ -137,6 +142,7 @@ impl Engine {
         let _of_this_application = span.enter();
         inner.status.errors.load(&inner.spec.settings.state_dir);
         let shared = inner.begin(&failpoints);
+        inner.keep_systemd_informed();
         let runtime = Builder::new_multi_thread()
             .thread_name("stoatflow-worker")
             .on_thread_start({
@@ -291,6 +297,12 @@ impl Engine {
         spec.wipe_state(&spec.specs(&spec.timing())?)
     }
 
+    /// The engine's monotonic clock.
+    #[must_use]
+    pub fn monotonic(&self) -> Duration {
+        self.inner.spec.components.clock.monotonic()
+    }
+
     /// Counters and states.
     #[must_use]
     pub fn status(&self) -> &Arc<Status> {
@@ -334,6 +346,7 @@ impl Inner {
                 to = next.name(),
                 "state"
             );
+            self.tell_systemd(now);
             if let Some(listener) = &self.listener {
                 listener(before, next);
             }

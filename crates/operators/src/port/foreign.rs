@@ -2,6 +2,7 @@
 //!
 //! Takes indices from the plan, returns what they refer to. Owns only references.
 
+use crate::custom_metrics::CustomMetrics;
 use crate::{AsyncUdf, ProcessorSupplier, Runtime, Udf};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub struct ForeignCode {
     /// The application that runs them, once it is known: schemas of its internal data are registered
     /// under its name.
     pub application: Option<Arc<str>>,
+    /// Metrics that the code defines.
+    pub metrics: Arc<CustomMetrics>,
 }
 
 impl ForeignCode {

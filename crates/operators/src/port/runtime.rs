@@ -19,6 +19,30 @@ pub struct Raised {
     pub traceback: Option<String>,
 }
 
+/// A function call on the stack of a thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StackFrame {
+    /// The file of the function.
+    pub file: String,
+    /// The line that runs.
+    pub line: u32,
+    /// The function.
+    pub function: String,
+    /// The text of the line; empty if the source isn't there.
+    pub code: String,
+}
+
+/// What a thread of the foreign runtime is executing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadStack {
+    /// The runtime's id of the thread.
+    pub id: u64,
+    /// The name that the runtime knows; `None` for threads that it didn't start.
+    pub name: Option<String>,
+    /// Its calls, the innermost one last.
+    pub frames: Vec<StackFrame>,
+}
+
 /// See the module.
 pub trait Runtime: Send + Sync + Debug {
     /// Runs all work of a thread, as a thread that the interpreter knows: data that functions keep by
@@ -38,6 +62,10 @@ pub trait Runtime: Send + Sync + Debug {
     /// The stacks of its threads, as text, with these names for them. May wait for the interpreter.
     fn stacks(&self, named: &[(u64, String)]) -> Option<String> {
         let _unused = named;
+        None
+    }
+    /// The stacks of its threads, for the admin port. May wait for the interpreter.
+    fn thread_stacks(&self) -> Option<Vec<ThreadStack>> {
         None
     }
     /// The foreign exception behind an error, if there is one.

@@ -5,6 +5,7 @@ use super::call_scope::CallScope;
 use super::key_locks::{KeyLocks, LOCK_TIMEOUT};
 use super::records;
 use super::stores::handle;
+use crate::errors::to_py_err;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -31,14 +32,21 @@ pub struct ProcessorContext {
     name: Arc<str>,
     /// Address of the processor's supplier.
     callee: usize,
+    metrics: Option<Py<PyAny>>,
 }
 
 impl ProcessorContext {
-    pub const fn new(scope: Arc<CallScope>, name: Arc<str>, callee: usize) -> Self {
+    pub const fn new(
+        scope: Arc<CallScope>,
+        name: Arc<str>,
+        callee: usize,
+        metrics: Option<Py<PyAny>>,
+    ) -> Self {
         Self {
             scope,
             name,
             callee,
+            metrics,
         }
     }
 }
@@ -293,6 +301,18 @@ impl ProcessorContext {
     fn application_id(&self) -> PyResult<String> {
         self.scope
             .ask("the context", |host, _| host.application_id())
+    }
+
+    /// The metrics of the topology.
+    #[getter]
+    fn metrics(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match &self.metrics {
+            Some(metrics) => Ok(metrics.clone_ref(py)),
+            None => Err(to_py_err(
+                Error::config("this topology was compiled without metrics")
+                    .hint("build it with StreamsBuilder or Topology"),
+            )),
+        }
     }
 
     /// The lane that the processor belongs to, for logs.

@@ -334,6 +334,32 @@ function barriers(b) {
   svg.setAttribute("aria-label", b.commits ? `Last ${b.recent.length} commits: half of all take under ${took(q.p50)}, 99 percent under ${took(q.p99)}` : "No commit yet");
 }
 
+// How long each lane took to reach the barrier: a row for each lane, a column for each commit.
+function laneEnds(b) {
+  const MOST = 32, svg = $("lane-ends"), rows = b.recent.length ? Math.max(...b.recent.map(c => c.lanes.length)) : 0, shown = rows > 1 && rows <= MOST;
+  svg.style.display = shown ? "block" : "none";
+  const ends = b.recent.flatMap(c => c.lanes.map(l => ({ ...l, epoch: c.epoch })));
+  const last = ends.reduce((a, l) => !a || l.reached_us > a.reached_us ? l : a, null);
+  const text = rows > 1 && last ? `Slowest to its barrier: lane ${last.lane}, ${took(last.reached_us)} in epoch ${whole(last.epoch)}` : "";
+  $("lane-ends-note").hidden = !text;
+  $("lane-ends-note").textContent = text;
+  if (!shown) return;
+  const width = Math.max(260, svg.clientWidth || 400), left = 46, cell = Math.max(6, Math.min(14, 120 / rows)), slot = (width - left) / 64, height = rows * cell;
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.style.height = `${height}px`;
+  const most = Math.max(1000, last.reached_us), parts = [];
+  for (let lane = 0; lane < rows; lane++) {
+    if (cell >= 11 || lane % Math.ceil(11 / cell) === 0) parts.push(draw("text", { x: left - 6, y: (lane + .5) * cell + 4, "text-anchor": "end" }, `lane ${lane}`));
+  }
+  b.recent.forEach((c, i) => c.lanes.forEach(l => {
+    const at = draw("rect", { x: left + (i + 64 - b.recent.length) * slot + slot * .06, y: l.lane * cell + .5, width: slot * .88, height: cell - 1, fill: "var(--blue)", "fill-opacity": (.08 + .92 * l.reached_us / most).toFixed(3) });
+    at.append(draw("title", {}, `epoch ${c.epoch}, lane ${l.lane}: reached the barrier after ${took(l.reached_us)}, passed it after ${took(l.passed_us)}, waited for other lanes ${took(l.aligned_us - l.passed_us)}, sealed in ${took(l.sealed_us - l.aligned_us)}`));
+    parts.push(at);
+  }));
+  svg.replaceChildren(...parts);
+  svg.setAttribute("aria-label", text);
+}
+
 // ---- partitions, restore, life ------------------------------------------------------------------------
 function partitions(w) {
   const behind = ms => `${span(Math.abs(ms))} ${ms < 0 ? "ahead of" : "behind"} the clock`;
@@ -415,7 +441,7 @@ function show(t, b, h, w, s) {
   seen = { process: s.process_id, state: s.state, at: Date.now() };
   document.body.classList.remove("gone");
   say("gone", null);
-  topology(t); functions(t); barriers(b); lanes(h); partitions(w); life(s, t.stores);
+  topology(t); functions(t); barriers(b); laneEnds(b); lanes(h); partitions(w); life(s, t.stores);
 }
 function gone() {
   document.body.classList.add("gone");

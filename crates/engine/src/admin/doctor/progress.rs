@@ -21,7 +21,9 @@ const BUSY_LANE_SAMPLE_SPAN: Duration = Duration::from_secs(10);
 pub(super) fn find(facts: &Facts<'_>) -> Vec<LiveFinding> {
     let mut found: Vec<LiveFinding> = readiness(facts).into_iter().collect();
     found.extend(long_calls(facts));
-    if facts.unready.is_none() {
+    // A health check that fails doesn't stop the processing.
+    let reason = facts.unready.as_ref().map(|unready| &unready["reason"]);
+    if reason.is_none_or(|reason| reason == "health_check") {
         found.extend(nothing_committed(facts).or_else(|| lag_grows(facts)));
         found.extend(watermark(facts));
         found.extend(one_lane(facts));
@@ -37,6 +39,7 @@ fn readiness(facts: &Facts<'_>) -> Option<LiveFinding> {
         "stalled" => (Critical, "stoatflowstalled"),
         "open_transaction" => (Critical, "stoatflowopentransaction"),
         "paused" => (Warning, "stoatflowpaused"),
+        "health_check" => (Warning, "stoatflownotready"),
         "restoring" => (Info, "stoatflowrestoretakeslong"),
         "not_running" => (Info, "stoatflownotready"),
         _ => (Critical, "stoatflownotready"),

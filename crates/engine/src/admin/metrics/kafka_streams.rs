@@ -45,6 +45,7 @@ pub(super) fn text(shared: &Shared) -> Result<String, fmt::Error> {
     }));
     let mut body = String::with_capacity(8 * 1024);
     text::encode_registry(&mut body, &registry)?;
+    shared.metrics.add_custom(&mut body)?;
     text::encode_eof(&mut body)?;
     Ok(body)
 }

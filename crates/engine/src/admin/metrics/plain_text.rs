@@ -40,6 +40,8 @@ pub(super) fn of(open_metrics: &str) -> String {
                 other => ("", other),
             };
             let help = help.split_once(' ').map_or("", |(_, help)| help);
+            // This format escapes no quotes in a help text.
+            let help = &help.replace("\\\"", "\"");
             for part in ["# HELP ", name, suffix, " ", help, "\n"] {
                 text.push_str(part);
             }

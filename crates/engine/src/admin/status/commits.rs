@@ -33,6 +33,40 @@ pub struct CommitStatus {
     pub apply_us: u64,
     /// When the commit was done (wall clock, ms).
     pub at_ms: i64,
+    /// The steps of the commit, in their order.
+    pub steps: Vec<StepStatus>,
+    /// What each lane did at the end of the epoch.
+    pub lanes: Vec<LaneEnd>,
+}
+
+/// A step of a commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StepStatus {
+    /// Its name.
+    pub step: String,
+    /// How long it took, microseconds.
+    pub us: u64,
+}
+
+/// The end of an epoch in a lane, as microseconds since the barrier was inserted. Each step begins at the
+/// end of the previous one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LaneEnd {
+    /// The lane.
+    pub lane: u32,
+    /// It had processed the records before the barrier.
+    pub reached_us: u64,
+    /// It had passed the barrier in all stages: work that is due was done, exchanged records processed.
+    pub passed_us: u64,
+    /// All other lanes had passed, too.
+    pub aligned_us: u64,
+    /// Its writes were sealed.
+    pub sealed_us: u64,
+}
+
+/// The name of a step, as `/debug/barriers` shows it.
+pub fn step_name(step: CommitStep) -> String {
+    format!("{step:?}").to_lowercase()
 }
 
 impl CommitStatus {
@@ -47,6 +81,8 @@ impl CommitStatus {
         if step != CommitStep::Apply {
             self.commit_us += us;
         }
+        let step = step_name(step);
+        self.steps.push(StepStatus { step, us });
     }
 }
 

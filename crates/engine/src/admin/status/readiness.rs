@@ -9,11 +9,12 @@ use stoatflow_protocol::Lifecycle;
 const HELD_BACK_MS: i64 = 60_000;
 
 /// All reasons that `/health/ready` and the metrics use.
-pub(in crate::admin) const REASONS: [&str; 7] = [
+pub(in crate::admin) const REASONS: [&str; 8] = [
     "restoring",
     "stalled",
     "broker_away",
     "open_transaction",
+    "health_check",
     "paused",
     "not_running",
     "failed",
@@ -88,6 +89,9 @@ impl Status {
                     silent.as_secs_f64()
                 ),
             ));
+        }
+        if let Some(failing) = self.health_checks.failing(now) {
+            return Err(("health_check", failing));
         }
         Ok(())
     }

@@ -317,7 +317,7 @@ fn at_least(value: &str) -> Result<Vec<(TopicPartition, Offset)>, Problem> {
 }
 
 /// Decodes percent-encoding.
-pub(super) fn decoded(text: &str) -> Result<Vec<u8>, Problem> {
+pub(in crate::admin) fn decoded(text: &str) -> Result<Vec<u8>, Problem> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

@@ -35,6 +35,8 @@ fn with_a_token_only_health_is_public() {
         "/config",
         "/dead-letters",
         "/doctor",
+        "/app",
+        "/app/orders",
         "/none",
     ] {
         for method in ["GET", "HEAD", "POST", "DELETE"] {

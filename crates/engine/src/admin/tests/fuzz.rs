@@ -26,6 +26,8 @@ fn damaged_requests() {
         "GET /topology?format=text&a=%20%zz HTTP/1.0\r\n\r\n",
         "GET /stores/counts?where=_key%20in%20('a','b')%20or%20value%20%3e%203&allow_scan HTTP/1.1\r\nHost: localhost\r\n\r\n",
         "GET /dead-letters?limit=5&before=%31 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "GET /app/%7b/a?x=%00 HTTP/1.1\r\nHost: x\r\n\r\n",
+        "POST /app/orders HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
         "POST /debug/threads HTTP/1.1\r\nHost: x\r\nContent-Length: 12\r\n\r\n{\"a\": [1, 2]}",
         "GET /%2e%2e/config HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
     ];

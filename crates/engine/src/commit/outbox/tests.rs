@@ -31,6 +31,7 @@ fn sealed(lane: u32) -> OutboxItem {
         lane: Lane(lane),
         stores: Vec::new(),
         drops: Vec::new(),
+        times: LaneTimes::default(),
     }
 }
 

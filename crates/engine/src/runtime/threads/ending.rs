@@ -118,6 +118,9 @@ impl Inner {
         }
         let now = self.spec.components.clock.now();
         let entered = self.status.enter(Lifecycle::Failed, now);
+        if entered {
+            self.tell_systemd(now);
+        }
         self.ended.notify_all();
         if let Some(listener) = self.listener.as_ref().filter(|_| entered) {
             listener(before, Lifecycle::Failed);

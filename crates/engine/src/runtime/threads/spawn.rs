@@ -13,7 +13,7 @@ use tracing::Span;
 
 /// Starts a thread. Its log lines have the fields of the current span: application, lane.
 #[allow(clippy::disallowed_methods)] // the one place that starts threads
-pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let span = Span::current();
     std::thread::Builder::new()
         .name(name.to_owned())
