@@ -203,7 +203,10 @@ impl SideFormat {
                 Ok(Datum::Int(text()?.parse().map_err(|_| no_number())?))
             }
             Serde::Double => Ok(Datum::Float(text()?.parse().map_err(|_| no_number())?)),
-            Serde::TimeWindowed { .. } | Serde::SessionWindowed(_) => {
+            Serde::TimeWindowed { .. }
+            | Serde::SessionWindowed(_)
+            | Serde::WithHeaders(_)
+            | Serde::WithoutHeaders(_) => {
                 return Err(Problem::bad(
                     "keys of this store are windowed",
                     "give the bytes of the key with key_format=base64",
