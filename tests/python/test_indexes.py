@@ -229,8 +229,12 @@ def test_an_invalid_index_is_refused() -> None:
     assert "can't be named" in refused(Index("a/b", sf.value["a"]))
     assert "versioned table has no indexes" in refused(BY_CITY, history="1h")
     assert "takes Index objects" in refused("by_city")
-    with pytest.raises(TypeError, match="a field is an expression"):
+    with pytest.raises(TypeError, match=r"a function has changed. Next: .* with map_values\(...\) before the store"):
         Index("by", lambda row: row)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"a function has changed"):
+        Index("by", sf.value["a"], storing=[len])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"not 'city'. Next: write the field as an expression of sf.key"):
+        Index("by", "city")  # type: ignore[arg-type]
     builder = sf.StreamsBuilder()
     grouped = builder.stream("in", key=str, value=dict).group_by_key()
     grouped.count(store=sf.Materialized("n", key=str, indexes=[Index("by", sf.value, unique=True)]))
