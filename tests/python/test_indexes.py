@@ -391,6 +391,25 @@ def test_rows_that_can_not_be_indexed_are_counted(broker: EmbeddedBroker, make: 
         assert (keys(scanned), scanned.plan.unreadable) == (["a"], 1)
 
 
+def test_a_row_that_does_not_decode_is_an_error_only_where_it_is_read(broker: EmbeddedBroker, make: Make) -> None:
+    """Something else has written to the changelog."""
+    broker.create_topic("changed-docs-changelog")
+    broker.produce("changed-docs-changelog", b"bad", b"\xff{no json", 0)
+    broker.produce("changed-docs-changelog", b"good", b'{"city": "Oslo"}', 0)
+    with make(table(BY_CITY), **{"application.id": "changed", "admin.listen": "127.0.0.1:0"}) as app:
+        read(app, broker)
+        assert states(app)["by_city"]["unreadable_rows"] == 1
+        docs = app.store("docs")
+        assert keys(docs.find(sf.value["city"] == "Oslo")) == ["good"]
+        found = docs.find(sf.value["town"].is_null(), allow_scan=True)
+        assert (keys(found), found.plan.unreadable) == (["good"], 1)
+        with pytest.raises(sf.errors.SerdeError, match=r"not JSON .*Next: fix the producer"):
+            docs.get("bad")
+        with pytest.raises(sf.errors.SerdeError, match=r"not JSON"):
+            list(docs.all())
+        assert docs.get("good") == {"city": "Oslo"}
+
+
 def test_windows_are_not_searched(broker: EmbeddedBroker, make: Make) -> None:
     builder = sf.StreamsBuilder()
     windowed = (
