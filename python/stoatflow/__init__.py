@@ -157,6 +157,7 @@ if TYPE_CHECKING:
     from stoatflow.serdes import Serde as Serde
     from stoatflow.serdes import Serdes as Serdes
     from stoatflow.settings import Settings as Settings
+    from stoatflow.stores import AggregationWithHeaders as AggregationWithHeaders
     from stoatflow.stores import KeyValueStore as KeyValueStore
     from stoatflow.stores import SessionStore as SessionStore
     from stoatflow.stores import StoreBuilder as StoreBuilder
@@ -164,6 +165,7 @@ if TYPE_CHECKING:
     from stoatflow.stores import TimerStore as TimerStore
     from stoatflow.stores import TimestampedKeyValueStore as TimestampedKeyValueStore
     from stoatflow.stores import ValueAndTimestamp as ValueAndTimestamp
+    from stoatflow.stores import ValueTimestampHeaders as ValueTimestampHeaders
     from stoatflow.stores import VersionedKeyValueStore as VersionedKeyValueStore
     from stoatflow.stores import VersionedRecord as VersionedRecord
     from stoatflow.stores import WindowStore as WindowStore
@@ -251,8 +253,9 @@ _HOMES = {
         "FixedKeyProcessorContext", "KeyLocks", "Processor", "ProcessorContext", "ValueTransformer", "with_stores",
     ),
     "stores": (
-        "KeyValueStore", "SessionStore", "StoreBuilder", "Stores", "TimerStore", "TimestampedKeyValueStore",
-        "ValueAndTimestamp", "VersionedKeyValueStore", "VersionedRecord", "WindowStore",
+        "AggregationWithHeaders", "KeyValueStore", "SessionStore", "StoreBuilder", "Stores", "TimerStore",
+        "TimestampedKeyValueStore", "ValueAndTimestamp", "ValueTimestampHeaders", "VersionedKeyValueStore",
+        "VersionedRecord", "WindowStore",
     ),
     "timers": ("TimeDomain", "Timer"),
     "record": ("FixedKeyRecord", "Record", "RecordMetadata"),

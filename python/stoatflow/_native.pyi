@@ -81,6 +81,7 @@ __all__ = [
     "error_kinds",
     "evaluate",
     "exit_after",
+    "headers_from_bytes",
     "log_to",
     "node_kinds",
     "open_transactions",
@@ -130,10 +131,7 @@ def evaluate(expression_json: str, key: object, value: object, timestamp: int) -
     """Evaluate an expression for a record; a result that is no scalar is returned as JSON."""
 
 def log_to(directives: str, to_python: bool) -> None:
-    """Send log lines that pass these directives to Python, or to standard error.
-
-    The directives have the syntax of `RUST_LOG`, which takes precedence.
-    """
+    """Send log lines that pass these directives (as `RUST_LOG`, which overrides them) to Python or standard error."""
 
 def take_log_lines(timeout_s: float) -> list[str]:
     """Return the pending log lines, each a JSON object; wait for one if there is none."""
@@ -227,10 +225,7 @@ class EmbeddedBroker:
     def topics(self) -> list[tuple[str, int]]:
         """Name and number of partitions of each topic, by name."""
     def produce_many(self, topic: str, records: Sequence[tuple[int | None, bytes | None, bytes | None, int]]) -> int:
-        """Append (partition, key, value, timestamp); without a partition the key decides (murmur2).
-
-        Returns how many. Raises `MissingTopicError`.
-        """
+        """Append (partition or None, key, value, timestamp); return how many. Raises `MissingTopicError`."""
     def fetch(
         self, topic: str, partition: int, offset: int, max_records: int
     ) -> list[tuple[int, bytes | None, bytes | None, int]]:
@@ -266,8 +261,8 @@ class StateSnapshot:
         """Number of the commit's epoch in this run; 0: the state that earlier runs left."""
     def positions(self) -> list[tuple[str, int, int]]:
         """Topic, partition and the next offset to read, for each input partition."""
-    def reader(self, store: str) -> StateReader:
-        """Return a reader of one store."""
+    def reader(self, store: str, headers: bool = False) -> StateReader:
+        """Return a reader of one store. With `headers`, values are lists of their headers, as bytes, and themselves."""
     def close(self) -> None:
         """Release the snapshot; may be called more than once."""
 
@@ -460,6 +455,8 @@ class Driver:
         self, name: str, from_key: bytes | None, to_key: bytes | None, limit: int | None
     ) -> list[tuple[bytes, bytes, int]]:
         """Committed entries (key, value, timestamp) in the order of key bytes, both ends included."""
+    def store_headers(self, name: str, key: bytes) -> tuple[tuple[str, bytes | None], ...] | None:
+        """The headers of a key's value; `None` without a value."""
     def store_rows(self, name: str) -> list[tuple[bytes, tuple[int, int] | None, bytes, int]]:
         """All rows of a store (key, window, value, timestamp), by key bytes, then window."""
     def version(self, name: str, key: bytes, as_of: int | None) -> tuple[bytes, int] | None:
@@ -555,3 +552,6 @@ class WorkerClient:
         """Wait until all answers are acknowledged, then commit positions (partition, next offset)."""
     def close(self) -> None:
         """Close the clients; may be called more than once."""
+
+def headers_from_bytes(data: bytes) -> tuple[tuple[str, bytes | None], ...]:
+    """Return the headers that a reader with headers returns beside a value."""

@@ -238,6 +238,7 @@ async def _ready(native: bridge.StateChanges) -> None:
 class _Followable:
     name: str
     _opens: Opens | None
+    _headers: bool
     _value: Callable[[Any, int], Any]
 
     def _followed(
@@ -248,6 +249,11 @@ class _Followable:
             raise ConfigError(
                 f"the store '{self.name}' of a snapshot stands still",
                 next_step=f"follow app.store({self.name!r}): it begins with a snapshot of its own",
+            )
+        if self._headers:
+            raise ConfigError(
+                f"the changes of the store '{self.name}' are values without their headers",
+                next_step=f"follow app.store({self.name!r}), and read the headers of a key with get()",
             )
         if not isinstance(buffer_bytes, int) or isinstance(buffer_bytes, bool) or buffer_bytes < 1:
             raise ConfigError(

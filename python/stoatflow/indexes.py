@@ -56,10 +56,7 @@ class Index:
         stored = (storing,) if isinstance(storing, Expression) else tuple(storing)
         for field in (*fields, *stored):
             if not isinstance(field, Expression):
-                raise TypeError(
-                    f"Index({name!r}): a field is an expression such as sf.value['city'], not {field!r}. "
-                    "The engine reads it of each row that changes, so a function can't be one"
-                )
+                raise TypeError(_no_field(name, field))
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "fields", fields)
         object.__setattr__(self, "unique", bool(unique))
@@ -76,6 +73,17 @@ class Index:
         if self.storing:
             options += f", storing=[{', '.join(repr(kept) for kept in self.storing)}]"
         return f"Index({self.name!r}, {', '.join(repr(field) for field in self.fields)}{options})"
+
+
+def _no_field(index: str, field: object) -> str:
+    given = f"Index({index!r}): a field is an expression such as sf.value['city'], not {field!r}"
+    if not callable(field):
+        return f"{given}. Next: write the field as an expression of sf.key, sf.value and sf.timestamp"
+    return (
+        f"{given}: the engine computes fields without Python, and can't notice that a function has changed. Next: "
+        "write it as an expression, or put its result into the value with map_values(...) before the store, and "
+        "index that"
+    )
 
 
 def index_specs(indexes: Iterable[Index], method: str, line: str) -> tuple[IndexSpec, ...]:

@@ -108,8 +108,10 @@ class Snapshot:
         """
         return {TopicPartition(topic, number): offset for topic, number, offset in self._opened().positions()}
 
-    def store(self, name: str, *, timestamps: bool = False) -> Any:
+    def store(self, name: str, *, timestamps: bool = False, headers: bool = False) -> Any:
         """Return a store of the snapshot; with `timestamps`, values are `ValueAndTimestamp`.
+
+        With `headers`, values of a store that keeps headers are `ValueTimestampHeaders`.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -122,8 +124,8 @@ class Snapshot:
         ...             print(dict(at.store("users").all()))
         {'u1': 'Ann'}
         """
-        reader = self._opened().reader(name)
-        return _KINDS[reader.kind](name, lambda: reader, timestamps, self._forms)
+        reader = self._opened().reader(name, headers)
+        return _KINDS[reader.kind](name, lambda: reader, timestamps, self._forms, headers=headers)
 
     def sql(
         self,
@@ -209,14 +211,15 @@ def read_only_store(
     timeout: float | Duration | None,
     timestamps: bool,
     forms: Forms,
+    headers: bool = False,
 ) -> Any:
     """Return a handle whose reads each see the last commit."""
     given = (wanted(at_least), timeout_s(timeout) or 0.0)
 
     def read() -> bridge.StateReader:
-        return engine.snapshot(name, *given).reader(name)
+        return engine.snapshot(name, *given).reader(name, headers)
 
     def opens(how: tuple[bool, int], keys: tuple[Any, Any, Any], condition: bytes) -> bridge.StateChanges:
         return engine.follow(name, given, how, keys, condition)
 
-    return _KINDS[engine.store_kind(name)](name, read, timestamps, forms, opens)
+    return _KINDS[engine.store_kind(name)](name, read, timestamps, forms, opens, headers)

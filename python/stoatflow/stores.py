@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from stoatflow._dsl.header_values import AggregationWithHeaders, ValueTimestampHeaders
 from stoatflow._runtime.bridge import (
     KeyValueStore,
     SessionStore,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NOT_PUT",
     "VALID_TO_UNDEFINED",
+    "AggregationWithHeaders",
     "KeyValueStore",
     "SessionStore",
     "StoreBuilder",
@@ -46,6 +48,7 @@ __all__ = [
     "TimerStore",
     "TimestampedKeyValueStore",
     "ValueAndTimestamp",
+    "ValueTimestampHeaders",
     "VersionedKeyValueStore",
     "VersionedRecord",
     "WindowStore",
@@ -135,6 +138,7 @@ class StoreBuilder(Generic[K, V]):
     rocksdb: RocksDBConfig | None = None
     ttl: Duration | Expression | None = None
     ttl_time: TimeDomain | None = None
+    headers: bool = False
 
     def __post_init__(self) -> None:
         """Check the arguments."""
@@ -219,15 +223,19 @@ class Stores:
         rocksdb: RocksDBConfig | None = None,
         ttl: Duration | Expression | None = None,
         ttl_time: TimeDomain | None = None,
+        headers: bool = False,
     ) -> StoreBuilder[K, V]:
         """A value and its timestamp per key, as in tables: `ValueAndTimestamp`.
+
+        With `headers`, each value has headers too, as in `persistentTimestampedKeyValueStoreWithHeaders` of Kafka
+        Streams: the store takes and returns `ValueTimestampHeaders`.
 
         >>> store = sf.Stores.persistent_timestamped_key_value("totals", key=str, value=int)
         >>> store.name, store.kind.type
         ('totals', 'timestamped_key_value')
         """
         kind, lives = nodes.StoreKindSpec("timestamped_key_value"), (ttl, ttl_time)
-        return _builder(name, kind, key, value, logging, indexes=indexes, rocksdb=rocksdb, ttl=lives)
+        return _builder(name, kind, key, value, logging, indexes=indexes, rocksdb=rocksdb, ttl=lives, headers=headers)
 
     @staticmethod
     def in_memory_timestamped_key_value(
@@ -239,15 +247,16 @@ class Stores:
         indexes: Iterable[Index] = (),
         ttl: Duration | Expression | None = None,
         ttl_time: TimeDomain | None = None,
+        headers: bool = False,
     ) -> StoreBuilder[K, V]:
-        """A value and its timestamp per key, in memory.
+        """A value and its timestamp per key, in memory; with `headers`, each value has headers too.
 
         >>> store = sf.Stores.in_memory_timestamped_key_value("totals", key=str, value=int)
         >>> store.name, store.kind.type
         ('totals', 'timestamped_key_value')
         """
         kind, lives = nodes.StoreKindSpec("timestamped_key_value"), (ttl, ttl_time)
-        return _builder(name, kind, key, value, logging, indexes=indexes, in_memory=True, ttl=lives)
+        return _builder(name, kind, key, value, logging, indexes=indexes, in_memory=True, ttl=lives, headers=headers)
 
     @staticmethod
     def persistent_window(
@@ -281,15 +290,18 @@ class Stores:
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
         rocksdb: RocksDBConfig | None = None,
+        headers: bool = False,
     ) -> StoreBuilder[K, V]:
         """As `persistent_window`, with a timestamp for each value: `ValueAndTimestamp`.
+
+        With `headers`, each value has headers too: `ValueTimestampHeaders`.
 
         >>> store = sf.Stores.persistent_timestamped_window("per-minute", "1h", "1m", key=str, value=int)
         >>> store.name, store.kind.type
         ('per-minute', 'window')
         """
         kind = _window(name, retention, size, retain_duplicates, timestamped=True)
-        return _builder(name, kind, key, value, logging, rocksdb=rocksdb)
+        return _builder(name, kind, key, value, logging, rocksdb=rocksdb, headers=headers)
 
     @staticmethod
     def in_memory_window(
@@ -320,15 +332,16 @@ class Stores:
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
         rocksdb: RocksDBConfig | None = None,
+        headers: bool = False,
     ) -> StoreBuilder[K, V]:
-        """A value per key and session, kept for `retention`.
+        """A value per key and session, kept for `retention`; with `headers`, `AggregationWithHeaders`.
 
         >>> store = sf.Stores.persistent_session("visits", "1h", key=str, value=int)
         >>> store.name, store.kind.type
         ('visits', 'session')
         """
         kind = nodes.StoreKindSpec("session", retention_ms=_positive(name, "retention", retention))
-        return _builder(name, kind, key, value, logging, rocksdb=rocksdb)
+        return _builder(name, kind, key, value, logging, rocksdb=rocksdb, headers=headers)
 
     @staticmethod
     def in_memory_session(
@@ -338,6 +351,7 @@ class Stores:
         key: SerdeLike[K] | None = None,
         value: SerdeLike[V] | None = None,
         logging: Logging = True,
+        headers: bool = False,
     ) -> StoreBuilder[K, V]:
         """As `persistent_session`, in memory.
 
@@ -346,7 +360,7 @@ class Stores:
         ('visits', 'session')
         """
         kind = nodes.StoreKindSpec("session", retention_ms=_positive(name, "retention", retention))
-        return _builder(name, kind, key, value, logging, in_memory=True)
+        return _builder(name, kind, key, value, logging, in_memory=True, headers=headers)
 
     @staticmethod
     def persistent_versioned(
@@ -436,6 +450,7 @@ def _builder(
     indexes: Iterable[Index] = (),
     rocksdb: RocksDBConfig | None = None,
     ttl: tuple[Duration | Expression | None, TimeDomain | None] = (None, None),
+    headers: bool = False,
 ) -> StoreBuilder[Any, Any]:
     return StoreBuilder(
         name,
@@ -447,6 +462,7 @@ def _builder(
         tuple(indexes),
         rocksdb,
         *ttl,
+        headers,
     )
 
 

@@ -85,6 +85,44 @@ def test_stores_of_every_kind_are_restored(kafka: KafkaTopics, name: str, tmp_pa
     assert all("compact" in found for found in policy.values())
 
 
+class Traces(sf.ContextualProcessor[str, str, str, str]):
+    """Keeps each value with two headers, if it is odd."""
+
+    def process(self, record: Record[str, str]) -> None:
+        assert record.value is not None
+        headers = (("number", record.value.encode()), ("empty", None)) if int(record.value) % 2 else ()
+        value = sf.ValueTimestampHeaders(record.value, record.timestamp, headers)
+        self.context.state_store("kept").put(record.key, value)
+
+
+@pytest.mark.parametrize("client", ["native", "librdkafka"])
+def test_headers_of_a_store_are_restored(kafka: KafkaTopics, name: str, tmp_path: Path, client: str) -> None:
+    kafka.create(f"{name}-in")
+    builder = sf.StreamsBuilder()
+    builder.add_state_store(Stores.persistent_timestamped_key_value("kept", key=str, value=str, headers=True))
+    builder.stream(f"{name}-in", key=str, value=str).process(Traces, stores=["kept"])
+    topology = builder.build()
+    write(kafka, f"{name}-in", [(f"k{n % 5}", str(n), n) for n in range(20)])
+    given = {"application.id": name, "bootstrap.servers": kafka.address, "kafka.client": client}
+    kept = {
+        f"k{n % 5}": sf.ValueTimestampHeaders(
+            str(n), n + START, ((("number", b"%d" % n), ("empty", None)) if n % 2 else ())
+        )
+        for n in range(15, 20)
+    }
+    for disk in ("first", "second"):
+        with sf.StoatFlow(topology, driver_comparison.SETTINGS | given | {"state.dir": tmp_path / disk}) as app:
+            app.wait_until(caught_up=True, timeout=PATIENCE_S)
+            assert dict(app.store("kept", headers=True).all()) == kept
+    changelog = {row.key: row for row in kafka.read(f"{name}-kept-changelog")}
+    assert {row.key: row.value for row in changelog.values()} == {
+        key.encode(): value.value.encode() for key, value in kept.items()
+    }
+    # This reader returns null as empty bytes.
+    assert changelog[b"k4"].headers == (("number", b"19"), ("empty", b""))
+    assert changelog[b"k3"].headers == ()
+
+
 class Beat(sf.ContextualProcessor[str, str, str, int]):
     """Counts records; reports the count by the machine's clock."""
 

@@ -229,8 +229,12 @@ def test_an_invalid_index_is_refused() -> None:
     assert "can't be named" in refused(Index("a/b", sf.value["a"]))
     assert "versioned table has no indexes" in refused(BY_CITY, history="1h")
     assert "takes Index objects" in refused("by_city")
-    with pytest.raises(TypeError, match="a field is an expression"):
+    with pytest.raises(TypeError, match=r"a function has changed. Next: .* with map_values\(...\) before the store"):
         Index("by", lambda row: row)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"a function has changed"):
+        Index("by", sf.value["a"], storing=[len])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"not 'city'. Next: write the field as an expression of sf.key"):
+        Index("by", "city")  # type: ignore[arg-type]
     builder = sf.StreamsBuilder()
     grouped = builder.stream("in", key=str, value=dict).group_by_key()
     grouped.count(store=sf.Materialized("n", key=str, indexes=[Index("by", sf.value, unique=True)]))
@@ -385,6 +389,25 @@ def test_rows_that_can_not_be_indexed_are_counted(broker: EmbeddedBroker, make: 
         assert keys(docs.find(sf.value["name"].str.upper().is_null())) == ["c"]
         scanned = docs.find(sf.value["name"].str.lower() == "x", allow_scan=True)
         assert (keys(scanned), scanned.plan.unreadable) == (["a"], 1)
+
+
+def test_a_row_that_does_not_decode_is_an_error_only_where_it_is_read(broker: EmbeddedBroker, make: Make) -> None:
+    """Something else has written to the changelog."""
+    broker.create_topic("changed-docs-changelog")
+    broker.produce("changed-docs-changelog", b"bad", b"\xff{no json", 0)
+    broker.produce("changed-docs-changelog", b"good", b'{"city": "Oslo"}', 0)
+    with make(table(BY_CITY), **{"application.id": "changed", "admin.listen": "127.0.0.1:0"}) as app:
+        read(app, broker)
+        assert states(app)["by_city"]["unreadable_rows"] == 1
+        docs = app.store("docs")
+        assert keys(docs.find(sf.value["city"] == "Oslo")) == ["good"]
+        found = docs.find(sf.value["town"].is_null(), allow_scan=True)
+        assert (keys(found), found.plan.unreadable) == (["good"], 1)
+        with pytest.raises(sf.errors.SerdeError, match=r"not JSON .*Next: fix the producer"):
+            docs.get("bad")
+        with pytest.raises(sf.errors.SerdeError, match=r"not JSON"):
+            list(docs.all())
+        assert docs.get("good") == {"city": "Oslo"}
 
 
 def test_windows_are_not_searched(broker: EmbeddedBroker, make: Make) -> None:

@@ -160,6 +160,36 @@ def test_engines_are_renewed_and_their_number_is_limited(monkeypatch: pytest.Mon
     assert counts(tasks.trigger(0, [record("a", 1)], TaskState(cells[0], tasks.retentions))) == [2]
 
 
+class LastHeaders(sf.ContextualProcessor[str, str, str, str]):
+    """Forwards the headers with which the key's last value was put."""
+
+    def process(self, record: sf.Record[str, str]) -> None:
+        kept = self.context.state_store("last")
+        before = kept.get(record.key)
+        kept.put(record.key, sf.ValueTimestampHeaders(record.value, record.timestamp, record.headers))
+        if before is not None:
+            self.context.forward(record.replace(headers=before.headers))
+
+
+def test_headers_of_a_store_outlive_its_engine() -> None:
+    builder = sf.StreamsBuilder()
+    builder.add_state_store(sf.Stores.persistent_timestamped_key_value("last", key=str, value=str, headers=True))
+    builder.stream("in", key=str, value=str).process(LastHeaders, stores=["last"]).to("out", key=str, value=str)
+    topology = builder.build()
+    faithful.check(topology, streaming=True)
+    (part,) = cut(topology)
+    tasks = ResumedTask("test", Work(0, part.nodes, pairs_of(None), {}, part.sinks, False, part.stores, False, None))
+    cells = Cells()
+    first, *rest = record("a", 0)
+    traced = (first, *rest[:4], [{"key": "trace", "value": b"7f"}], *rest[5:])
+    assert list(tasks.trigger(0, [traced], TaskState(cells, tasks.retentions))) == []
+    twin_triggers.end_engines()
+    out = [row for row in tasks.trigger(0, [record("a", 1)], TaskState(cells, tasks.retentions)) if row.kind == RECORD]
+    assert [list(row.headers or ()) for row in out] == [[("trace", b"7f")]]
+    rows = list(tasks.store_rows(0, TaskState(cells, tasks.retentions).rows()))
+    assert [(row.key, row.value) for row in rows] == [(b"a", b"x")]
+
+
 def shop_routes() -> Any:
     import shop_twin
 

@@ -12,6 +12,8 @@ pub mod datum;
 pub mod error;
 pub mod fields;
 pub mod handler;
+mod header_bytes;
+pub mod headers;
 pub mod ids;
 pub mod inline_bytes;
 pub mod json;
@@ -32,6 +34,8 @@ pub use datum::{Change, Datum, Opaque, PlainJson, Text, Windowed};
 pub use error::{Error, ErrorCoordinates, ErrorKind, Result};
 pub use fields::{Fields, Open};
 pub use handler::{CallableHandler, FailureKind, Handler, Handlers, RetryHandler};
+pub use header_bytes::{put_headers, take_headers};
+pub use headers::{headers_from_bytes, headers_to_bytes};
 pub use ids::{
     ClockId, Epoch, Lane, NodeId, Offset, Partition, ProcessorId, SinkId, SourceId, StageId,
     StoreId, Timestamp, TopicPartition, UdfId,

@@ -3,6 +3,7 @@
 //! `Json` stays undecoded text: fields are parsed when they are read. JSON from a topic is validated
 //! once.
 
+use crate::header_bytes::{put_headers, take_headers};
 use crate::{Datum, Error, PlainJson, Result, SchemaRegistry, Text, json};
 use bytes::Bytes;
 use std::fmt;
@@ -67,6 +68,10 @@ pub enum Serde {
     },
     /// A key in a session, as `SessionWindowedSerde`: the key's bytes, the end, the start.
     SessionWindowed(Arc<Serde>),
+    /// A value with headers: `length | headers | value`. The datum is a list of both, the headers as bytes.
+    WithHeaders(Arc<Serde>),
+    /// Reads what `WithHeaders` has written, without the headers.
+    WithoutHeaders(Arc<Serde>),
 }
 
 impl Serde {
@@ -83,6 +88,7 @@ impl Serde {
             Self::Custom(c) => c.name(),
             Self::TimeWindowed { .. } => "time_windowed",
             Self::SessionWindowed(_) => "session_windowed",
+            Self::WithHeaders(_) | Self::WithoutHeaders(_) => "with_headers",
         }
     }
 
@@ -142,6 +148,12 @@ impl Serde {
                     end,
                 ))
             }
+            Self::WithHeaders(inner) => {
+                let (headers, value) = take_headers(bytes)?;
+                let value = inner.datum(Some(value), from_outside)?;
+                Ok(Datum::List([Datum::Bytes(headers), value].into()))
+            }
+            Self::WithoutHeaders(inner) => inner.datum(Some(take_headers(bytes)?.1), from_outside),
         }
     }
 
@@ -215,12 +227,37 @@ impl Serde {
             (Self::SessionWindowed(inner), Datum::Windowed(w)) => {
                 joined(inner.encode(&w.key)?, &[w.end, w.start])
             }
+            (Self::WithHeaders(inner), Datum::List(parts)) => match &parts[..] {
+                [Datum::Bytes(headers), value] => match inner.encode(value)? {
+                    Some(value) => with_headers(headers, &value),
+                    None => return Ok(None),
+                },
+                _ => return Err(no_headers()),
+            },
             (serde, datum) => {
                 return Err(Error::serde(format!("the serde '{}' can't write a value of type {}", serde.name(), datum.type_name()))
                     .hint("give the operator before it a function that returns this type, or choose the serde that fits"));
             }
         };
         Ok(Some(bytes))
+    }
+
+    /// A copy of a value, made of its bytes: changing one doesn't change the other.
+    ///
+    /// # Errors
+    /// `Serde` if the value is of another type.
+    pub fn copy(&self, value: &Datum) -> Result<Datum> {
+        match (self, value) {
+            (Self::WithHeaders(inner), Datum::List(parts)) => match &parts[..] {
+                [headers, value] => match inner.copy(value)? {
+                    Datum::Null => Ok(Datum::Null),
+                    value => Ok(Datum::List([headers.clone(), value].into())),
+                },
+                _ => Err(no_headers()),
+            },
+            (Self::WithoutHeaders(inner), value) => inner.copy(value),
+            (serde, value) => serde.decode(serde.encode(value)?),
+        }
     }
 
     fn fixed<const N: usize>(&self, bytes: &Bytes) -> Result<[u8; N]> {
@@ -252,6 +289,18 @@ fn checked(datum: Datum) -> Result<Datum> {
         }
         other => Ok(other),
     }
+}
+
+fn no_headers() -> Error {
+    Error::internal("a value of a store with headers has none")
+}
+
+/// A value's bytes, with its headers in front.
+fn with_headers(headers: &[u8], value: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(5 + headers.len() + value.len());
+    put_headers(&mut out, headers);
+    out.extend_from_slice(value);
+    out.into()
 }
 
 /// A key's bytes, followed by the times.

@@ -33,7 +33,7 @@ pub struct ConsumerRecord {
     pub number: u64,
 }
 
-/// A record whose key and value are borrowed from the client's buffers.
+/// A record whose key, value and headers are borrowed from the client's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordRef<'a> {
     /// As in [`ConsumerRecord`].
@@ -46,6 +46,8 @@ pub struct RecordRef<'a> {
     pub key: Option<&'a [u8]>,
     /// Its value.
     pub value: Option<&'a [u8]>,
+    /// Its headers, as [`stoatflow_core::headers_to_bytes`] writes them.
+    pub headers: &'a [u8],
 }
 
 /// A record on its way to the broker.

@@ -236,7 +236,7 @@ impl Rig {
         let chain = Chain::build(plan, StageId(0), foreign, options)?;
         let backend = Arc::new(stoatflow_state::memory::MemoryBackend::new(true));
         let stores = plan.stores.iter().map(|store| {
-            let value = foreign.serde(&store.value).expect("a serde");
+            let value = foreign.store_value(store).expect("a serde");
             let shared = KeyValueStore::with_layout(
                 store.id,
                 store.name.as_str().into(),

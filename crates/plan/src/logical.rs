@@ -151,6 +151,9 @@ pub enum DslCall {
         rocksdb: Option<RocksDbConfig>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expiry: Option<Expiry>,
+        /// Whether it keeps headers with each value.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        headers: bool,
     },
     /// A store that a processor fills from a topic, completely before anything else is read.
     GlobalStore {

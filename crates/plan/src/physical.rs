@@ -122,6 +122,9 @@ pub struct Store {
     /// RocksDB options that differ from the settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rocksdb: Option<RocksDbConfig>,
+    /// Whether each value has headers.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub headers: bool,
 }
 
 impl Store {
@@ -146,6 +149,7 @@ impl Store {
             upstream_topics: Vec::new(),
             indexes: Vec::new(),
             rocksdb: None,
+            headers: false,
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::arrow::{StoreBatches, store_request};
 use crate::errors::to_py_err;
 use crate::metrics::metrics_json;
 use crate::plan::Plan;
+use crate::processor::headers_to_py;
 use crate::settings::{Pairs, to_values};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
@@ -262,6 +263,19 @@ impl Driver {
             .iter()
             .map(|(k, v, t)| (PyBytes::new(py, k), PyBytes::new(py, v), *t))
             .collect())
+    }
+
+    /// The headers of a key's value; `None` without a value.
+    fn store_headers<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        key: Vec<u8>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let found = self.with(py, |state| state.headers(name, &key))?;
+        found
+            .map(|headers| headers_to_py(py, headers.as_deref().unwrap_or_default()))
+            .transpose()
     }
 
     /// All readable rows of a store, ordered by key bytes, then window; the latest versions of a

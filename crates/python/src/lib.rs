@@ -90,7 +90,7 @@ mod _native {
     #[pymodule_export]
     use crate::queries::changes::StateChanges;
     #[pymodule_export]
-    use crate::queries::{StateReader, StateRows, StateSnapshot};
+    use crate::queries::{StateReader, StateRows, StateSnapshot, headers_from_bytes};
     #[pymodule_export]
     use crate::reset::{remove_orphans, reset_application};
     #[pymodule_export]

@@ -14,6 +14,7 @@ mod stores;
 pub use call_scope::CallScope;
 pub use context::{Cancellable, ProcessorContext};
 pub use key_locks::KeyLocks;
+pub use records::headers_to_py;
 pub use stores::*;
 
 use crate::convert::{from_py, to_py};

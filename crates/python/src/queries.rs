@@ -8,6 +8,7 @@ mod find;
 
 use crate::convert::{key_from_py, to_py};
 use crate::errors::to_py_err;
+use crate::processor::headers_to_py;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::collections::VecDeque;
@@ -65,11 +66,19 @@ impl StateSnapshot {
     }
 
     /// A reader for a store of the snapshot.
-    fn reader(&self, py: Python<'_>, store: &str) -> PyResult<StateReader> {
+    #[pyo3(signature = (store, headers=false))]
+    fn reader(&self, py: Python<'_>, store: &str, headers: bool) -> PyResult<StateReader> {
         check(&self.closed)?;
         let reader = py.detach(|| self.engine.reader(&self.of, store));
+        let mut reader = reader.map_err(to_py_err)?;
+        if headers {
+            reader = reader.with_headers();
+            if !reader.has_headers() {
+                return Err(to_py_err(no_headers(store)));
+            }
+        }
         Ok(StateReader {
-            reader: Arc::new(reader.map_err(to_py_err)?),
+            reader: Arc::new(reader),
             closed: Arc::clone(&self.closed),
         })
     }
@@ -79,6 +88,12 @@ impl StateSnapshot {
         self.closed.store(true, Relaxed);
         py.detach(|| self.of.close());
     }
+}
+
+fn no_headers(store: &str) -> Error {
+    Error::config(format!("the store '{store}' keeps no headers")).hint(
+        "leave headers= out, or declare the store with headers=True, as a store of a processor",
+    )
 }
 
 fn check(closed: &AtomicBool) -> PyResult<()> {
@@ -117,6 +132,13 @@ impl StateReader {
         check(&self.closed)?;
         py.detach(|| read(&self.reader)).map_err(to_py_err)
     }
+}
+
+/// The headers that a reader with headers returns beside a value.
+#[pyfunction]
+pub fn headers_from_bytes<'py>(py: Python<'py>, data: Vec<u8>) -> PyResult<Bound<'py, PyAny>> {
+    let headers = stoatflow_core::headers_from_bytes(data.into()).map_err(to_py_err)?;
+    headers_to_py(py, headers.as_deref().unwrap_or_default())
 }
 
 fn key(object: &Bound<'_, PyAny>) -> PyResult<Datum> {

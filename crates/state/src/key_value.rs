@@ -17,6 +17,7 @@
 //! to the object never leaks into e.
 
 mod access;
+mod changelog;
 mod guard;
 mod order;
 mod prefetch;
@@ -160,6 +161,12 @@ impl KeyValueStore {
         let ordered = ordered || self.layout != Layout::KeyValue;
         self.shards = shards(self.layout, ordered, self.cache_bytes);
         self
+    }
+
+    /// Reads and writes values with another serde. For a new store only.
+    #[must_use]
+    pub fn with_value(self, value: Serde) -> Self {
+        Self { value, ..self }
     }
 
     /// How its keys are encoded.

@@ -9,7 +9,7 @@
 
 use crate::{KeyRange, RestoreRun, Sealed, Write};
 use bytes::Bytes;
-use stoatflow_core::{Error, Result, Timestamp};
+use stoatflow_core::{Error, Headers, Result, Timestamp};
 
 mod parts;
 #[cfg(test)]
@@ -64,6 +64,8 @@ pub struct ChangelogRecord {
     pub value: Option<Bytes>,
     /// The record's timestamp.
     pub timestamp: Timestamp,
+    /// The headers that the store keeps with the value.
+    pub headers: Headers,
 }
 
 impl Layout {
@@ -120,6 +122,7 @@ impl Layout {
             key: sealed.key.clone(),
             value: sealed.value.clone(),
             timestamp: sealed.timestamp,
+            headers: None,
         };
         Some(match self {
             Self::KeyValue | Self::TimeKey | Self::Timers => whole(),
@@ -135,6 +138,7 @@ impl Layout {
                         .clone()
                         .filter(|_| sealed.timestamp != TOMBSTONE),
                     timestamp: Timestamp(ts),
+                    headers: None,
                 },
                 None => whole(),
             },

@@ -38,6 +38,7 @@ def _node(store: StoreBuilder[Any, Any], line: str | None) -> nodes.StateStore:
         indexes=index_specs(store.indexes, "Stores", line or ""),
         rocksdb=_rocksdb(store, line),
         expiry=expiry_spec((store.ttl, store.ttl_time, False), "Stores", line, forwards=False),
+        headers=store.headers,
     )
 
 
@@ -80,7 +81,8 @@ def _content(node: nodes.StateStore) -> tuple[object, ...]:
     rocksdb = None if node.rocksdb is None else astuple(node.rocksdb)
     serdes = (_serde(node.key), _serde(node.value))
     expiry = None if node.expiry is None else _expiry(node.expiry)
-    return (shape, *serdes, node.logged, node.in_memory, dict(node.topic), indexes, rocksdb, expiry)
+    options = (node.logged, node.in_memory, dict(node.topic), node.headers)
+    return (shape, *serdes, *options, indexes, rocksdb, expiry)
 
 
 def _expiry(expiry: ExpirySpec) -> tuple[object, ...]:
@@ -118,6 +120,11 @@ def add_global_store(
         raise TopologyError(
             f"{line} add_global_store: the global store '{checked.name}' has no ttl: its content is that of its topic",
             next_step="leave ttl= out; a retention.ms of the topic limits how long its records are kept",
+        )
+    if checked.headers:
+        raise TopologyError(
+            f"{line} add_global_store: the global store '{checked.name}' keeps no headers",
+            next_step="leave headers=True out: its processor reads the headers of each record",
         )
     # Resolved against an empty plan: the processor may name the global store, which must not become a
     # second node.

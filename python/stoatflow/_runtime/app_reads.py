@@ -122,13 +122,15 @@ class AppReads:
         name: str,
         *,
         timestamps: bool = False,
+        headers: bool = False,
         at_least: Positions | None = None,
         timeout: float | Duration | None = "30s",
     ) -> Any:
         """Return a read-only handle of a store, such as a `ReadOnlyKeyValueStore`, by its kind.
 
         Each read sees the last commit at that moment; any thread may read. `at_least` waits until input before these
-        positions is committed, at most for `timeout`. With `timestamps`, values are `ValueAndTimestamp`.
+        positions is committed, at most for `timeout`. With `timestamps`, values are `ValueAndTimestamp`;
+        with `headers`, values of a store that keeps headers are `ValueTimestampHeaders`.
 
         >>> builder = sf.StreamsBuilder()
         >>> users = builder.table("users", key=str, value=str, store="users")
@@ -142,7 +144,7 @@ class AppReads:
         """
         from stoatflow.queries import read_only_store
 
-        return read_only_store(self._engine, name, at_least, timeout, timestamps, self._store_forms)
+        return read_only_store(self._engine, name, at_least, timeout, timestamps, self._store_forms, headers)
 
     def snapshot(self, *, at_least: Positions | None = None, timeout: float | Duration | None = "30s") -> Snapshot:
         """Return a snapshot of all stores as of one commit, for a `with` or `async with`.

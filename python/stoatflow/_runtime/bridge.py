@@ -74,6 +74,7 @@ streams_config_markdown = _native.streams_config_markdown
 node_kinds = _native.node_kinds
 error_kinds = _native.error_kinds
 evaluate = _native.evaluate
+headers_from_bytes = _native.headers_from_bytes
 open_transactions = _native.open_transactions
 reset = _native.reset
 log_to = _native.log_to

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from stoatflow.errors import ConfigError
 from stoatflow.finding import Found, OrderBy, QueryPlan, Select, query, read_cursor, selected_table, shown_cursor
 from stoatflow.following import FollowableKeys, Opens
-from stoatflow.stores import ValueAndTimestamp
+from stoatflow.stores import ValueAndTimestamp, ValueTimestampHeaders
 
 if TYPE_CHECKING:
     from stoatflow._runtime import bridge
@@ -69,6 +69,7 @@ class ReadOnlyStore:
         timestamps: bool,
         forms: Forms = dict,
         opens: Opens | None = None,
+        headers: bool = False,
     ) -> None:
         """Created by `StoatFlow.store` and `Snapshot.store`."""
         self.name = name
@@ -76,6 +77,7 @@ class ReadOnlyStore:
         self._timestamps = timestamps
         self._forms = forms
         self._opens = opens
+        self._headers = headers
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return all rows of one commit as columns, those of `to_arrow`, for pyarrow, Polars, pandas and DuckDB."""
@@ -99,11 +101,17 @@ class ReadOnlyStore:
             json_keys=form is not None and form.has_json_keys,
             windows=form is not None and form.has_windows,
         )
-        for page in columns.pages(columns.row(*each) for each in rows):
+        # Values with headers are pairs of both; the columns are those of a store without headers.
+        plain = ((key, value[1], time) for key, value, time in rows) if self._headers else rows
+        for page in columns.pages(columns.row(*each) for each in plain):
             made.add(page)
         return made.table()
 
     def _value(self, value: Any, timestamp: int) -> Any:
+        if self._headers:
+            from stoatflow._runtime.bridge import headers_from_bytes  # only queries need the engine
+
+            return ValueTimestampHeaders(value[1], timestamp, headers_from_bytes(value[0]))
         return ValueAndTimestamp(value, timestamp) if self._timestamps else value
 
     def _found(self, found: tuple[Any, int] | None) -> Any:

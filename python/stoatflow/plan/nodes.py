@@ -90,6 +90,7 @@ class StateStore(Node):
     indexes: tuple[IndexSpec, ...] = ()
     rocksdb: RocksDBSpec | None = None
     expiry: ExpirySpec | None = None
+    headers: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

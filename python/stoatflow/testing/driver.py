@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
@@ -218,7 +219,8 @@ class TopologyTestDriver:
             return TestVersionedStore(name, scan, rows, version, key, value)
         if kind in ("window", "session"):
             return TestWindowStore(name, scan, rows, key, value)
-        return TestStore(name, scan, rows, key, value)
+        headers = partial(self._native.store_headers, name) if store.get("headers") else None
+        return TestStore(name, scan, rows, key, value, headers)
 
     def to_arrow(self, store: str, *, schema: object = None) -> Any:
         """Return the rows of a store, as of the last commit, as a `pyarrow.Table`.

@@ -18,6 +18,7 @@ V = TypeVar("V")
 
 Scan = Callable[["bytes | None", "bytes | None", "int | None"], "list[tuple[bytes, bytes, int]]"]
 Rows = Callable[[], "list[tuple[bytes, tuple[int, int] | None, bytes, int]]"]
+HeadersOf = Callable[[bytes], "tuple[tuple[str, bytes | None], ...] | None"]
 VersionAt = Callable[[bytes, "int | None"], "tuple[bytes, int] | None"]
 
 
@@ -43,13 +44,35 @@ class TestStore(Generic[K, V]):
 
     __test__ = False
 
-    def __init__(self, name: str, scan: Scan, rows: Rows, key: Serde[K], value: Serde[V]) -> None:
+    def __init__(
+        self, name: str, scan: Scan, rows: Rows, key: Serde[K], value: Serde[V], headers: HeadersOf | None = None
+    ) -> None:
         """Created by `TopologyTestDriver.store`."""
         self.name = name
         self._scan = scan
         self._rows = rows
         self._key = key
         self._value = value
+        self._headers = headers
+
+    def headers(self, key: K) -> tuple[tuple[str, bytes | None], ...] | None:
+        """Return the headers that a key-value store with `headers=True` keeps with the value of a key.
+
+        >>> class Last(sf.ContextualProcessor[str, int, str, int]):
+        ...     def process(self, record):
+        ...         value = sf.ValueTimestampHeaders(record.value, record.timestamp, record.headers)
+        ...         self.context.state_store("last").put(record.key, value)
+        >>> builder, kind = sf.StreamsBuilder(), sf.Stores.in_memory_timestamped_key_value
+        >>> _ = builder.add_state_store(kind("last", key=str, value=int, headers=True))
+        >>> _ = builder.stream("orders", key=str, value=int).process(Last, stores=["last"])
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.input("orders", str, int).pipe("ann", 30, headers=[("trace", b"7f")])
+        ...     print(driver.store("last").get("ann"), driver.store("last").headers("ann"))
+        30 (('trace', b'7f'),)
+        """
+        if self._headers is None:
+            raise LookupError(f"the store '{self.name}' keeps no headers of keys. Next: declare it with headers=True")
+        return self._headers(self._key.serialize(key))
 
     def get(self, key: K) -> V | None:
         """Return the value of a key.

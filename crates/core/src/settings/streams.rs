@@ -90,7 +90,10 @@ pub const STREAMS_CONFIG: &[(&str, Effect)] = &[
     ("deserialization.exception.handler", Effect::Taken),
     (
         "dsl.store.format",
-        Effect::None("stores keep keys, values and times"),
+        Effect::None(
+            "operators write no headers to their stores, as in Kafka Streams; \
+             a processor's store with headers=True keeps them",
+        ),
     ),
     (
         "dsl.store.suppliers.class",
@@ -311,11 +314,13 @@ pub(super) fn effect(name: &str) -> Option<Effect> {
 
 /// Why a value can't be supported, for a name that has no effect otherwise.
 pub(super) fn impossible(name: &str, value: &Json) -> Option<&'static str> {
-    let headers =
-        name == "dsl.store.format" && value.as_str()?.trim().eq_ignore_ascii_case("HEADERS");
-    headers.then_some(
-        "stores keep no headers; leave it out, and put what you need of the headers into the value",
-    )
+    if name != "dsl.store.format" {
+        return None;
+    }
+    let given = value.as_str().unwrap_or_default().trim();
+    let known = ["DEFAULT", "HEADERS"];
+    let is_known = known.iter().any(|known| given.eq_ignore_ascii_case(known));
+    (!is_known).then_some("no format of Kafka Streams; write DEFAULT or HEADERS, or leave it out")
 }
 
 /// The optimizations that `topology.optimization` may list.

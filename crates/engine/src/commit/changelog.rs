@@ -180,20 +180,21 @@ impl Committer {
             let Some(topic) = &logged.changelog else {
                 continue;
             };
-            let layout = logged.store.layout();
             let chosen = writes.iter().filter(|w| which(logged, w));
-            let written = chosen.filter_map(|w| layout.to_changelog(w));
-            let records = written.map(|w| ProducerRecord {
-                topic: Arc::clone(topic),
-                partition: None,
-                key: Some(w.key),
-                value: w.value,
-                timestamp: w.timestamp,
-                headers: None,
+            let written = chosen.filter_map(|w| logged.store.to_changelog(w).transpose());
+            let records = written.map(|w| {
+                w.map(|w| ProducerRecord {
+                    topic: Arc::clone(topic),
+                    partition: None,
+                    key: Some(w.key),
+                    value: w.value,
+                    timestamp: w.timestamp,
+                    headers: w.headers,
+                })
             });
             // Per lane and store: collecting all at once would need half as much memory again as
             // the writes.
-            let mut records: Vec<_> = records.collect();
+            let mut records: Vec<_> = records.collect::<Result<_>>()?;
             if records.is_empty() {
                 continue;
             }

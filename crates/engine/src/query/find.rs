@@ -121,6 +121,12 @@ impl StoreReader {
                     .hint("read windows, sessions and versions by key and time"),
             ));
         }
+        if self.has_headers() {
+            return Err(self.named(
+                Error::config("rows are found by what is in them without their headers")
+                    .hint("leave headers= out, and read the headers of a found key with get()"),
+            ));
+        }
         let states = self.indexes.iter().map(|(id, _, fingerprint)| {
             let row = self.rows.get(*id, STATE_KEY)?;
             let state = row.and_then(|row| IndexState::read(&row, *fingerprint));

@@ -118,7 +118,7 @@ pub struct StoreReader {
 }
 
 impl StoreReader {
-    /// A reader of a store of the plan.
+    /// A reader of a store of the plan. It returns values without their headers.
     ///
     /// # Errors
     /// `Config` if only its operator can read its rows.
@@ -132,7 +132,10 @@ impl StoreReader {
         let backend = Arc::new(SnapshotBackend(open));
         let indexes = index_stores(plan).into_iter();
         let indexes = indexes.filter(|(_, of, _)| of.id == spec.id);
-        let value = foreign.serde(&spec.value)?;
+        let mut value = foreign.store_value(spec)?;
+        if let Serde::WithHeaders(inner) = &value {
+            value = Serde::WithoutHeaders(Arc::clone(inner));
+        }
         Ok(Self {
             key: foreign.serde(&spec.key)?,
             kept: KeyValueStore::with_layout(
@@ -151,6 +154,22 @@ impl StoreReader {
                 .collect(),
             spec: spec.clone(),
         })
+    }
+
+    /// Returns each value as a list of its headers and itself, if the store keeps headers.
+    #[must_use]
+    pub fn with_headers(mut self) -> Self {
+        if let Serde::WithoutHeaders(inner) = &self.value {
+            self.value = Serde::WithHeaders(Arc::clone(inner));
+            self.kept = self.kept.with_value(self.value.clone());
+        }
+        self
+    }
+
+    /// Whether values come with their headers.
+    #[must_use]
+    pub const fn has_headers(&self) -> bool {
+        matches!(self.value, Serde::WithHeaders(_))
     }
 
     /// The kind of the store.
@@ -366,15 +385,16 @@ impl StoreReader {
 
     /// A copy of the value for the reader: changing it never affects a later read.
     fn owned_copy(&self, stored: Stored) -> Result<Stored> {
-        let Datum::Opaque(_) = &stored.value else {
-            return Ok(stored);
+        let is_shared = match &stored.value {
+            Datum::Opaque(_) => true,
+            Datum::List(parts) => self.has_headers() && matches!(parts[..], [_, Datum::Opaque(_)]),
+            _ => false,
         };
-        let bytes = self
-            .value
-            .encode(&stored.value)
-            .map_err(|e| self.named(e))?;
+        if !is_shared {
+            return Ok(stored);
+        }
         Ok(Stored {
-            value: self.value.decode(bytes).map_err(|e| self.named(e))?,
+            value: self.value.copy(&stored.value).map_err(|e| self.named(e))?,
             timestamp: stored.timestamp,
         })
     }

@@ -130,9 +130,10 @@ impl Reader<'_> {
             Some((key, value)) => (&key[..], value.as_deref()),
             None => (key, record.value),
         };
-        let layout = store.store.layout();
-        layout
-            .restore_into(&mut self.runs[task.store], key, value, record.timestamp)
+        let (run, row) = (&mut self.runs[task.store], (key, value));
+        store
+            .store
+            .restore_into(run, row, record.timestamp, record.headers)
             .map_err(|e| {
                 e.at(|at| {
                     at.topic = Some(task.partition.topic.to_string());

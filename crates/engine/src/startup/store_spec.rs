@@ -17,13 +17,23 @@ pub const fn layout(kind: StoreKind) -> Layout {
     }
 }
 
+/// The part of the format that says whether values have headers. As with the lengths of segments, it
+/// concerns only the disk: with or without headers, a store is rebuilt from the same changelog.
+const fn with_headers(store: &Store) -> &'static str {
+    if store.headers { "(headers)" } else { "" }
+}
+
 /// A store's name on disk, its data format, and its RocksDB options.
 #[must_use]
 pub fn store_layout(store: &Store, key: &str, value: &str, rocksdb: RocksDbOptions) -> StoreLayout {
     StoreLayout {
         id: store.id,
         name: store.name.clone(),
-        format: format!("{}:{key}:{value}", layout(store.kind).format()),
+        format: format!(
+            "{}{}:{key}:{value}",
+            layout(store.kind).format(),
+            with_headers(store)
+        ),
         rocksdb,
     }
 }

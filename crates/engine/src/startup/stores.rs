@@ -70,6 +70,7 @@ fn topic_config(
 fn is_native(serde: &Serde) -> bool {
     match serde {
         Serde::Custom(custom) => custom.is_native(),
+        Serde::WithHeaders(inner) => is_native(inner),
         _ => true,
     }
 }
@@ -290,7 +291,7 @@ impl EngineSpec {
                 let store = KeyValueStore::with_layout(
                     spec.id,
                     Arc::from(spec.name.as_str()),
-                    self.foreign.serde(&spec.value)?,
+                    self.foreign.store_value(spec)?,
                     Arc::clone(backend),
                     // Entries of indexes are never read through the store, so they need no cache.
                     if at < cached { cache } else { 0 },

@@ -4,7 +4,9 @@ use super::stage::{Stage, WAIT, commit, numbered, promise, read, record, until, 
 use crate::murmur2::partition_of;
 use crate::{Broker, ConsumerRecord, ProducerRecord};
 use bytes::Bytes;
-use stoatflow_core::{Header, Offset, Partition, Result, Timestamp, TopicPartition};
+use stoatflow_core::{
+    Header, Offset, Partition, Result, Timestamp, TopicPartition, headers_from_bytes,
+};
 
 /// Many records of a key arrive in the order in which they were sent.
 pub fn much_at_once_keeps_its_order(broker: &dyn Broker, tag: &str) -> Result<()> {
@@ -274,6 +276,11 @@ pub fn poll_borrowed_passes_what_poll_returns(broker: &dyn Broker, tag: &str) ->
     records[7].value = None;
     records[8].key = None;
     records[9].key = Some(Bytes::new());
+    let header = |name: &str, value: Option<&'static [u8]>| Header {
+        name: name.into(),
+        value: value.map(Bytes::from_static),
+    };
+    records[10].headers = Some([header("trace", Some(b"7f")), header("", None)].into());
     commit(producer.as_mut(), records)?;
     let given = stage.all(&parts, 300)?;
 
@@ -289,7 +296,8 @@ pub fn poll_borrowed_passes_what_poll_returns(broker: &dyn Broker, tag: &str) ->
                 timestamp: record.timestamp,
                 key: record.key.map(Bytes::copy_from_slice),
                 value: record.value.map(Bytes::copy_from_slice),
-                headers: None,
+                headers: headers_from_bytes(Bytes::copy_from_slice(record.headers))
+                    .unwrap_or_default(),
                 number: 0,
             });
         })?;

@@ -4,7 +4,7 @@
 
 use super::{ConsumerRecord, RecordRef};
 use std::time::Duration;
-use stoatflow_core::{Offset, Result, TopicPartition};
+use stoatflow_core::{Offset, Result, TopicPartition, headers_to_bytes};
 
 /// A reader of assigned partitions.
 pub trait Consumer: Send {
@@ -20,7 +20,7 @@ pub trait Consumer: Send {
     /// `Unavailable` only if the client has given up; short outages are waited out.
     fn poll(&mut self, max: usize, timeout: Duration, into: &mut Vec<ConsumerRecord>)
     -> Result<()>;
-    /// Like `poll`, but passes borrowed records, without headers, to `each`; nothing is copied.
+    /// Like `poll`, but passes borrowed records to `each`; nothing is copied.
     ///
     /// # Errors
     /// As `poll`.
@@ -33,12 +33,14 @@ pub trait Consumer: Send {
         let mut fetched = Vec::new();
         let outcome = self.poll(max, timeout, &mut fetched);
         for record in &fetched {
+            let headers = headers_to_bytes(&record.headers);
             each(RecordRef {
                 slot: record.slot,
                 offset: record.offset,
                 timestamp: record.timestamp,
                 key: record.key.as_deref(),
                 value: record.value.as_deref(),
+                headers: &headers,
             });
         }
         outcome

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use stoatflow_core::{CustomSerde, Error, ProcessorId, Result, SchemaPlace, SchemaRegistry, Serde};
 use stoatflow_formats::protobuf::Decode;
-use stoatflow_plan::SerdeSpec;
+use stoatflow_plan::{SerdeSpec, Store};
 
 /// Callables and custom serdes by number.
 #[derive(Clone, Debug, Default)]
@@ -76,6 +76,19 @@ impl ForeignCode {
     pub fn serde(&self, spec: &SerdeSpec) -> Result<Serde> {
         let application = self.application.clone();
         self.serde_at(spec, &SchemaPlace::Internal { application })
+    }
+
+    /// The serde of a store's values: if the store keeps headers, of both.
+    ///
+    /// # Errors
+    /// As [`Self::serde`].
+    pub fn store_value(&self, store: &Store) -> Result<Serde> {
+        let value = self.serde(&store.value)?;
+        Ok(if store.headers {
+            Serde::WithHeaders(Arc::new(value))
+        } else {
+            value
+        })
     }
 
     /// The serde that the plan names, for keys or values of a topic that others read; without a topic, a

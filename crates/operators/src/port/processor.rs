@@ -148,6 +148,8 @@ pub trait ProcessorHost {
     fn store(&self, name: &str) -> Option<usize>;
     /// What kind of store it is.
     fn store_kind(&self, store: usize) -> StoreKind;
+    /// Whether its values have headers.
+    fn has_headers(&self, store: usize) -> bool;
     /// Whether it can only be read (the store of a table, or a global store).
     fn store_is_read_only(&self, store: usize) -> bool;
     /// The names of the stores.

@@ -85,6 +85,15 @@ pub(super) fn windows(plan: &LogicalPlan, shape: &Shape, i: usize, problems: &mu
         DslCall::StateStore { kind, .. } | DslCall::GlobalStore { kind, .. } => {
             found.extend(kind_problem(kind));
             found.extend(store_expiry_problem(kind, call.expiry()));
+            if matches!(call, DslCall::StateStore { headers: true, .. }) && !can_have_headers(*kind)
+            {
+                found.push(
+                    "only session stores, and key-value and window stores with timestamps, keep headers: leave \
+                     headers=True out, or use Stores.persistent_timestamped_key_value, \
+                     Stores.persistent_timestamped_window or Stores.persistent_session"
+                        .into(),
+                );
+            }
             if matches!(call, DslCall::GlobalStore { .. })
                 && !matches!(kind, StoreKind::KeyValue | StoreKind::TimestampedKeyValue)
             {
@@ -195,6 +204,19 @@ fn retention_problem(call: &DslCall, window: Option<Window>) -> Option<String> {
     (retention < least).then(|| {
         format!("a retention of {retention} ms is smaller than the window and its grace: give at least {least} ms")
     })
+}
+
+/// Whether such a store can keep headers with each value, as in Kafka Streams.
+const fn can_have_headers(kind: StoreKind) -> bool {
+    matches!(
+        kind,
+        StoreKind::TimestampedKeyValue
+            | StoreKind::Session { .. }
+            | StoreKind::Window {
+                timestamped: true,
+                ..
+            }
+    )
 }
 
 fn kind_problem(kind: &StoreKind) -> Option<String> {

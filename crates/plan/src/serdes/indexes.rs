@@ -111,6 +111,9 @@ impl Pass<'_> {
     /// Why a store can't have indexes.
     fn not_indexed(&self, i: usize, indexes: &[IndexSpec]) -> Option<&'static str> {
         let call = &self.plan.nodes[i].call;
+        if let DslCall::StateStore { headers: true, .. } = call {
+            return Some("a store with headers has no indexes: leave headers= or indexes= out");
+        }
         if let DslCall::StateStore { kind, .. } = call {
             let plain = matches!(kind, StoreKind::KeyValue | StoreKind::TimestampedKeyValue);
             return (!plain).then_some(

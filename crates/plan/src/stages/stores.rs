@@ -31,6 +31,7 @@ impl StageBuilder<'_> {
                 topic,
                 indexes,
                 rocksdb,
+                headers,
                 ..
             } = &self.plan.nodes[i].call
             else {
@@ -45,6 +46,7 @@ impl StageBuilder<'_> {
                 ordered: true,
                 indexes: indexes.clone(),
                 rocksdb: *rocksdb,
+                headers: *headers,
                 ..Store::new(store, *kind, key, value)
             });
             self.named.insert(store.clone(), id);

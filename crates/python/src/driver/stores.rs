@@ -4,7 +4,7 @@
 //! uncommitted rows.
 
 use super::state::DriverState;
-use stoatflow_core::{Bytes, Error, Result};
+use stoatflow_core::{Bytes, Error, Headers, Result, headers_from_bytes, take_headers};
 use stoatflow_plan::{Store, StoreKind};
 use stoatflow_state::{KeyRange, split_session, split_timer, split_versioned, split_window};
 
@@ -43,7 +43,8 @@ impl DriverState {
         to: Option<Bytes>,
         limit: usize,
     ) -> Result<Vec<(Bytes, Bytes, i64)>> {
-        let id = self.store(name)?.id;
+        let store = self.store(name)?;
+        let id = store.id;
         // The range's end is exclusive; the smallest key after `to` is `to` with a zero byte.
         let to = to.map(|t| Bytes::from([t.as_ref(), &[0]].concat()));
         let range = KeyRange {
@@ -57,7 +58,27 @@ impl DriverState {
             let value = stored.slice_ref(value);
             Some((key, value, i64::from_be_bytes(*time)))
         };
-        Ok(entries.into_iter().filter_map(split).collect())
+        let entries = entries.into_iter().filter_map(split);
+        if !store.headers {
+            return Ok(entries.collect());
+        }
+        entries
+            .map(|(key, value, time)| Ok((key, take_headers(value)?.1, time)))
+            .collect()
+    }
+
+    /// The headers that a key-value store keeps with the value of a key; `None` without a value.
+    pub fn headers(&mut self, name: &str, key: &[u8]) -> Result<Option<Headers>> {
+        let store = self.store(name)?;
+        if !store.headers || store.kind != StoreKind::TimestampedKeyValue {
+            return Err(
+                Error::config(format!("the store '{name}' keeps no headers of keys"))
+                    .hint("declare it with headers=True"),
+            );
+        }
+        let row = self.engine()?.parts().backend.get(store.id, key)?;
+        let headers = |row: Bytes| headers_from_bytes(take_headers(row.slice(8..))?.0);
+        row.map(headers).transpose()
     }
 
     /// The highest stream time that a store has seen; -1 if none.

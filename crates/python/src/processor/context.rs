@@ -119,7 +119,7 @@ impl ProcessorContext {
     fn state_store(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
         let found = self.scope.with("the context", |host, _| {
             host.store(name)
-                .map(|at| (at, host.store_kind(at)))
+                .map(|at| (at, host.store_kind(at), host.has_headers(at)))
                 .ok_or_else(|| {
                     let names = host.store_names();
                     let error = Error::user(format!("the processor is not connected to a store '{name}'"));
@@ -133,7 +133,8 @@ impl ProcessorContext {
                     }
                 })
         })?;
-        handle(py, Arc::clone(&self.scope), name, found.0, found.1)
+        let kept = (found.1, found.2);
+        handle(py, Arc::clone(&self.scope), name, found.0, kept)
     }
 
     /// A context manager that locks names and keys of stores for a section of code.

@@ -91,7 +91,7 @@ fn set(
     Err(PyErr::fetch(object.py()))
 }
 
-fn headers_to_py<'py>(py: Python<'py>, headers: &[Header]) -> PyResult<Bound<'py, PyAny>> {
+pub fn headers_to_py<'py>(py: Python<'py>, headers: &[Header]) -> PyResult<Bound<'py, PyAny>> {
     let pairs = headers
         .iter()
         .map(|h| {
@@ -102,7 +102,7 @@ fn headers_to_py<'py>(py: Python<'py>, headers: &[Header]) -> PyResult<Bound<'py
     Ok(PyTuple::new(py, pairs)?.into_any())
 }
 
-fn headers_from_py(headers: &Bound<'_, PyAny>) -> PyResult<Headers> {
+pub fn headers_from_py(headers: &Bound<'_, PyAny>) -> PyResult<Headers> {
     if headers.len()? == 0 {
         return Ok(None);
     }

@@ -18,13 +18,14 @@ pub use versioned::VersionedKeyValueStore;
 pub use window::WindowStore;
 
 use super::call_scope::CallScope;
-use super::records::datum;
+use super::records::{datum, headers_from_py, headers_to_py};
 use crate::convert::to_py;
+use crate::errors::to_py_err;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::sync::Arc;
-use stoatflow_core::{Datum, Timestamp};
+use stoatflow_core::{Datum, Error, Timestamp, headers_from_bytes, headers_to_bytes};
 use stoatflow_operators::ProcessorHost;
 use stoatflow_plan::StoreKind;
 use stoatflow_state::Stored;
@@ -38,11 +39,31 @@ pub struct StoreHandle {
     pub name: String,
     /// Whether values have timestamps.
     pub timestamped: bool,
+    /// Whether values have headers.
+    pub headers: bool,
     /// Duration of the windows of a window store.
     pub size_ms: i64,
 }
 
 static VALUE_AND_TIMESTAMP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static VALUE_TIMESTAMP_HEADERS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static AGGREGATION_WITH_HEADERS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// Splits what a store with headers keeps into the value and its headers, as Python objects.
+fn value_and_headers<'py>(
+    py: Python<'py>,
+    stored: &Datum,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let Datum::List(parts) = stored else {
+        return Err(to_py_err(Error::internal("a value has no headers")));
+    };
+    let [Datum::Bytes(headers), value] = &parts[..] else {
+        return Err(to_py_err(Error::internal("a value has no headers")));
+    };
+    let headers = headers_from_bytes(headers.clone()).map_err(to_py_err)?;
+    let headers = headers_to_py(py, headers.as_deref().unwrap_or_default())?;
+    Ok((to_py(py, value)?, headers))
+}
 
 impl StoreHandle {
     /// Calls `act` with the host.
@@ -56,6 +77,12 @@ impl StoreHandle {
 
     /// The Python object for a stored value.
     pub fn to_object<'py>(&self, py: Python<'py>, stored: &Stored) -> PyResult<Bound<'py, PyAny>> {
+        if self.headers {
+            let (value, headers) = value_and_headers(py, &stored.value)?;
+            return VALUE_TIMESTAMP_HEADERS
+                .import(py, "stoatflow.stores", "ValueTimestampHeaders")?
+                .call1((value, stored.timestamp.0, headers));
+        }
         let value = to_py(py, &stored.value)?;
         if !self.timestamped {
             return Ok(value);
@@ -68,10 +95,13 @@ impl StoreHandle {
     /// Converts a value that the user writes, with its timestamp if the store has timestamps. `None`
     /// means the timestamp of the current record.
     pub fn convert_value(&self, value: &Bound<'_, PyAny>) -> PyResult<(Datum, Option<i64>)> {
+        let py = value.py();
+        if self.headers && !value.is_none() {
+            return self.convert_with_headers(value);
+        }
         if !self.timestamped || value.is_none() {
             return Ok((datum(value)?, None));
         }
-        let py = value.py();
         let class = VALUE_AND_TIMESTAMP.import(py, "stoatflow.stores", "ValueAndTimestamp")?;
         if !value.is_instance(class)? {
             return Err(PyTypeError::new_err(format!(
@@ -84,6 +114,74 @@ impl StoreHandle {
         let time = value.get_item(1)?.extract()?;
         Ok((datum(&value.get_item(0)?)?, Some(time)))
     }
+
+    fn convert_with_headers(&self, value: &Bound<'_, PyAny>) -> PyResult<(Datum, Option<i64>)> {
+        let py = value.py();
+        let class =
+            VALUE_TIMESTAMP_HEADERS.import(py, "stoatflow.stores", "ValueTimestampHeaders")?;
+        if !value.is_instance(class)? {
+            return Err(PyTypeError::new_err(format!(
+                "the store '{}' keeps a time and headers beside each value, it can't take {}. \
+                 Next: put ValueTimestampHeaders(value, record.timestamp, record.headers)",
+                self.name,
+                value.get_type().qualname()?
+            )));
+        }
+        let time = value.get_item(1)?.extract()?;
+        let pair = with_headers(&value.get_item(0)?, &value.get_item(2)?)?;
+        Ok((pair, Some(time)))
+    }
+
+    /// The Python object for the value of a session.
+    pub fn to_aggregation<'py>(
+        &self,
+        py: Python<'py>,
+        value: &Datum,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if !self.headers {
+            return to_py(py, value);
+        }
+        let pair = value_and_headers(py, value)?;
+        AGGREGATION_WITH_HEADERS
+            .import(py, "stoatflow.stores", "AggregationWithHeaders")?
+            .call1(pair)
+    }
+
+    /// Converts the value of a session that the user writes.
+    pub fn convert_aggregation(&self, value: &Bound<'_, PyAny>) -> PyResult<Datum> {
+        if !self.headers || value.is_none() {
+            return datum(value);
+        }
+        let class = AGGREGATION_WITH_HEADERS.import(
+            value.py(),
+            "stoatflow.stores",
+            "AggregationWithHeaders",
+        )?;
+        if !value.is_instance(class)? {
+            return Err(PyTypeError::new_err(format!(
+                "the store '{}' keeps headers beside each value, it can't take {}. \
+                 Next: put AggregationWithHeaders(value, record.headers)",
+                self.name,
+                value.get_type().qualname()?
+            )));
+        }
+        with_headers(&value.get_item(0)?, &value.get_item(1)?)
+    }
+}
+
+/// A value and its headers as a store keeps them; null if the value is null.
+fn with_headers(value: &Bound<'_, PyAny>, headers: &Bound<'_, PyAny>) -> PyResult<Datum> {
+    let plain = datum(value)?;
+    if plain.is_null() {
+        return Ok(plain);
+    }
+    let headers = if headers.is_none() {
+        None
+    } else {
+        headers_from_py(headers)?
+    };
+    let headers = Datum::Bytes(headers_to_bytes(&headers));
+    Ok(Datum::List([headers, plain].into()))
 }
 
 /// A value with its timestamp.
@@ -100,17 +198,21 @@ pub fn handle(
     scope: Arc<CallScope>,
     name: &str,
     at: usize,
-    kind: StoreKind,
+    (kind, headers): (StoreKind, bool),
 ) -> PyResult<Py<PyAny>> {
     let mut handle = StoreHandle {
         scope,
         at,
         name: name.to_owned(),
         timestamped: false,
+        headers,
         size_ms: 0,
     };
     Ok(match kind {
         StoreKind::KeyValue | StoreKind::TimeOrdered => {
+            Py::new(py, KeyValueStore { handle })?.into_any()
+        }
+        StoreKind::TimestampedKeyValue if headers => {
             Py::new(py, KeyValueStore { handle })?.into_any()
         }
         StoreKind::TimestampedKeyValue => {

@@ -98,7 +98,11 @@ impl KeyValueStore {
     }
 
     fn needs_outside(&self, value: &Datum) -> bool {
-        matches!(self.value, Serde::Custom(_)) || is_foreign(value)
+        let serde = match &self.value {
+            Serde::WithHeaders(inner) => inner,
+            serde => serde,
+        };
+        matches!(serde, Serde::Custom(_)) || is_foreign(value)
     }
 
     /// The bytes in the back end: the timestamp as 8 bytes big-endian, then the value (the format

@@ -67,6 +67,7 @@ fn a_version_is_a_record_of_its_key_at_its_time() {
         key: bytes(b"k"),
         value: Some(Bytes::new()),
         timestamp: Timestamp(258),
+        headers: None,
     };
     assert_eq!(value, expected);
     let gone = layout

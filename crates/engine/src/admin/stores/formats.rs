@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use stoatflow_core::fields::{Fields, Open};
+use stoatflow_core::json::check_bytes;
 use stoatflow_core::serde::write_json;
 use stoatflow_core::{Bytes, Datum, Error, Result, Serde, Text};
 use stoatflow_operators::ForeignCode;
@@ -203,7 +204,10 @@ impl SideFormat {
                 Ok(Datum::Int(text()?.parse().map_err(|_| no_number())?))
             }
             Serde::Double => Ok(Datum::Float(text()?.parse().map_err(|_| no_number())?)),
-            Serde::TimeWindowed { .. } | Serde::SessionWindowed(_) => {
+            Serde::TimeWindowed { .. }
+            | Serde::SessionWindowed(_)
+            | Serde::WithHeaders(_)
+            | Serde::WithoutHeaders(_) => {
                 return Err(Problem::bad(
                     "keys of this store are windowed",
                     "give the bytes of the key with key_format=base64",
@@ -294,6 +298,11 @@ pub(super) fn write(datum: &Datum, out: &mut Vec<u8>) -> Result<()> {
                 write(item, out)?;
             }
             out.push(b']');
+        }
+        // Not checked since it was written; a changelog may contain anything.
+        Datum::Json(text) => {
+            check_bytes(text)?;
+            out.extend_from_slice(text);
         }
         Datum::Opaque(object) => match object.to_json() {
             Ok(text) => out.extend_from_slice(&text),

@@ -213,6 +213,11 @@ fn every_value_has_a_form() {
     ] {
         assert_eq!(text(&datum), wanted);
     }
+    let json = |text: &'static [u8]| Datum::Json(Bytes::from_static(text));
+    assert_eq!(text(&json(b"{\"a\":1}")), "{\"a\":1}");
+    for damaged in [&b"{not json"[..], b"\xff", b"1} {"] {
+        assert!(write(&json(damaged), &mut Vec::new()).is_err());
+    }
 }
 
 #[test]

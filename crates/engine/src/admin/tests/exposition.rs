@@ -211,7 +211,7 @@ fn one_reason_at_most_says_why_it_is_not_ready() {
             found.cloned().collect()
         };
         let reasons = of("stoatflow_not_ready{");
-        assert_eq!(reasons.len(), 7);
+        assert_eq!(reasons.len(), 8);
         let given: Vec<_> = reasons.into_iter().filter(|(_, on)| *on > 0.5).collect();
         let (code, body) = port.get("/health/ready");
         let ready = of("stoatflow_ready{")[0].1 > 0.5;

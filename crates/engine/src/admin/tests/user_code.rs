@@ -60,7 +60,11 @@ fn readiness_shows_the_last_results_of_health_checks() {
         assert!(metrics.contains(line), "{line} is missing in\n{metrics}");
     }
     let (_, found) = port.get("/doctor");
-    assert_eq!(found["findings"][0]["code"], "health_check");
+    let findings = found["findings"].as_array().unwrap();
+    assert!(
+        findings.iter().any(|found| found["code"] == "health_check"),
+        "{found}"
+    );
     checks.end(
         cache,
         true,
@@ -136,7 +140,7 @@ fn metrics_of_the_user_are_shown_under_their_names() {
     ] {
         assert!(text.contains(line), "{line} is missing in\n{text}");
     }
-    assert!(!text.contains("unset"), "it has no value");
+    assert!(!text.contains("# TYPE unset "), "it has no value");
     assert!(text.ends_with("# EOF\n"));
     let plain = port
         .ask_with(

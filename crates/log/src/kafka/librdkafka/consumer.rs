@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use stoatflow_core::{
-    Error, ErrorKind, Header, Headers, Offset, Result, Timestamp, TopicPartition,
+    Error, ErrorKind, Header, Headers, Offset, Result, Timestamp, TopicPartition, headers_to_bytes,
 };
 
 /// Timeout for checking that the topics of an assignment exist.
@@ -366,12 +366,15 @@ impl Consumer for KafkaConsumer {
         self.rounds(max, timeout, |_, slot, message| {
             // SAFETY: the message is alive.
             let (key, value) = unsafe { parts_of(message) };
+            // SAFETY: the message is alive.
+            let headers = headers_to_bytes(&unsafe { headers(message) });
             each(RecordRef {
                 slot,
                 offset: Offset(message.offset),
                 timestamp: time_of(message),
                 key,
                 value,
+                headers: &headers,
             });
         })
     }

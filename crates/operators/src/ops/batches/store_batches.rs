@@ -112,7 +112,10 @@ impl StoreQuery {
         Ok(Self {
             store: store.clone(),
             key: foreign.serde(&store.key)?,
-            value: foreign.serde(&store.value)?,
+            value: match foreign.store_value(store)? {
+                Serde::WithHeaders(inner) => Serde::WithoutHeaders(inner),
+                value => value,
+            },
             schema,
             max_rows,
         })

@@ -141,6 +141,11 @@ impl ProcessorHost for Host<'_, '_> {
         self.env.stores.iter().position(|store| store.name == name)
     }
 
+    fn has_headers(&self, store: usize) -> bool {
+        let store = self.env.stores.get(store);
+        store.is_some_and(|store| store.headers)
+    }
+
     fn store_kind(&self, store: usize) -> StoreKind {
         self.env
             .stores

@@ -19,6 +19,8 @@ pub(crate) struct Connected {
     pub name: String,
     pub id: StoreId,
     pub kind: StoreKind,
+    /// Whether each value has headers.
+    pub headers: bool,
     pub key: Serde,
     pub value: Serde,
     /// For a window, session or versioned store: the clock of the highest time in it.
@@ -68,7 +70,8 @@ impl ProcessorEnv {
                 id: *id,
                 kind: store.kind,
                 key: foreign.serde(&store.key)?,
-                value: foreign.serde(&store.value)?,
+                value: foreign.store_value(store)?,
+                headers: store.headers,
                 clock: store.clock.unwrap_or(clock),
                 read_only: is_kept_by_another(plan, node, *id),
                 elsewhere: is_written_elsewhere(plan, node, *id),
@@ -291,15 +294,28 @@ impl Connected {
 
     /// A value as it is passed to a processor.
     pub fn given(&self, value: Datum) -> Result<Datum> {
-        match value {
+        match &value {
             Datum::Opaque(_) => self.copy(&value),
-            plain => Ok(plain),
+            Datum::List(parts) if self.headers && matches!(parts[..], [_, Datum::Opaque(_)]) => {
+                self.copy(&value)
+            }
+            _ => Ok(value),
+        }
+    }
+
+    /// A value as expressions read it: without its headers.
+    pub fn shown(&self, value: Datum) -> Result<Datum> {
+        match self.given(value)? {
+            Datum::List(parts) if self.headers => match &parts[..] {
+                [_, value] => Ok(value.clone()),
+                _ => Err(Error::internal("a value of a store with headers has none")),
+            },
+            value => Ok(value),
         }
     }
 
     fn copy(&self, value: &Datum) -> Result<Datum> {
-        let bytes = self.value.encode(value).map_err(|e| self.named(e))?;
-        self.value.decode(bytes).map_err(|e| self.named(e))
+        self.value.copy(value).map_err(|e| self.named(e))
     }
 
     pub fn named(&self, error: Error) -> Error {

@@ -70,7 +70,7 @@ impl Expire {
     /// When a row of the table expires.
     fn expiry_of(&self, key: &Bytes, row: &Stored) -> Result<Option<RowExpiry>> {
         let table = &self.env.stores[TABLE];
-        let decode = || Ok((table.key_of(key.clone())?, table.given(row.value.clone())?));
+        let decode = || Ok((table.key_of(key.clone())?, table.shown(row.value.clone())?));
         self.ttl.expiry_of(row, decode)
     }
 

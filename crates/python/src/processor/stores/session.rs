@@ -4,14 +4,15 @@ use super::iterator::StoreIterator;
 use super::{StoreHandle, stored};
 use crate::convert::to_py;
 use crate::processor::context::{generic, timestamp_ms};
-use crate::processor::records::{datum, key as record_key};
+use crate::processor::records::key as record_key;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use stoatflow_core::Datum;
 use stoatflow_operators::Keys;
 
-/// A value per key and session. A session ends with its last record.
+/// A value per key and session. A session ends with its last record. With `headers=True`, values are
+/// `AggregationWithHeaders`.
 ///
 /// >>> store = sf.Stores.in_memory_session("visits", "1h", key=str, value=int)
 /// >>> with MockProcessorContext(store) as context:
@@ -55,7 +56,7 @@ impl SessionStore {
             .with(|host, _, at| host.session_find(at, keys, earliest_end, latest_start, reverse))?;
         let pairs = found.into_iter().map(|(key, start, end, value)| {
             let key = to_py(py, &Datum::windowed(key, start, end))?;
-            let pair = (key, to_py(py, &value)?);
+            let pair = (key, self.handle.to_aggregation(py, &value)?);
             Ok(pair.into_pyobject(py)?.into_any())
         });
         Ok(StoreIterator::new(pairs.collect::<PyResult<_>>()?))
@@ -83,7 +84,7 @@ impl SessionStore {
     /// ...     print(visits.fetch_session("ann", 0, 5000))
     /// 2
     fn put(&self, session: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.write(session, datum(value)?)
+        self.write(session, self.handle.convert_aggregation(value)?)
     }
 
     /// Removes a session.
@@ -119,7 +120,9 @@ impl SessionStore {
         let found = self
             .handle
             .with(|host, _, at| host.session_get(at, &key, start, end))?;
-        found.map(|value| to_py(py, &value)).transpose()
+        found
+            .map(|value| self.handle.to_aggregation(py, &value))
+            .transpose()
     }
 
     /// `(Windowed, value)` of the sessions (of one key, or of all) that end at `earliest_end` or later

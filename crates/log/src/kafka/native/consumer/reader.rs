@@ -353,6 +353,7 @@ impl Consumer for NativeConsumer {
                 timestamp: Timestamp(record.timestamp),
                 key: record.key,
                 value: record.value,
+                headers: record.raw_headers(),
             });
             Ok(())
         })

@@ -55,7 +55,15 @@ pub(in crate::kafka::native) struct Record<'a> {
     headers: &'a [u8],
 }
 
-impl Record<'_> {
+impl<'a> Record<'a> {
+    /// The bytes of the headers; none if there are no headers.
+    pub(in crate::kafka::native) const fn raw_headers(&self) -> &'a [u8] {
+        match self.headers {
+            [0] => &[],
+            headers => headers,
+        }
+    }
+
     /// Copies the headers, if there are any.
     pub(in crate::kafka::native) fn headers(&self) -> Result<Headers, UnreadableBatch> {
         let from = &mut &*self.headers;

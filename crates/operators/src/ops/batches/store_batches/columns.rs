@@ -58,15 +58,18 @@ pub(super) fn layout(
 }
 
 /// The type of all values that a serde reads; `None`: it depends on the value.
-const fn type_of(serde: &Serde) -> Option<ColumnType> {
+fn type_of(serde: &Serde) -> Option<ColumnType> {
     match serde {
         Serde::Bytes => Some(ColumnType::Binary),
         Serde::String => Some(ColumnType::String),
         Serde::Int32 | Serde::Int64 => Some(ColumnType::Int64),
         Serde::Double => Some(ColumnType::Float64),
-        Serde::Json | Serde::Custom(_) | Serde::TimeWindowed { .. } | Serde::SessionWindowed(_) => {
-            None
-        }
+        Serde::WithoutHeaders(inner) => type_of(inner),
+        Serde::Json
+        | Serde::Custom(_)
+        | Serde::TimeWindowed { .. }
+        | Serde::SessionWindowed(_)
+        | Serde::WithHeaders(_) => None,
     }
 }
 

@@ -24,7 +24,7 @@ impl Host<'_, '_> {
             return Ok(row);
         };
         let now = self.expiry_time(store, ttl, key);
-        let decode = || Ok((store.key_of(key.clone())?, store.given(row.value.clone())?));
+        let decode = || Ok((store.key_of(key.clone())?, store.shown(row.value.clone())?));
         let expiry = ttl.expiry_of(row, decode)?;
         let is_due = expiry.is_some_and(|expiry| expiry.at <= now);
         Ok((!is_due).then(|| row.clone()))
@@ -63,7 +63,7 @@ impl Host<'_, '_> {
         };
         if !ttl.is_fixed() {
             record.key = store.key_of(key.clone())?;
-            record.value = store.given(row.value.clone())?;
+            record.value = store.shown(row.value.clone())?;
         }
         ttl.expiry(&record).map_err(|e| store.named(e))
     }
