@@ -83,6 +83,7 @@ __all__ = [
     "exit_after",
     "headers_from_bytes",
     "log_to",
+    "murmur2",
     "node_kinds",
     "open_transactions",
     "plan_settings",
