@@ -135,19 +135,21 @@ impl UserCallQueue {
     /// Takes the next request; `None` if none arrives in time.
     pub fn next(&self, within: Duration) -> Option<Arc<UserCall>> {
         let mut waiting = self.waiting.lock();
-        if waiting.is_empty() {
-            self.arrived.wait_for(&mut waiting, within);
-        }
-        while let Some(call) = waiting.pop_front() {
-            let took = call
-                .state
-                .compare_exchange(WAITING, TAKEN, SeqCst, SeqCst)
-                .is_ok();
-            if took {
-                return Some(call);
+        loop {
+            while let Some(call) = waiting.pop_front() {
+                let took = call
+                    .state
+                    .compare_exchange(WAITING, TAKEN, SeqCst, SeqCst)
+                    .is_ok();
+                if took {
+                    return Some(call);
+                }
+            }
+            // What was in the queue had expired.
+            if self.arrived.wait_for(&mut waiting, within).timed_out() {
+                return None;
             }
         }
-        None
     }
 }
 

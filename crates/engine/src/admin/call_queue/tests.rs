@@ -52,6 +52,24 @@ fn a_request_that_nobody_takes_expires() {
 }
 
 #[test]
+fn an_expired_request_does_not_end_the_wait_for_the_next_one() {
+    let runtime = runtime();
+    let queue = Arc::new(UserCallQueue::default());
+    let expired = runtime.block_on(queue.ask(request(1), SHORT));
+    assert_eq!(expired, Err(NoAnswer::NotTaken));
+    let taken = std::thread::scope(|scope| {
+        let host = scope.spawn(|| queue.next(LONG));
+        // The other thread begins to wait before or after this.
+        std::thread::yield_now();
+        // Not answered within this time.
+        let asked = runtime.block_on(queue.ask(request(2), SHORT * 50));
+        assert_eq!(asked, Err(NoAnswer::TooSlow), "it is taken");
+        host.join().unwrap()
+    });
+    assert_eq!(taken.unwrap().request.endpoint, 2);
+}
+
+#[test]
 fn a_request_that_is_taken_may_be_too_slow() {
     let runtime = runtime();
     let queue = Arc::new(UserCallQueue::default());
