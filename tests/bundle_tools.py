@@ -22,7 +22,7 @@ from stoatflow.cli import main
 ANSWERS = {
     "info.json", "state.json", "health-live.json", "health-ready.json", "threads.json", "barriers.json", "offsets.json",
     "errors.json", "watermarks.json", "config.json", "top.json", "topology.json", "stores.json",
-    "dead-letters.json", "findings.json", "metrics-1.txt", "metrics-2.txt",
+    "dead-letters.json", "endpoints.json", "findings.json", "metrics-1.txt", "metrics-2.txt",
 }  # fmt: skip
 OF_MACHINE = {"versions.json", "machine.json", "environment.json", "process.json", "state-directory.json"}
 

@@ -65,7 +65,7 @@ class StreamsBuilder(GlobalSources):
         self._plan = PlanBuilder()
         self._wrapper = checked_wrapper(wrapper)
         self._resources: list[Resource[Any]] = []
-        self.metrics = Metrics()
+        self.metrics: Metrics = Metrics()
         """Metrics of your own: `builder.metrics.counter(...)`."""
 
     @overload

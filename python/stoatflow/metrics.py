@@ -48,7 +48,7 @@ class Metrics:
 
     def __init__(self) -> None:
         """Start without metrics."""
-        self.registry = MetricRegistry()
+        self.registry: MetricRegistry = MetricRegistry()
         self._functions: list[GaugeFunction] = []
 
     def counter(self, name: str, help: str, labels: Iterable[str] = (), *, max_series: int = SERIES) -> Counter:  # noqa: A002

@@ -28,7 +28,7 @@ PATHS = {
     "info": "/info", "state": "/state", "health-live": "/health/live", "health-ready": "/health/ready",
     "threads": "/debug/threads", "barriers": "/debug/barriers", "offsets": "/offsets", "errors": "/errors",
     "watermarks": "/watermarks", "config": "/config", "top": "/top", "topology": "/topology", "stores": "/stores",
-    "dead-letters": "/dead-letters", "findings": "/doctor",
+    "dead-letters": "/dead-letters", "findings": "/doctor", "endpoints": "/app",
 }  # fmt: skip
 METRICS = "/metrics"
 _DESCRIPTION = "/openapi.json"
@@ -129,5 +129,6 @@ def _others(port: Port) -> list[Part | Missing]:
 
 def _paths(described: Any) -> list[str]:
     known = {"/", METRICS, _DESCRIPTION, *PATHS.values()}
-    found = described["paths"].items()
+    # Below /app, functions of the application answer: a bundle calls none of them.
+    found = [each for each in described["paths"].items() if not each[0].startswith("/app/")]
     return sorted(path for path, methods in found if "get" in methods and "{" not in path and path not in known)

@@ -94,7 +94,7 @@ class MockProcessorContext:
     def __init__(self, *stores: StoreBuilder[Any, Any], application_id: str = "test", lane: int = 0) -> None:
         """Start with nothing forwarded; stream time is -1, system time 0."""
         self.application_id = application_id
-        self.metrics = Metrics()
+        self.metrics: Metrics = Metrics()
         self.lane = lane
         self._forwarded: list[CapturedForward] = []
         self._punctuators: list[CapturedPunctuator] = []
