@@ -101,6 +101,7 @@ def life(
     return Process(word_count(address, name, state, "--follow"), {**environ, **more})
 
 
+@pytest.mark.long
 def test_what_was_aborted_stays_invisible(cluster: KafkaCluster, name: str, tmp_path: Path) -> None:
     given, environ = begun(cluster, name, tmp_path, 500), as_user(cluster, name)
     cluster.grant(DENIED, Resource.CLUSTER, "kafka-cluster", Operation.ALTER)

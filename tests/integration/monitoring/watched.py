@@ -73,7 +73,9 @@ def watched(folder: Path) -> Iterator[tuple[sf.StoatFlow, sf.EmbeddedBroker]]:
     with sf.EmbeddedBroker() as broker:
         for topic in TOPICS:
             broker.create_topic(topic, 1)
-        with sf.StoatFlow(topology(), config, broker=broker) as app:
+        app = sf.StoatFlow(topology(), config, broker=broker)
+        app.health_check("prices")(lambda: True)
+        with app:
             app.wait_until("RUNNING", timeout="90s")
             yield app, broker
 

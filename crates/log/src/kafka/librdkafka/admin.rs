@@ -71,8 +71,6 @@ impl Admin {
     }
 
     fn call<'a>(&'a self, timeout: Duration, what: &'a str) -> Result<Call<'a>> {
-        // An old connection error must not explain a new failure.
-        *self.client.events.last.lock() = None;
         Call {
             admin: self,
             clock: SystemClock::new(),

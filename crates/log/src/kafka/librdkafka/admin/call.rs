@@ -151,6 +151,9 @@ impl Call<'_> {
         loop {
             let wait = self.left().min(patience).max(Duration::from_millis(1));
             if self.admin.client.connect(wait) {
+                // An old connection error must not explain a new failure. Without a connection it does:
+                // librdkafka reports a cause that repeats only once.
+                *self.admin.client.events.last.lock() = None;
                 return Ok(self);
             }
             self.look()?;
