@@ -58,6 +58,8 @@ pub(super) unsafe fn outcomes(
     }
 }
 
+const CA_LOCATION: &str = "ssl.ca.location";
+
 impl Call<'_> {
     pub(super) fn left(&self) -> Duration {
         self.timeout.saturating_sub(self.clock.monotonic())
@@ -66,6 +68,13 @@ impl Call<'_> {
     pub(super) fn fail(&self, code: Code, said: &str, topic: Option<&str>) -> Error {
         let last = self.admin.client.events.last.lock().clone();
         let said = match last {
+            // Only the longer of librdkafka's texts about it names the property.
+            Some((_, reason))
+                if reason.contains("certificate verify failed")
+                    && !reason.contains(CA_LOCATION) =>
+            {
+                format!("{said}; last: {reason}; see {CA_LOCATION}")
+            }
             Some((last, reason)) if last != code => format!("{said}; last: {reason}"),
             _ => said.to_owned(),
         };
