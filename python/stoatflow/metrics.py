@@ -145,7 +145,7 @@ class Metrics:
 
 
 _rebuilt = MetricRegistry()
-"""Metrics of functions that another process has sent here: nobody reads them."""
+"""Metrics of functions that another process has sent here, as Spark does; no port shows them."""
 
 
 def rebuilt(

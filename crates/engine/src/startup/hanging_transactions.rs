@@ -23,8 +23,10 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(5);
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The topics that the application's transactions may have written to.
-struct WrittenTopics {
-    /// Changelogs and the offsets topic: only this application writes to them.
+#[derive(Default)]
+pub(super) struct WrittenTopics {
+    /// Changelogs and the offsets topic: only this application writes to them. Empty where no transaction
+    /// can hang.
     own: BTreeSet<Arc<str>>,
     /// Sinks and dead letters may have other producers.
     sinks: BTreeSet<Arc<str>>,
@@ -35,7 +37,8 @@ type Hanging = (TopicPartition, Offset, Option<OpenTransaction>);
 
 impl EngineSpec {
     /// Ends the last transactions of the application, and writes the markers that were lost. To be called
-    /// before the producer is opened. `false` if a stop was requested.
+    /// before the producer is opened. Returns the topics that may hold others; `None` if a stop was
+    /// requested.
     ///
     /// # Errors
     /// `Unavailable`; `Unauthorized` if a marker may not be written.
@@ -43,31 +46,32 @@ impl EngineSpec {
         &self,
         shared: &Shared,
         changelogs: &[Option<Arc<str>>],
-    ) -> Result<bool> {
+    ) -> Result<Option<WrittenTopics>> {
         let (settings, broker) = (&self.settings, &self.components.broker);
-        if !self.may_hang() {
-            return Ok(true);
+        if settings.guarantee != Guarantee::ExactlyOnceV2 || broker.expiry() == ClusterExpiry::Never
+        {
+            return Ok(Some(WrittenTopics::default()));
         }
         let ended = broker.end_last_transactions(&settings.application_id, settings.broker_wait);
         let last = if_permitted(ended)?.unwrap_or_default();
+        let written = self.written(changelogs, !last.is_empty())?;
         if last.is_empty() {
-            return Ok(true);
+            return Ok(Some(written));
         }
-        let written = self.written(changelogs)?;
         let partitions = self.partitions(written.own.union(&written.sinks))?;
         let is_own = |open: &OpenTransaction| last.iter().any(|last| last.is(open));
         // Each producer may have left one in the same partition.
         for _ in &last {
             let hanging = || self.open_transactions(&partitions, is_own);
             let Some(hanging) = self.still_open(shared, hanging)? else {
-                return Ok(false);
+                return Ok(None);
             };
             if hanging.is_empty() {
-                return Ok(true);
+                break;
             }
             self.write_markers(&hanging, &last)?;
         }
-        Ok(true)
+        Ok(Some(written))
     }
 
     /// Refuses a start behind a transaction that is still open. To be called once the producer is open.
@@ -79,12 +83,11 @@ impl EngineSpec {
         &self,
         shared: &Shared,
         producer: &dyn Producer,
-        changelogs: &[Option<Arc<str>>],
+        written: &WrittenTopics,
     ) -> Result<bool> {
-        if !self.may_hang() {
+        if written.own.is_empty() {
             return Ok(true);
         }
-        let written = self.written(changelogs)?;
         let sinks = self.partitions(&written.sinks)?;
         let ids = producer.producer_ids();
         let hanging = self.still_open(shared, || {
@@ -105,13 +108,8 @@ impl EngineSpec {
         }
     }
 
-    fn may_hang(&self) -> bool {
-        self.settings.guarantee == Guarantee::ExactlyOnceV2
-            && self.components.broker.expiry() != ClusterExpiry::Never
-    }
-
-    /// If a function chooses topics, every topic may have been written to.
-    fn written(&self, changelogs: &[Option<Arc<str>>]) -> Result<WrittenTopics> {
+    /// If a function chooses topics, every topic may have been written to; `all` includes those.
+    fn written(&self, changelogs: &[Option<Arc<str>>], all: bool) -> Result<WrittenTopics> {
         let (plan, settings) = (&self.plan, &self.settings);
         let offsets = Arc::from(topic_name(&settings.application_id));
         let own: BTreeSet<Arc<str>> = changelogs
@@ -121,18 +119,18 @@ impl EngineSpec {
             .chain([offsets])
             .collect();
         let mut handlers = settings.handlers.each();
-        let sinks: BTreeSet<Arc<str>> =
-            if plan.chooses_topics() || handlers.any(Handler::names_topics) {
-                let all = (self.components.broker).topic_names(settings.broker_wait)?;
-                all.into_iter()
-                    .filter(|name| !name.starts_with("__"))
-                    .collect()
-            } else {
-                let sinks = plan.sinks.iter().filter_map(|sink| sink.topic.as_deref());
-                let dead = settings.handlers.each().flat_map(Handler::topics);
-                let dead = plan.dead_letter_topics().into_iter().chain(dead);
-                sinks.chain(dead).map(Arc::from).collect()
-            };
+        let chooses = plan.chooses_topics() || handlers.any(Handler::names_topics);
+        let sinks: BTreeSet<Arc<str>> = if all && chooses {
+            let all = (self.components.broker).topic_names(settings.broker_wait)?;
+            all.into_iter()
+                .filter(|name| !name.starts_with("__"))
+                .collect()
+        } else {
+            let sinks = plan.sinks.iter().filter_map(|sink| sink.topic.as_deref());
+            let dead = settings.handlers.each().flat_map(Handler::topics);
+            let dead = plan.dead_letter_topics().into_iter().chain(dead);
+            sinks.chain(dead).map(Arc::from).collect()
+        };
         let sinks = sinks.difference(&own).cloned().collect();
         Ok(WrittenTopics { own, sinks })
     }

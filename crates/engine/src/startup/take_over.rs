@@ -52,15 +52,15 @@ impl EngineSpec {
             };
             rows.refuse_successor(shared)?;
         }
-        if !self.end_hanging_transactions(shared, changelogs)? {
+        let Some(written) = self.end_hanging_transactions(shared, changelogs)? else {
             return Ok(None);
-        }
+        };
         let mut producer = broker.producer(&self.producer_mode(), settings.broker_wait)?;
         let fenced = self.components.clock.monotonic();
         shared.failpoints.reach(Failpoint::StartFenced)?;
         self.provable(producer.as_ref())?;
         self.learn_leaders(topics, changelogs)?;
-        if !self.refuse_hanging_transactions(shared, producer.as_ref(), changelogs)? {
+        if !self.refuse_hanging_transactions(shared, producer.as_ref(), &written)? {
             return Ok(None);
         }
         let Some(committed_offsets) = self.committed_offsets(shared, topics)? else {

@@ -107,7 +107,7 @@ fn without_an_answer_the_code_says_why() {
     };
     port.status.endpoints.add(quick).unwrap();
     let (code, head, body) = port.ask("GET", "/app/quick");
-    assert_eq!(code, 503, "nobody takes it: {body}");
+    assert_eq!(code, 503, "no thread takes it: {body}");
     assert!(body.contains("urn:stoatflow:busy"), "{body}");
     assert!(head.contains("retry-after: 1"), "{head}");
     let status = Arc::clone(&port.status);

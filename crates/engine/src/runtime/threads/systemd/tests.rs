@@ -133,11 +133,11 @@ fn what_keeps_it_from_being_ready_is_its_status() {
 fn a_socket_that_is_gone_or_full_stops_nothing() {
     let service = Service::new(Some(Duration::from_secs(2)));
     service.enter(Lifecycle::Starting);
-    // More than the socket holds; nobody reads.
+    // More messages than the socket holds; the test reads none of them.
     for _ in 0..10_000 {
         service.systemd.tick(&service.status, NOW);
     }
     drop(service.socket);
     service.systemd.tick(&service.status, NOW);
-    assert!(Systemd::new("@stoatflow-nobody-listens", None).is_ok());
+    assert!(Systemd::new("@stoatflow-no-listener", None).is_ok());
 }
