@@ -92,6 +92,16 @@ def test_a_bundle_is_complete_and_holds_no_record_data(
     assert printed.err == "keys and values of records are in it (--with-data)\n"
 
 
+def test_a_bundle_lists_the_endpoints_of_the_application_and_calls_none(make: Make, tmp_path: Path) -> None:
+    called: list[str] = []
+    with make(shouting()) as app:
+        app.endpoint("GET", "/orders")(lambda: called.append("orders"))
+        made = bundle(tmp_path, app.admin_url, "--with-data", interval="0.2")
+    assert "/app/orders" in made.texts["endpoints.json"]
+    assert made.missing == {}
+    assert called == []
+
+
 def test_only_the_owner_can_read_the_file_and_no_other_file_is_left(
     broker: EmbeddedBroker, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
