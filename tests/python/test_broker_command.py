@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from stoatflow.cli import main
+from stoatflow.cli import broker, main
 
 
 @pytest.fixture
@@ -89,3 +91,35 @@ def test_a_process_that_is_no_broker_is_left_alone(tmp_path: Path, capsys: pytes
     assert main(["broker", "down", "--dir", str(tmp_path), "--delete"]) == 0
     assert tmp_path.exists(), "it is not a directory of this command"
     assert "no broker runs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["own child", "started by another command"])
+def test_down_waits_until_the_process_has_closed_its_files(
+    ours: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A process that is ending loses its command line some time before it closes its files."""
+    server = tmp_path / "server.properties"
+    ready, ended = tmp_path / "ready", tmp_path / "ended"
+    loop = f"trap 'sleep 0.5; touch {ended}; exit' TERM; touch {ready}; while :; do sleep 0.05; done"
+    run = ["/bin/sh", "-c", loop, "sh", str(server)]
+    if ours:
+        child = subprocess.Popen(run)
+        pid = child.pid
+    else:
+        start = '"$@" >/dev/null 2>&1 & echo $!'
+        pid = int(subprocess.run(["/bin/sh", "-c", start, "sh", *run], capture_output=True, check=True).stdout)
+    while not ready.exists():
+        time.sleep(0.01)
+    (tmp_path / "broker.json").write_text(json.dumps({"pid": pid}))
+    command_line = broker._command_line
+
+    def loses_it_at_once(asked: int) -> str:
+        monkeypatch.setattr(broker, "_command_line", lambda _: "")
+        return command_line(asked)
+
+    monkeypatch.setattr(broker, "_command_line", loses_it_at_once)
+    assert main(["broker", "down", "--dir", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"stopped": True, "deleted": False}
+    assert ended.exists()
+    if ours:
+        child.wait()

@@ -7,7 +7,6 @@ Takes Java and an unpacked Kafka, which it finds or is told. Owns one process pe
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import signal
@@ -155,11 +154,34 @@ def _end_process(pid: int, server: str) -> None:
             return
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            with contextlib.suppress(ChildProcessError):  # unless this process has started it
-                os.waitpid(pid, os.WNOHANG)
-            if server not in _command_line(pid):
+            if _has_ended(pid, server):
                 return
             time.sleep(0.1)
+
+
+def _has_ended(pid: int, server: str) -> bool:
+    """Return whether the process has ended and closed its files and sockets.
+
+    A process that is ending loses its command line first, so an empty one says nothing.
+    """
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:  # another process has started it
+        pass
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):  # PermissionError: the number is another user's process now
+        return True
+    line = _command_line(pid)
+    return _is_zombie(pid) or (line != "" and server not in line)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Return whether it has ended and its parent hasn't asked for its exit code, which some containers never do."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return False
 
 
 def _running(directory: Path) -> dict[str, Any] | None:
