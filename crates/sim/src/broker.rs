@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Error, Offset, Result, Timestamp, TopicPartition};
+use stoatflow_core::{Error, Offset, Partition, Result, Timestamp, TopicPartition};
 use stoatflow_log::murmur2::partition_of;
 use stoatflow_log::{
     Broker, ClusterExpiry, Committed, Consumer, CutEntry, NewTopic, Producer, ProducerMode,
@@ -216,16 +216,24 @@ impl SimBroker {
         state.topics.iter().flat_map(of).collect()
     }
 
-    /// The newest visible value of a key; `None` if it was never written.
-    pub(crate) fn newest(&self, topic: &str, key: &Bytes) -> Option<Option<Bytes>> {
+    /// The newest visible value of a key below the positions of the partitions; `None` if it was never
+    /// written.
+    pub(crate) fn newest(
+        &self,
+        topic: &str,
+        key: &Bytes,
+        positions: &[(Partition, Offset)],
+    ) -> Option<Option<Bytes>> {
         let state = self.lock();
         let logs = state.topics.get(topic)?;
         let partition = partition_of(key, i32::try_from(logs.len()).ok()?);
         let log = logs.get(usize::try_from(partition).ok()?)?;
+        let end = positions.iter().find(|(of, _)| of.0 == partition);
+        let end = end.map_or(Offset(i64::MAX), |(_, end)| *end);
         let found = log
             .visible(Offset(0))
             .rev()
-            .find(|(_, kept)| kept.key.as_ref() == Some(key))?;
+            .find(|(offset, kept)| *offset < end && kept.key.as_ref() == Some(key))?;
         Some(found.1.value.clone())
     }
 }

@@ -57,10 +57,17 @@ impl SimProducer {
         buffer.map(|r| size(&r.key) + size(&r.value)).sum()
     }
 
-    /// Delivers this many buffered records to the broker.
-    pub fn deliver(&mut self, count: usize) -> Result<()> {
+    /// Delivers this many buffered records to the broker. `draw` chooses the topic of each: a number
+    /// below its argument. Topics overtake each other, as on brokers that answer at different times;
+    /// within a topic the order is kept.
+    pub fn deliver(&mut self, count: usize, mut draw: impl FnMut(usize) -> usize) -> Result<()> {
         for _ in 0..count {
-            let Some(record) = self.buffer.pop_front() else {
+            let Some(drawn) = self.buffer.get(draw(self.buffer.len())) else {
+                break;
+            };
+            let topic = Arc::clone(&drawn.topic);
+            let first = self.buffer.iter().position(|r| r.topic == topic);
+            let Some(record) = first.and_then(|at| self.buffer.remove(at)) else {
                 break;
             };
             let inside = self.transactional && self.outside != Some(&*record.topic);
@@ -125,7 +132,7 @@ impl Producer for SimProducer {
     }
 
     fn flush(&mut self, _timeout: Duration) -> Result<()> {
-        self.deliver(self.buffer.len())
+        self.deliver(self.buffer.len(), |_| 0)
     }
 
     fn offsets(&mut self, group: &str, cut: &[CutEntry], _timeout: Duration) -> Result<()> {

@@ -13,15 +13,17 @@ use stoatflow_state::Sealed;
 impl Committer {
     /// Sends the changelog records of an epoch. Under at-least-once no transaction keeps records
     /// together, and input is read again after a crash, so the order matters. Results are flushed first:
-    /// the deletion of a row that waited says that its result was emitted. Times follow the offsets: see
-    /// [`Self::send_times`]. Deletions of rows that waited come after the rows made from them, because
-    /// no input would produce those again.
+    /// if the broker refuses one after it has taken the row, no input produces that result again. Times
+    /// follow the offsets: see [`Self::send_times`]. Deletions of rows that waited come after the rows
+    /// made from them, because no input would produce those again.
     pub(super) fn send_changelog(&mut self, sealed: &[(StoreId, Vec<Sealed>)]) -> Result<()> {
         self.begin()?;
+        if self.parts.guarantee == Guarantee::AtLeastOnce {
+            self.flush()?;
+        }
         if !self.is_ordered() {
             return self.send_writes(sealed.iter(), |_, _| true);
         }
-        self.flush()?;
         let times = self.parts.times;
         let stores = || sealed.iter().filter(|(id, _)| Some(*id) != times);
         // First the rows that say in which tasks something waits.

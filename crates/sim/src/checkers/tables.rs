@@ -77,10 +77,15 @@ pub(super) fn check(part: Part, job: &Job, broker: &SimBroker) -> Verdict {
     let given = inputs(broker, part);
     let first = history(broker, part.outputs()[0])?;
     match part {
-        Part::Words(_) => counts(&word_counts(&given), &numbers(&first)?, rule),
+        Part::Words(_) => {
+            let seen = numbers(&first)?;
+            counts(&word_counts(&given), &seen, rule)?;
+            no_update_left_out(&seen, job)
+        }
         Part::Counts => {
             let first = numbers(&first)?;
             counts(&word_counts(&given), &first, rule)?;
+            no_update_left_out(&first, job)?;
             let second = numbers(&history(broker, part.tables()[1].0)?)?;
             if rule == Rule::AtLeast {
                 return Ok(());
@@ -142,6 +147,22 @@ fn counts(expected: &BTreeMap<String, i64>, seen: &Numbers, rule: Rule) -> Verdi
                     "'{key}' was counted {values:?}, less than {count}"
                 );
             }
+        }
+    }
+    Ok(())
+}
+
+/// Without caching, a count rises by one, or goes back to an earlier count and rises from there: after a
+/// crash the state is never ahead of the results.
+fn no_update_left_out(seen: &Numbers, job: &Job) -> Verdict {
+    for (key, values) in seen.iter().filter(|_| !job.cached) {
+        let mut most = 0;
+        for value in values {
+            ensure!(
+                *value <= most + 1,
+                "'{key}' was counted {values:?}: the update before {value} was left out"
+            );
+            most = most.max(*value);
         }
     }
     Ok(())

@@ -29,8 +29,9 @@ impl FaultyProducer {
 
     /// Delivers some of the buffered records to the broker.
     fn deliver_some(&mut self) -> Result<()> {
-        let some = self.instance.world.below(self.producer.buffered() + 1);
-        self.producer.deliver(some)
+        let world = &self.instance.world;
+        let some = world.below(self.producer.buffered() + 1);
+        self.producer.deliver(some, |count| world.below(count))
     }
 }
 

@@ -1,7 +1,8 @@
 //! How a start handles state that is missing, behind or damaged.
 
 use super::*;
-use stoatflow_core::{Error, ErrorKind, Result};
+use crate::runtime::failpoint::Failpoints;
+use stoatflow_core::{Error, ErrorKind, Guarantee, Result};
 use stoatflow_log::{ClusterExpiry, Committed, Consumer, Producer, Range, TopicInfo};
 use stoatflow_state::Backend;
 use stoatflow_state::memory::MemoryBackend;
@@ -33,6 +34,33 @@ fn counted_before(bench: &TestBench) {
     bench.send("in", &[("a", "x", 1), ("a", "x", 2), ("b", "x", 3)]);
     engine.run_and_commit().unwrap();
     assert_eq!(counted(&mut engine, "a"), Some(2));
+}
+
+#[test]
+fn at_least_once_a_result_is_acknowledged_before_its_row_is_sent() {
+    let mut bench = TestBench::new(&["in", "out"], 2, count());
+    set(&mut bench, |settings| {
+        settings.guarantee = Guarantee::AtLeastOnce;
+    });
+    let failpoints = Failpoints::parse("commit.before-flush=error@2").unwrap();
+    let mut engine = Inline::start_with(&bench.spec, failpoints).unwrap();
+    bench.send("in", &[("a", "x", 1)]);
+    engine.run_and_commit().unwrap();
+    super::calls::slow_down(&mut engine, &bench, "out");
+    bench.send("in", &[("a", "x", 2)]);
+    let killed = engine.run_and_commit().unwrap_err();
+    assert_eq!(killed.kind(), ErrorKind::Unavailable, "{killed}");
+    drop(engine);
+    // The disk is lost: the rows come from the changelog.
+    std::fs::remove_dir_all(disk(&bench)).unwrap();
+    let mut engine = bench.start();
+    engine.run_and_commit().unwrap();
+    let emitted = bench.fetch("out");
+    let emitted = emitted.iter().map(|r| r.value.clone().unwrap());
+    let emitted: Vec<_> = emitted
+        .map(|value| i64::from_be_bytes(value[..].try_into().unwrap()))
+        .collect();
+    assert_eq!(emitted, [1, 2, 3], "the second record is read again");
 }
 
 fn disk(bench: &TestBench) -> std::path::PathBuf {
