@@ -51,7 +51,8 @@ class Application:
         self._capsys.readouterr()
         assert main([*arguments, "--json"]) == 0
         findings: list[dict[str, Any]] = json.loads(self._capsys.readouterr().out)
-        return findings
+        # How full this machine's disk is doesn't matter here (tests/python/test_doctor_live.py has that finding).
+        return [finding for finding in findings if finding["kind"] != "disk"]
 
 
 @pytest.fixture
