@@ -7,7 +7,7 @@
 #   VERSION=4.4.0         of Kafka Streams in `make test-oracle` (default: the one of the vectors)
 #   LISTENER=SASL_SSL_SCRAM  through which the application comes in a run of chaos (default: a broker without security)
 #   NODES=3                  so many secured brokers in a run of chaos with LISTENER (default: 1)
-#   VERSIONS="4.4.0 3.9.1"   of Kafka, for test-kafka-versions
+#   VERSIONS="4.1.1 3.9.1"   of Kafka, for test-kafka-versions
 
 SHELL := /bin/bash
 VENV ?= .venv
@@ -25,7 +25,7 @@ MINUTES ?= 30
 LISTENER ?=
 VERSION ?=
 NODES ?= 1
-VERSIONS ?= 4.4.0 3.9.1 3.6.2
+VERSIONS ?= 4.1.1 3.9.1 3.6.2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-kafka-versions test-spark test-ports smoke lint \
@@ -80,7 +80,7 @@ test-integration: ## against a real Kafka broker, and a real Prometheus (needs J
 	@scripts/rocksdb.sh
 	@scripts/test.sh wheel kafka integration
 
-test-kafka-versions: ## the tests against real brokers, on each of several versions of Kafka (VERSIONS="4.4.0 3.9.1 3.6.2")
+test-kafka-versions: ## the tests against real brokers, on each of several versions of Kafka (VERSIONS="4.1.1 3.9.1 3.6.2")
 	@scripts/setup.sh java maven prometheus build dev spark
 	@scripts/rocksdb.sh
 	@STOATFLOW_TEST_KAFKA_VERSIONS="$(VERSIONS)" scripts/test.sh wheel kafka-versions

@@ -126,7 +126,7 @@ step_integration() {
 # tests, which choose a version themselves. The other versions run also after a failure.
 step_kafka_versions() {
     local version part failed=
-    for version in ${STOATFLOW_TEST_KAFKA_VERSIONS:-4.4.0 3.9.1 3.6.2}; do
+    for version in ${STOATFLOW_TEST_KAFKA_VERSIONS:-4.1.1 3.9.1 3.6.2}; do
         export STOATFLOW_TEST_KAFKA_VERSION=$version
         for part in step_kafka integration_on_a_version; do
             printf '\n--- Kafka %s: %s\n' "$version" "$part"
