@@ -9,6 +9,7 @@ mod configs;
 mod create;
 mod delete;
 mod members;
+mod recent_changes;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ use call::Call;
 use parking_lot::Mutex;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka_sys as sys;
+use recent_changes::RecentChanges;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::ptr;
@@ -48,6 +50,7 @@ pub(in crate::kafka) struct Admin {
     properties: Properties,
     /// One per group that was queried: an application has one.
     groups: Mutex<BTreeMap<String, Arc<Group>>>,
+    recent: RecentChanges,
 }
 
 impl Admin {
@@ -57,6 +60,7 @@ impl Admin {
             address: properties.bootstrap().to_owned(),
             properties: properties.clone(),
             groups: Mutex::default(),
+            recent: RecentChanges::new(),
         })
     }
 
@@ -106,6 +110,7 @@ impl Admin {
             names
         };
         names.sort_unstable();
+        names.retain(|name| !self.recent.contradicts(name, true));
         Ok(names)
     }
 
@@ -174,10 +179,17 @@ impl Admin {
                 });
             }
         }
-        Ok(names
+        let found: Vec<_> = names
             .iter()
             .map(|name| found.iter().find(|t| *t.name == **name).cloned())
-            .collect())
+            .collect();
+        for (name, found) in names.iter().zip(&found) {
+            if self.recent.contradicts(name, found.is_some()) {
+                let said = "a broker doesn't know yet that the topic was created or deleted";
+                return Err(call.fail(Code::LeaderNotAvailable, said, Some(name)));
+            }
+        }
+        Ok(found)
     }
 
     /// Fails if a partition doesn't exist: librdkafka would wait for the leader of a missing topic.
@@ -227,7 +239,7 @@ impl Admin {
             for index in 0..count {
                 let row = &*sys::rd_kafka_ListOffsetsResultInfo_topic_partition(*infos.add(index));
                 let topic = text(row.topic);
-                let code = Code::from(row.err);
+                let code = self.recent.code(&topic, Code::from(row.err));
                 if code != Code::NoError {
                     return Err(call.fail(
                         code,

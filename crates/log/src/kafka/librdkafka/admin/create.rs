@@ -1,7 +1,7 @@
 //! Creating topics.
 //!
-//! Takes topics with their settings, returns `Ok` once every broker reports them. One that exists is
-//! left as it is.
+//! Takes topics with their settings, returns `Ok` once a broker reports them. One that exists is left as
+//! it is.
 
 use super::call::{Call, outcomes};
 use super::{Admin, Code, Op, c_text, sys, text};
@@ -23,14 +23,15 @@ impl Admin {
             return Ok(());
         }
         call.until_ready(|| self.create(&call, &wanted))?;
-        // The controller has answered; every broker must know the topics before a client asks it.
+        // The controller has answered; others may not know the topics yet.
         let names: Vec<_> = wanted.iter().map(|t| t.name.as_str()).collect();
+        self.recent.note(&names, true);
         call.until_ready(|| {
             let found = self.describe(&call, &names, true)?;
             match names.iter().zip(&found).find(|(_, found)| found.is_none()) {
                 Some((name, _)) => Err(call.fail(
                     Code::LeaderNotAvailable,
-                    "the new topic is not known to all brokers yet",
+                    "the new topic is not known to a broker yet",
                     Some(name),
                 )),
                 None => Ok(()),

@@ -1,6 +1,6 @@
 //! Deleting topics.
 //!
-//! Takes names, returns `Ok` once the cluster no longer reports them. A missing topic counts as deleted,
+//! Takes names, returns `Ok` once a broker no longer reports them. A missing topic counts as deleted,
 //! so a deletion whose answer was lost can be repeated.
 
 use super::call::{Call, outcomes};
@@ -18,6 +18,7 @@ impl Admin {
             return Ok(());
         }
         call.until_ready(|| self.delete(&call, &names))?;
+        self.recent.note(&names, false);
         // The controller has answered; a broker that doesn't know yet would still report the topics.
         call.until_ready(|| {
             let left = self.describe(&call, &names, false)?;

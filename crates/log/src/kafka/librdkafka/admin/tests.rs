@@ -1,4 +1,4 @@
-use super::{Admin, COMMITTED, NO_ANSWER};
+use super::{Admin, COMMITTED, Code, NO_ANSWER, RecentChanges};
 use crate::kafka::properties::Properties;
 use rdkafka::mocking::MockCluster;
 use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Native};
@@ -26,4 +26,21 @@ fn an_unreported_end_is_no_end() {
     }
     let told = call.until_ready(ask).unwrap();
     assert!(!told.contains(&Offset(NO_ANSWER)), "{told:?}");
+}
+
+/// Brokers learn of a new topic, and of a deleted one, after the controller.
+#[test]
+fn an_answer_that_contradicts_a_recent_change_is_not_ready() {
+    let recent = RecentChanges::new();
+    recent.note(&["new"], true);
+    recent.note(&["gone"], false);
+    assert!(recent.contradicts("new", false) && !recent.contradicts("new", true));
+    assert!(recent.contradicts("gone", true) && !recent.contradicts("gone", false));
+    assert!(!recent.contradicts("other", true) && !recent.contradicts("other", false));
+    let unknown = Code::UnknownTopicOrPartition;
+    assert_eq!(recent.code("new", unknown), Code::LeaderNotAvailable);
+    assert_eq!(recent.code("gone", unknown), unknown);
+    assert_eq!(recent.code("new", Code::NoError), Code::NoError);
+    recent.note(&["gone"], true);
+    assert!(!recent.contradicts("gone", true), "it was created again");
 }
