@@ -51,7 +51,7 @@ class Application:
         self._capsys.readouterr()
         assert main([*arguments, "--json"]) == 0
         findings: list[dict[str, Any]] = json.loads(self._capsys.readouterr().out)
-        # How full this machine's disk is doesn't matter here (tests/python/test_doctor_live.py has that finding).
+        # How full this machine's disk is doesn't matter here.
         return [finding for finding in findings if finding["kind"] != "disk"]
 
 

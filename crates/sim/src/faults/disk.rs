@@ -1,8 +1,9 @@
 //! The disk of one machine, which survives crashes, and the check of law 6.
 //!
 //! Applies an engine's epochs as a whole or not at all. After each it compares with the broker: the disk
-//! must hold the newest committed changelog record of each key that it has reached, and the changelog offset it has reached
-//! must not exceed the stable end. Indexes must hold the entries of their stores' rows.
+//! must hold the newest committed changelog record of each key, up to the changelog offset that it has
+//! reached, and that offset must not exceed the stable end. Indexes must hold the entries of their
+//! stores' rows.
 
 use super::FaultPoint;
 use crate::checkers::indexes;
