@@ -7,6 +7,7 @@
 //! `docs/adr/0024-indexes-are-made-at-the-seal.md`.
 
 pub mod build;
+pub mod build_at_start;
 mod restored;
 pub mod state;
 #[cfg(test)]

@@ -31,7 +31,8 @@ pub use spec::{EngineParts, EngineSpec, StartupContext};
 
 use crate::commit::guard::InstanceGuard;
 use crate::commit::{CommitParts, Committer, LoggedStore};
-use crate::index::build::{self, Unbuilt};
+use crate::index::build::{Unbuilt, find_unbuilt};
+use crate::index::build_at_start::build_now;
 use crate::index::{entry_store, index_stores};
 use crate::intake::Intake;
 use crate::intake::dispatch::{AdmissionLimits, Dispatch};
@@ -293,12 +294,12 @@ impl EngineSpec {
         let all = all.map(|index| Arc::clone(&index.status));
         shared.status.set_indexes(all.collect());
         for of in with {
-            let Some(mut unbuilt) = build::find_unbuilt(backend, of)? else {
+            let Some(mut unbuilt) = find_unbuilt(backend, of)? else {
                 continue;
             };
             if beside && !unbuilt.is_urgent(backend) {
                 later.push(unbuilt);
-            } else if !build::build_now(backend, &mut unbuilt, || shared.is_stopping())? {
+            } else if !build_now(backend, &mut unbuilt, || shared.is_stopping())? {
                 return Ok(None);
             }
         }

@@ -1,24 +1,22 @@
-//! Builds indexes from the rows of their stores.
+//! Builds indexes from the rows of their stores, while an application runs.
 //!
 //! Chunks of rows are read, and their entries written, while no epoch is applied, so that no row changes
 //! in between. Between two chunks, epochs update the entries of the rows that they write. So after each
-//! chunk the index is complete up to its cursor, and its entries beyond are correct. Before anything
-//! runs, larger chunks are bulk-loaded as in a restore.
+//! chunk the index is complete up to its cursor, and its entries beyond are correct.
+//! Before anything runs: see [`super::build_at_start`].
 
 use super::state::{IndexState, STATE_KEY};
-use super::{Index, StoreIndexes, entry_key};
+use super::{Index, StoreIndexes};
 use crate::query::SnapshotLock;
 use bytes::{Buf, Bytes};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use stoatflow_core::{Epoch, Result, Timestamp, ordered};
 use stoatflow_operators::indexing::{is_kept_apart, split_entry};
-use stoatflow_state::{Backend, EpochBatch, KeyRange, RestoreRun, Write, after};
+use stoatflow_state::{Backend, EpochBatch, KeyRange, Write, after};
 
 /// Rows per chunk while the application runs: a commit may have to wait for one chunk.
 const CHUNK: usize = 500;
-/// Rows per chunk before it runs.
-const LARGE_CHUNK: usize = 50_000;
 /// Stores with fewer rows are not worth a thread.
 const MIN_ROWS_FOR_THREAD: u64 = 10_000;
 /// Rows per scan.
@@ -103,56 +101,6 @@ pub fn find_unbuilt(backend: &dyn Backend, of: &Arc<StoreIndexes>) -> Result<Opt
     Ok(Some(unbuilt))
 }
 
-/// Builds the indexes before anything else writes. `false` if a stop was requested.
-///
-/// # Errors
-/// Errors of the back end.
-pub fn build_now(
-    backend: &dyn Backend,
-    unbuilt: &mut Unbuilt,
-    is_stopping: impl Fn() -> bool,
-) -> Result<bool> {
-    begin(backend, unbuilt);
-    loop {
-        if is_stopping() {
-            return Ok(false);
-        }
-        let mut runs: Vec<RestoreRun> = unbuilt
-            .indexes_to_build
-            .iter()
-            .map(|_| RestoreRun::default())
-            .collect();
-        let mut rows = 0;
-        let mut over = false;
-        while rows < LARGE_CHUNK && !over {
-            let read = read(backend, unbuilt, SCAN_ROWS, &mut |at, entry, value| {
-                runs[at].push(
-                    &[entry],
-                    Some(&[&value.timestamp.0.to_be_bytes(), value.kept]),
-                );
-            })?;
-            rows += read;
-            over = read < SCAN_ROWS;
-        }
-        for (index, run) in unbuilt.indexes().zip(runs) {
-            backend.bulk_load(index.id, run, &[])?;
-        }
-        if over {
-            for index in unbuilt.indexes() {
-                backend.loaded(index.id)?;
-            }
-            return finish(backend, unbuilt).map(|()| true);
-        }
-        for index in unbuilt.indexes() {
-            write_state(
-                backend,
-                index,
-                &IndexState::Building(unbuilt.cursor.clone()),
-            )?;
-        }
-    }
-}
-
 /// Builds the indexes while epochs are applied. Ends early once `is_over`.
 ///
 /// # Errors
@@ -181,13 +129,20 @@ pub(super) fn chunk(backend: &dyn Backend, unbuilt: &mut Unbuilt, most: usize) -
         .iter()
         .map(|_| Vec::new())
         .collect();
-    let rows = read(backend, unbuilt, most, &mut |at, entry, value| {
-        let stored = [&value.timestamp.0.to_be_bytes(), value.kept].concat();
-        writes[at].push(Write {
-            key: Bytes::copy_from_slice(entry),
-            value: Some(stored.into()),
+    let rows = scan(backend, unbuilt, most)?;
+    for (key, stored) in &rows {
+        let of = &unbuilt.store_indexes;
+        entries_of(of, key, stored, unbuilt.indexes(), |at, entry, value| {
+            let stored = [&value.timestamp.0.to_be_bytes(), value.kept].concat();
+            writes[at].push(Write {
+                key: entry.concat().into(),
+                value: Some(stored.into()),
+            });
         });
-    })?;
+    }
+    for index in unbuilt.indexes() {
+        index.status.done.fetch_add(rows.len() as u64, Relaxed);
+    }
     for (index, writes) in unbuilt.indexes().zip(&mut writes) {
         let state = IndexState::Building(unbuilt.cursor.clone());
         writes.push(state.write(index.fingerprint));
@@ -201,13 +156,14 @@ pub(super) fn chunk(backend: &dyn Backend, unbuilt: &mut Unbuilt, most: usize) -
             .collect(),
         ..EpochBatch::default()
     })?;
-    if rows < most {
+    let is_last = rows.len() < most;
+    if is_last {
         finish(backend, unbuilt)?;
     }
-    Ok(rows < most)
+    Ok(is_last)
 }
 
-fn begin(backend: &dyn Backend, unbuilt: &Unbuilt) {
+pub(super) fn begin(backend: &dyn Backend, unbuilt: &Unbuilt) {
     let total = backend.approximate_len(unbuilt.store_indexes.store);
     for index in unbuilt.indexes() {
         index.status.enter(&IndexState::Building(None));
@@ -217,48 +173,52 @@ fn begin(backend: &dyn Backend, unbuilt: &Unbuilt) {
 }
 
 /// The value of an entry.
-struct EntryValue<'a> {
+pub(super) struct EntryValue<'a> {
     /// The row's timestamp.
-    timestamp: Timestamp,
+    pub timestamp: Timestamp,
     /// What a covering index keeps.
-    kept: &'a [u8],
+    pub kept: &'a [u8],
 }
 
-/// Reads the next rows, and passes their entries to `take`, with the position of the index in
-/// `indexes_to_build`.
-fn read(
+/// Reads the next rows, and moves the cursor behind them.
+pub(super) fn scan(
     backend: &dyn Backend,
     unbuilt: &mut Unbuilt,
     most: usize,
-    take: &mut dyn FnMut(usize, &[u8], EntryValue<'_>),
-) -> Result<usize> {
+) -> Result<Vec<(Bytes, Bytes)>> {
     let range = KeyRange {
         from: unbuilt.cursor.as_ref().map(|key| after(key)),
         ..KeyRange::default()
     };
     let rows = backend.scan(unbuilt.store_indexes.store, &range, most)?;
-    for (key, stored) in &rows {
-        let mut value = stored.clone();
-        let timestamp = Timestamp(value.try_get_i64().unwrap_or(-1));
-        let row = unbuilt.store_indexes.rows.record(key, value, timestamp);
-        for (at, index) in unbuilt.indexes().enumerate() {
-            for (entry, kept) in &index.entries(Some(&row), true) {
-                let kept = kept.as_ref();
-                take(at, &entry_key(entry, key), EntryValue { timestamp, kept });
-            }
-        }
-    }
     if let Some((last, _)) = rows.last() {
         unbuilt.cursor = Some(last.clone());
     }
-    for index in unbuilt.indexes() {
-        index.status.done.fetch_add(rows.len() as u64, Relaxed);
+    Ok(rows)
+}
+
+/// Passes the entries of a row to `take`: the position of the index in `indexes`, the parts of the
+/// entry's key, and its value.
+pub(super) fn entries_of<'a>(
+    of: &StoreIndexes,
+    key: &Bytes,
+    stored: &Bytes,
+    indexes: impl IntoIterator<Item = &'a Index>,
+    mut take: impl FnMut(usize, &[&[u8]], EntryValue<'_>),
+) {
+    let mut value = stored.clone();
+    let timestamp = Timestamp(value.try_get_i64().unwrap_or(-1));
+    let row = of.rows.record(key, value, timestamp);
+    for (at, index) in indexes.into_iter().enumerate() {
+        for (entry, kept) in &index.entries(Some(&row), true) {
+            let kept = kept.as_ref();
+            take(at, &[entry, key], EntryValue { timestamp, kept });
+        }
     }
-    Ok(rows.len())
 }
 
 /// All rows are indexed: writes the final state.
-fn finish(backend: &dyn Backend, unbuilt: &Unbuilt) -> Result<()> {
+pub(super) fn finish(backend: &dyn Backend, unbuilt: &Unbuilt) -> Result<()> {
     for index in unbuilt.indexes() {
         let state = complete(backend, index)?;
         if let IndexState::UniquePending(rows) = state {
@@ -305,7 +265,7 @@ fn complete(backend: &dyn Backend, index: &Index) -> Result<IndexState> {
     }
 }
 
-fn write_state(backend: &dyn Backend, index: &Index, state: &IndexState) -> Result<()> {
+pub(super) fn write_state(backend: &dyn Backend, index: &Index, state: &IndexState) -> Result<()> {
     debug_assert!(STATE_KEY < &[ordered::NULL][..]);
     index.status.enter(state);
     backend.apply(EpochBatch {

@@ -1,9 +1,11 @@
-use super::build::{Unbuilt, build_now, chunk, find_unbuilt};
+use super::build::{Unbuilt, chunk, find_unbuilt};
+use super::build_at_start::build_now;
 use super::state::{IndexState, IndexStatus, STATE_KEY};
 use super::{Index, StoreIndexes, UniqueGuard, entry_key};
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use stoatflow_core::{Datum, Epoch, Offset, Partition, Result, Serde, StoreId, Timestamp};
@@ -424,4 +426,35 @@ fn rows_that_share_a_value_already_are_counted() {
     apply(&backend, run.open, &all);
     assert!(find_unbuilt(backend.as_ref(), &of).unwrap().is_none());
     assert_eq!(state(), Some(IndexState::Readable));
+}
+
+/// More rows than one scan: each index is built on a thread of its own, and goes on after a stop.
+#[test]
+fn large_indexes_are_built_on_threads_and_go_on_after_a_stop() {
+    let of = three();
+    let dir = tempfile::tempdir().unwrap();
+    for backend in [memory(), rocks(dir.path(), &of)] {
+        let mut run = RestoreRun::default();
+        for n in 0..9_001 {
+            let json = format!(
+                "{{\"a\": {}, \"b\": {n}, \"tags\": [{}, \"x\"]}}",
+                n % 7,
+                n % 5
+            );
+            let stored = [&7i64.to_be_bytes(), json.as_bytes()];
+            run.push(&[format!("key{n}").as_bytes()], Some(&stored));
+        }
+        backend.bulk_load(ROWS, run, &[]).unwrap();
+        let mut unbuilt = find_unbuilt(backend.as_ref(), &of).unwrap().unwrap();
+        let asked = Cell::new(0);
+        let is_stopping = || asked.replace(asked.get() + 1) == 2;
+        assert!(!build_now(backend.as_ref(), &mut unbuilt, is_stopping).unwrap());
+        compare(&backend, &of).unwrap();
+
+        let mut unbuilt = find_unbuilt(backend.as_ref(), &of).unwrap().unwrap();
+        assert!(unbuilt.cursor.is_some(), "it goes on where it was stopped");
+        assert!(build_now(backend.as_ref(), &mut unbuilt, || false).unwrap());
+        assert!(find_unbuilt(backend.as_ref(), &of).unwrap().is_none());
+        compare(&backend, &of).unwrap();
+    }
 }

@@ -1,7 +1,8 @@
 use super::super::reader::StoreReader;
 use super::{FoundPage, FoundRow};
 use crate::index::StoreIndexes;
-use crate::index::build::{build_now, find_unbuilt};
+use crate::index::build::find_unbuilt;
+use crate::index::build_at_start::build_now;
 use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
