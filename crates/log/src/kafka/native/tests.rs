@@ -395,6 +395,27 @@ fn an_id_that_is_being_taken_over_is_lost() {
     }
 }
 
+/// A broker that gets InitProducerId with an outdated epoch aborts the open transaction of the newer
+/// producer before it compares the epochs.
+#[test]
+fn a_replaced_producer_does_not_abort_the_transaction_of_the_newer_one() {
+    for transactions_v2 in [true, false] {
+        let broker = FaultyBroker::start(1, 0, transactions_v2);
+        let topic: Arc<str> = "left".into();
+        let mut old = open(&broker, "app");
+        old.begin().unwrap();
+        written(&mut old, &topic, "old").unwrap();
+        let mut newer = open(&broker, "app");
+        newer.begin().unwrap();
+        written(&mut newer, &topic, "new").unwrap();
+
+        let told = written(&mut old, &topic, "late").unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::Fenced, "{told}");
+        assert_eq!(newer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+        assert_eq!(broker.committed("left", 0), ["new"]);
+    }
+}
+
 /// Without KIP-890, a broker may add late records to the next transaction of the same epoch: so there
 /// must be no transaction in that epoch.
 #[test]

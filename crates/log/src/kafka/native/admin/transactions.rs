@@ -7,7 +7,7 @@
 use super::{ANSWER_TIMEOUT, Call, text, topic_name};
 use crate::kafka::native::error_class::{ErrorClass, UNKNOWN_TOPIC_OR_PARTITION, classify};
 use crate::kafka::native::net::cluster::CoordinatorType;
-use crate::kafka::native::producer::coordination::TRANSACTIONS_V2;
+use crate::kafka::native::producer::coordination::{ONGOING, TRANSACTIONS_V2};
 use crate::{LastTransaction, OpenTransaction, TransactionOutcome};
 use kafka_protocol::messages::describe_producers_request::TopicRequest;
 use kafka_protocol::messages::describe_transactions_response::TransactionState;
@@ -25,8 +25,6 @@ const TOPIC_AUTHORIZATION_FAILED: i16 = 29;
 const TRANSACTIONAL_ID_NOT_FOUND: i16 = 105;
 /// The version of WriteTxnMarkers that came with Kafka 4.2. Kafka 4.3 is the first to lose markers.
 const MARKERS_OF_4_2: i16 = 2;
-/// The state of a coordinator whose transaction is open.
-const ONGOING: &str = "Ongoing";
 
 impl Call<'_> {
     /// The oldest open transaction of each partition, in the order asked; `None` also where the user may not

@@ -43,6 +43,8 @@ const END: i16 = 4;
 pub(in crate::kafka::native) const PRODUCE_V2: i16 = 12;
 const OFFSETS_V2: i16 = 5;
 const END_V2: i16 = 5;
+/// A coordinator's name for the state of an open transaction.
+pub(in crate::kafka::native) const ONGOING: &str = "Ongoing";
 /// The `transaction.version` from which on those are supported.
 pub(in crate::kafka::native) const TRANSACTIONS_V2: i16 = 2;
 

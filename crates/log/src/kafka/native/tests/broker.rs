@@ -146,6 +146,10 @@ impl Kept {
                 let answer = self.init_producer_id(&decoded(body, version), not_yet);
                 put::<InitProducerIdRequest>(into, number, version, &answer);
             }
+            ApiKey::DescribeTransactions => {
+                let answer = self.describe_transactions(&decoded(body, version));
+                put::<DescribeTransactionsRequest>(into, number, version, &answer);
+            }
             ApiKey::AddPartitionsToTxn => {
                 let answer = self.add(&decoded(body, version), not_yet);
                 put::<AddPartitionsToTxnRequest>(into, number, version, &answer);
@@ -187,6 +191,7 @@ impl Kept {
             (ApiKey::Metadata, 12),
             (ApiKey::FindCoordinator, 4),
             (ApiKey::InitProducerId, 5),
+            (ApiKey::DescribeTransactions, 0),
             (ApiKey::AddPartitionsToTxn, 3),
             (ApiKey::AddOffsetsToTxn, 3),
             (ApiKey::TxnOffsetCommit, 5),
@@ -252,6 +257,13 @@ impl Kept {
             pending: BTreeMap::new(),
             last_end: None,
         });
+        // As in Kafka, the epoch is not compared before an open transaction is aborted.
+        let is_other_id = own != Identity::NONE && own.id != id.now.id;
+        if id.open && !is_other_id {
+            // It is aborted in an epoch of its own, and the client is asked to retry.
+            self.time_out(&name);
+            return answer.with_error_code(Fault::ConcurrentTransactions.code());
+        }
         let known = own == id.now || id.before == Some(own);
         if own != Identity::NONE && !known {
             return answer.with_error_code(Fault::ProducerFenced.code());
@@ -261,12 +273,6 @@ impl Kept {
             return answer
                 .with_producer_id(ProducerId(id.now.id))
                 .with_producer_epoch(id.now.epoch);
-        }
-        if id.open {
-            // The open transaction is aborted first, in an epoch of its own, and the client is asked to
-            // retry.
-            self.time_out(&name);
-            return answer.with_error_code(Fault::ConcurrentTransactions.code());
         }
         id.advance(own != Identity::NONE);
         id.last_end = None;

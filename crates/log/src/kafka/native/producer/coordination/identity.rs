@@ -3,12 +3,14 @@
 //! Takes over a transactional id, requests its next epoch, and finds out whether a newer producer has
 //! it. Owns nothing: the broker's answer becomes the identity of [`Coordination`].
 
-use super::{Coordination, CoordinatorAnswer, LONGEST_PAUSE, PAUSE};
+use super::{Coordination, CoordinatorAnswer, LONGEST_PAUSE, ONGOING, PAUSE};
 use crate::kafka::native::error_class::{ErrorClass, PRODUCER_FENCED, classify, named};
 use crate::kafka::native::net::cluster::CoordinatorType;
 use crate::kafka::native::net::connection_error::ConnectionError;
 use crate::kafka::native::records::batch_writer::Identity;
-use kafka_protocol::messages::{InitProducerIdRequest, ProducerId};
+use kafka_protocol::messages::{
+    DescribeTransactionsRequest, DescribeTransactionsResponse, InitProducerIdRequest, ProducerId,
+};
 use std::time::Duration;
 use stoatflow_core::{Error, ErrorKind, Result};
 
@@ -22,6 +24,11 @@ impl Coordination {
         own: Identity,
         timeout: Duration,
     ) -> Result<()> {
+        let clock = self.cluster.stopwatch();
+        if own != Identity::NONE && self.newer_producer_is_in_transaction(own, timeout / 2) {
+            return Err(self.outdated());
+        }
+        let timeout = timeout.saturating_sub(clock.elapsed());
         let id = self.id.clone();
         let request = InitProducerIdRequest::default()
             .with_transactional_id(Some(self.id()))
@@ -43,17 +50,44 @@ impl Coordination {
             }
             CoordinatorAnswer::Code { code, .. } => Err(match classify(code) {
                 // An epoch that the broker no longer accepts was replaced by a newer producer's.
-                ErrorClass::Outdated | ErrorClass::Fenced => self.refused(
-                    PRODUCER_FENCED,
-                    "its epoch is outdated",
-                    "opening the producer",
-                ),
+                ErrorClass::Outdated | ErrorClass::Fenced => self.outdated(),
                 _ => self.refused(code, "refused", "opening the producer"),
             }),
             CoordinatorAnswer::Silence { last, .. } => {
                 Err(self.silent(&last, "opening the producer"))
             }
         }
+    }
+
+    /// Asks whether a newer producer of the id is in a transaction. Requesting the next epoch then would
+    /// abort that transaction, and fence the newer producer as well: the coordinator compares the epochs
+    /// only afterwards. `false` without an answer, and from brokers before 3.0.
+    fn newer_producer_is_in_transaction(&mut self, own: Identity, timeout: Duration) -> bool {
+        let id = self.id.clone();
+        let request =
+            DescribeTransactionsRequest::default().with_transactional_ids(vec![self.id()]);
+        let code = |answer: &DescribeTransactionsResponse| {
+            answer
+                .transaction_states
+                .first()
+                .map_or(0, |s| s.error_code)
+        };
+        let coordinator = (CoordinatorType::Transaction, id.as_str());
+        match self.ask(coordinator, 0, &request, code, timeout) {
+            CoordinatorAnswer::Done(answer) => answer.transaction_states.first().is_some_and(|s| {
+                let now = (s.producer_id.0, s.producer_epoch);
+                s.transaction_state.as_str() == ONGOING && now != (own.id, own.epoch)
+            }),
+            _ => false,
+        }
+    }
+
+    fn outdated(&self) -> Error {
+        self.refused(
+            PRODUCER_FENCED,
+            "its epoch is outdated",
+            "opening the producer",
+        )
     }
 
     /// Requests a new producer id from any broker, for records outside of transactions.

@@ -2,6 +2,11 @@
 
 use super::{Kept, Part};
 use crate::kafka::native::records::batch_writer::Identity;
+use kafka_protocol::messages::describe_transactions_response::TransactionState;
+use kafka_protocol::messages::{
+    DescribeTransactionsRequest, DescribeTransactionsResponse, ProducerId,
+};
+use kafka_protocol::protocol::StrBytes;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// When epochs run out, the producer id grows by this.
@@ -38,6 +43,25 @@ impl Id {
 }
 
 impl Kept {
+    pub(super) fn describe_transactions(
+        &self,
+        request: &DescribeTransactionsRequest,
+    ) -> DescribeTransactionsResponse {
+        let ids = request.transactional_ids.iter().filter_map(|name| {
+            let id = self.ids.get(&*name.0)?;
+            let state = if id.open { "Ongoing" } else { "Empty" };
+            let state = TransactionState::default()
+                .with_transactional_id(name.clone())
+                .with_transaction_state(StrBytes::from_static_str(state));
+            Some(
+                state
+                    .with_producer_id(ProducerId(id.now.id))
+                    .with_producer_epoch(id.now.epoch),
+            )
+        });
+        DescribeTransactionsResponse::default().with_transaction_states(ids.collect())
+    }
+
     /// The ids with an open transaction.
     pub(in crate::kafka::native) fn open_ids(&self) -> BTreeSet<String> {
         let open = self.ids.iter().filter(|(_, id)| id.open);
