@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from broker.cluster import KafkaCluster
 from broker.kafka_broker import KafkaBroker
+from broker.kafka_since import runs_on_this_kafka
 from broker.schema_registry import SchemaRegistryServer
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from topics import KafkaTopics
@@ -23,6 +24,14 @@ from topics import KafkaTopics
 _numbers = count(1)
 # Whoever ends the tests also ends their brokers and applications, as with Ctrl-C.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselects tests of what the version of Kafka doesn't have."""
+    left_out = [item for item in items if not runs_on_this_kafka(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if runs_on_this_kafka(item)]
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from broker.kafka_since import KAFKA_4
 from counting import PATIENCE_S, check_every_update, lines, make, until, until_consumed, until_running
 from members import PROTOCOLS, Member
 from topics import KafkaTopics
@@ -18,7 +19,7 @@ CLIENTS = {"native": "native", "librdkafka": "librdkafka"}
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=KAFKA_4)])
 def test_a_start_waits_for_other_members_and_then_fails(
     kafka: KafkaTopics, name: str, tmp_path: Path, protocol: str, client: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -49,7 +50,7 @@ def test_a_start_waits_for_other_members_and_then_fails(
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=KAFKA_4)])
 def test_the_application_ends_when_another_member_joins(
     kafka: KafkaTopics, name: str, tmp_path: Path, protocol: str, client: str
 ) -> None:

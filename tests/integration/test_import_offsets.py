@@ -6,6 +6,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+from broker.kafka_since import KAFKA_4
 from confluent_kafka import Consumer
 from members import PROTOCOLS, Member
 from topics import KafkaTopics
@@ -35,7 +36,7 @@ def consume(address: str, name: str, group: str, protocol: str, records: int) ->
     consumer.close()
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=KAFKA_4)])
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_the_application_continues_at_the_offsets_of_a_group(
     kafka: KafkaTopics,

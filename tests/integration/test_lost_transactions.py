@@ -16,11 +16,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from broker import wire_admin
 from broker.fault_proxy import Api, FaultProxy
 from broker.kafka_broker import KafkaBroker
+from broker.kafka_since import KAFKA_4
+from broker.maven_jars import kafka_version
 from confluent_kafka import Producer
 from counting import PATIENCE_S, by_hand, check_every_update, lines, make, table, until, until_consumed, until_running
 from processes import Process
@@ -28,6 +31,9 @@ from topics import KafkaTopics
 from transactions import CONTROL, batches_of
 
 import stoatflow as sf
+
+if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
 
 CLIENTS = {
     "native": {},
@@ -48,7 +54,14 @@ LATE_ENDS = 6
 ALL = os.environ.get("STOATFLOW_TEST_TRANSACTION_FAULTS") == "all"
 STALLS = ("epoch.send", "commit.before-commit") if ALL else ("commit.before-commit",)
 TRIED = ["native", "librdkafka"] if ALL else ["native"]
-BOTH = [(client, version) for client in CLIENTS for version in (1, 2)]
+
+
+def tried(client: str, version: int) -> ParameterSet:
+    """A parameter: a client, and the version of transactions."""
+    return pytest.param(client, version, marks=KAFKA_4 if version == 2 else ())
+
+
+BOTH = [tried(client, version) for client in CLIENTS for version in (1, 2)]
 SENTENCE = re.compile(r"errors\.(Fenced|UnknownOutcome)Error: .{20,}")
 CONCURRENT = 51
 # The requests that follow the end of a transaction.
@@ -76,7 +89,9 @@ class Environment:
         self.kafka = KafkaTopics(broker.bootstrap)
 
     def version(self, number: int) -> None:
-        """From now on, transactions have this version."""
+        """From now on, transactions have this version. Those of brokers before 4.0 are like version 1."""
+        if number == 1 and kafka_version() < "4":
+            return
         host, port = self.broker.bootstrap.rsplit(":", 1)
         wire_admin.transaction_version(host, int(port), number)
 
@@ -170,7 +185,7 @@ def work_until_it_stops(child: Process, feed: Feed) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize(("client", "version"), BOTH if ALL else [("native", 2), ("librdkafka", 1)])
+@pytest.mark.parametrize(("client", "version"), BOTH if ALL else [tried("native", 2), tried("librdkafka", 1)])
 def test_a_process_frozen_beyond_the_transaction_timeout(
     environment: Environment, kafka: KafkaTopics, name: str, tmp_path: Path, client: str, version: int
 ) -> None:
@@ -196,7 +211,7 @@ def test_a_process_frozen_beyond_the_transaction_timeout(
     feed.check()
 
 
-@pytest.mark.parametrize(("client", "version"), BOTH if ALL else [("native", 1), ("native", 2), ("librdkafka", 1)])
+@pytest.mark.parametrize(("client", "version"), BOTH if ALL else BOTH[:3])
 def test_the_end_of_a_transaction_that_arrives_late(
     environment: Environment, kafka: KafkaTopics, name: str, tmp_path: Path, client: str, version: int
 ) -> None:
@@ -227,6 +242,7 @@ def test_the_end_of_a_transaction_that_arrives_late(
     assert ends["late"] >= LATE_ENDS, ends
 
 
+@KAFKA_4
 @pytest.mark.parametrize("client", CLIENTS)
 def test_broker_errors_for_an_unknown_transaction(
     environment: Environment, kafka: KafkaTopics, name: str, tmp_path: Path, client: str
@@ -256,6 +272,7 @@ def test_broker_errors_for_an_unknown_transaction(
         assert not ended
 
 
+@KAFKA_4
 def test_a_coordinator_that_does_not_end_a_transaction(
     environment: Environment, kafka: KafkaTopics, name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -284,6 +301,7 @@ def test_a_coordinator_that_does_not_end_a_transaction(
     feed.check()
 
 
+@KAFKA_4
 @pytest.mark.parametrize("client", TRIED)
 def test_the_version_of_transactions_changes_under_a_running_application(
     environment: Environment, kafka: KafkaTopics, name: str, tmp_path: Path, client: str
@@ -318,6 +336,7 @@ def test_the_version_of_transactions_changes_under_a_running_application(
         assert len(set(used[2])) >= 6, used
 
 
+@KAFKA_4
 @pytest.mark.parametrize("client", TRIED)
 def test_transactional_ids_that_expired(forgetful: Environment, name: str, tmp_path: Path, client: str) -> None:
     """While the application idles, and while it is stopped."""

@@ -157,13 +157,20 @@ def built_project(project: Path, folder: Path, what: str, properties: Sequence[s
     return f"{built / 'target' / '*'}:{built / 'libs' / '*'}"
 
 
+_POM = Path(__file__).resolve().parent / "pom.xml"
+
+
+def kafka_version() -> str:
+    """The version that tests run on: STOATFLOW_TEST_KAFKA_VERSION, or the one in pom.xml."""
+    return os.environ.get("STOATFLOW_TEST_KAFKA_VERSION") or pom_property(_POM, "kafka.version")
+
+
 def kafka_jars(version: str | None = None) -> Path:
-    """The jars of a broker of this version, or of STOATFLOW_TEST_KAFKA_VERSION, or of the version in pom.xml."""
-    pom = Path(__file__).resolve().parent / "pom.xml"
-    wanted = version or os.environ.get("STOATFLOW_TEST_KAFKA_VERSION") or pom_property(pom, "kafka.version")
+    """The jars of a broker of this version, or of `kafka_version`."""
+    wanted = version or kafka_version()
 
     def fill(partial: Path) -> None:
         goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
-        run_maven(pom, [*goal, f"-Dkafka.version={wanted}"], f"Apache Kafka {wanted} broker")
+        run_maven(_POM, [*goal, f"-Dkafka.version={wanted}"], f"Apache Kafka {wanted} broker")
 
-    return complete_folder(cache_dir() / f"kafka-{wanted}" / "libs", [pom], fill)
+    return complete_folder(cache_dir() / f"kafka-{wanted}" / "libs", [_POM], fill)
