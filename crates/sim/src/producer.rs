@@ -70,13 +70,18 @@ impl SimProducer {
             let Some(record) = first.and_then(|at| self.buffer.remove(at)) else {
                 break;
             };
-            let inside = self.transactional && self.outside != Some(&*record.topic);
-            let writer = inside.then_some(&self.writer);
-            let appended = self.broker.lock().append(record, writer);
-            let (partition, offset) = self.note(appended)?;
-            if let Some(topic) = self.remembered.get_mut(&partition.topic) {
-                topic.insert(partition.partition, Offset(offset.0 + 1));
-            }
+            self.append(record)?;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, record: ProducerRecord) -> Result<()> {
+        let inside = self.transactional && self.outside != Some(&*record.topic);
+        let writer = inside.then_some(&self.writer);
+        let appended = self.broker.lock().append(record, writer);
+        let (partition, offset) = self.note(appended)?;
+        if let Some(topic) = self.remembered.get_mut(&partition.topic) {
+            topic.insert(partition.partition, Offset(offset.0 + 1));
         }
         Ok(())
     }
@@ -132,7 +137,10 @@ impl Producer for SimProducer {
     }
 
     fn flush(&mut self, _timeout: Duration) -> Result<()> {
-        self.deliver(self.buffer.len(), |_| 0)
+        while let Some(record) = self.buffer.pop_front() {
+            self.append(record)?;
+        }
+        Ok(())
     }
 
     fn offsets(&mut self, group: &str, cut: &[CutEntry], _timeout: Duration) -> Result<()> {

@@ -182,21 +182,21 @@ impl Committer {
             let Some(topic) = &logged.changelog else {
                 continue;
             };
-            let chosen = writes.iter().filter(|w| which(logged, w));
-            let written = chosen.filter_map(|w| logged.store.to_changelog(w).transpose());
-            let records = written.map(|w| {
-                w.map(|w| ProducerRecord {
-                    topic: Arc::clone(topic),
-                    partition: None,
-                    key: Some(w.key),
-                    value: w.value,
-                    timestamp: w.timestamp,
-                    headers: w.headers,
-                })
-            });
             // Per lane and store: collecting all at once would need half as much memory again as
             // the writes.
-            let mut records: Vec<_> = records.collect::<Result<_>>()?;
+            let mut records = Vec::with_capacity(writes.len());
+            for write in writes.iter().filter(|write| which(logged, write)) {
+                if let Some(row) = logged.store.to_changelog(write)? {
+                    records.push(ProducerRecord {
+                        topic: Arc::clone(topic),
+                        partition: None,
+                        key: Some(row.key),
+                        value: row.value,
+                        timestamp: row.timestamp,
+                        headers: row.headers,
+                    });
+                }
+            }
             if records.is_empty() {
                 continue;
             }

@@ -22,12 +22,8 @@ impl KeyValueStore {
     /// `Serde` if the value has no valid headers.
     pub fn to_changelog(&self, sealed: &Sealed) -> Result<Option<ChangelogRecord>> {
         let mut record = self.layout.to_changelog(sealed);
-        if let Some(record) = record.as_mut().filter(|_| self.has_headers())
-            && let Some(value) = record.value.take()
-        {
-            let (headers, value) = take_headers(value)?;
-            record.headers = headers_from_bytes(headers)?;
-            record.value = Some(value);
+        if self.has_headers() {
+            record = record.map(with_headers).transpose()?;
         }
         Ok(record)
     }
@@ -51,4 +47,14 @@ impl KeyValueStore {
         row.extend_from_slice(plain);
         self.layout.restore_into(run, key, Some(&row), timestamp)
     }
+}
+
+/// Moves the headers from the value into the record.
+fn with_headers(mut record: ChangelogRecord) -> Result<ChangelogRecord> {
+    if let Some(value) = record.value.take() {
+        let (headers, value) = take_headers(value)?;
+        record.headers = headers_from_bytes(headers)?;
+        record.value = Some(value);
+    }
+    Ok(record)
 }
