@@ -30,7 +30,7 @@ VERSIONS ?= 4.1.1 3.9.1 3.6.2
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-kafka-versions test-spark test-ports smoke lint \
 	test-console test-recovery test-long sim-long fuzz memcheck chaos chaos-cluster audit drill soak soak-commits versus bench-latency bench-restore bench-charts bench-timers \
-	bench-queries bench-spark bench-stores bench-functions \
+	bench-queries bench-http-queries bench-spark bench-stores bench-functions \
 	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check docs-site clean
 
 help: ## this list
@@ -213,6 +213,12 @@ bench-timers: wheel ## CPU per timer that fires, memory with 20 million that are
 
 bench-queries: wheel ## what indexes cost at ingest and restore, and how long lookups and pages take (ARGS=--help)
 	@$(VENV)/bin/python benches/queries/queries.py $(ARGS)
+
+bench-http-queries: ## point queries over HTTP while input is read, on Kafka Streams and here (ARGS=--help)
+	@scripts/setup.sh java maven build dev
+	@scripts/rocksdb.sh
+	@scripts/wheel.sh
+	@$(VENV)/bin/python benches/versus/queries.py $(ARGS)
 
 bench-spark: ## the batch twin and Spark's SQL on 1 and 2 executors beside the engine with 1 and 2 lanes (ARGS=--help)
 	@scripts/setup.sh java maven build dev spark

@@ -157,12 +157,12 @@ def built_project(project: Path, folder: Path, what: str, properties: Sequence[s
     return f"{built / 'target' / '*'}:{built / 'libs' / '*'}"
 
 
-_POM = Path(__file__).resolve().parent / "pom.xml"
+_BROKER_POM = Path(__file__).resolve().parent / "pom.xml"
 
 
 def kafka_version() -> str:
     """The version that tests run on: STOATFLOW_TEST_KAFKA_VERSION, or the one in pom.xml."""
-    return os.environ.get("STOATFLOW_TEST_KAFKA_VERSION") or pom_property(_POM, "kafka.version")
+    return os.environ.get("STOATFLOW_TEST_KAFKA_VERSION") or pom_property(_BROKER_POM, "kafka.version")
 
 
 def kafka_jars(version: str | None = None) -> Path:
@@ -171,6 +171,6 @@ def kafka_jars(version: str | None = None) -> Path:
 
     def fill(partial: Path) -> None:
         goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
-        run_maven(_POM, [*goal, f"-Dkafka.version={wanted}"], f"Apache Kafka {wanted} broker")
+        run_maven(_BROKER_POM, [*goal, f"-Dkafka.version={wanted}"], f"Apache Kafka {wanted} broker")
 
-    return complete_folder(cache_dir() / f"kafka-{wanted}" / "libs", [_POM], fill)
+    return complete_folder(cache_dir() / f"kafka-{wanted}" / "libs", [_BROKER_POM], fill)
