@@ -29,8 +29,8 @@ VERSIONS ?= 4.1.1 3.9.1 3.6.2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-kafka-versions test-spark test-ports smoke lint \
-	test-console test-recovery test-long sim-long fuzz memcheck chaos chaos-cluster audit drill soak soak-commits versus bench-latency bench-restore bench-charts bench-timers \
 	bench-queries bench-http-queries bench-spark bench-stores bench-functions \
+	test-console test-recovery test-long sim-long fuzz fuzz-admin memcheck chaos chaos-cluster audit drill soak soak-commits versus bench-latency bench-restore bench-charts bench-timers \
 	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check docs-site clean
 
 help: ## this list
@@ -125,6 +125,11 @@ sim-long: rocksdb ## the simulation with many seeds (SEEDS=20000)
 fuzz: rocksdb ## damaged bytes for all that reads bytes from outside, new ones each time (MINUTES=30, SEED=)
 	@STOATFLOW_TEST_FUZZ_SECONDS=$$(($(MINUTES) * 4)) $(if $(SEED),STOATFLOW_TEST_FUZZ_SEED=$(SEED)) \
 		scripts/cargo.sh test --profile checked --locked -p stoatflow-core -p stoatflow-formats -p stoatflow-log -p stoatflow-engine --lib -- --nocapture fuzz
+
+fuzz-admin: ## random requests to the admin port, by its own OpenAPI description (MINUTES=30; Python 3.11 or newer)
+	@scripts/setup.sh build dev fuzz
+	@scripts/rocksdb.sh
+	@STOATFLOW_TEST_FUZZ_SECONDS=$$(($(MINUTES) * 60)) scripts/test.sh wheel fuzz-admin
 
 memcheck: rocksdb ## what has `unsafe` in it, and the border to Python, under Valgrind (ten minutes; needs valgrind)
 	@scripts/setup.sh build dev

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the machine, creates the virtual environment and installs what the named extras need.
 #
-#   scripts/setup.sh [build] [test] [spark] [sail] [dev] [examples] [docs] [typing] [java] [maven]
+#   scripts/setup.sh [build] [test] [spark] [sail] [dev] [examples] [docs] [typing] [fuzz] [java] [maven]
 #                    [prometheus] [chromium]
 #
 # `java` and `maven` install nothing: they check, before half an hour of compiling, that the machine

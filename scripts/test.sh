@@ -3,8 +3,8 @@
 #
 #   scripts/test.sh                  everything, in order
 #   scripts/test.sh integration      the steps named, of: lint-rust rust wheel lint-python python conformance
-#                                    oracle kafka integration spark; and kafka-versions, recovery, long, ports
-#                                    and console, which take longer or need more installed
+#                                    oracle kafka integration spark; and kafka-versions, recovery, long, ports,
+#                                    console and fuzz-admin, which take longer or need more installed
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 
@@ -29,7 +29,7 @@ step_wheel() { scripts/wheel.sh; }
 step_lint_python() { scripts/lint.sh python; }
 
 step_python() {
-    scripts/setup.sh examples bench docs typing
+    scripts/setup.sh examples bench docs typing fuzz
     # Most of these tests wait for timeouts, kills and child processes.
     pytest -n 4 tests/python
     # A process of its own: the benchmarks are scripts that import each other from their folder. Tests
@@ -38,6 +38,17 @@ step_python() {
     # Each benchmark once with few records, untimed: they are otherwise run only by `make bench-border`,
     # and must keep working.
     pytest --benchmark-disable benches/border
+    # Requests of one kind each; `make fuzz-admin` sends random ones for as long as it is told.
+    fuzz_admin
+}
+
+# Schemathesis needs Python 3.11.
+fuzz_admin() {
+    if "$PY" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+        pytest -n 3 tests/fuzz
+    else
+        say "the admin port is fuzzed on Python 3.11 and newer, not on this one"
+    fi
 }
 
 # Of the ports of other libraries' programs, only the tests that need none of these libraries.
@@ -148,6 +159,12 @@ integration_on_a_version() {
 
 # Not for every change: longer variants of the tests in the step `integration`.
 step_long() { pytest -n 2 --dist loadgroup --durations=20 -m long tests/integration; }
+
+# Not for every change: random requests to the admin port, for STOATFLOW_TEST_FUZZ_SECONDS.
+step_fuzz_admin() {
+    scripts/setup.sh fuzz
+    fuzz_admin
+}
 
 # The console in a headless Chromium.
 step_console() { pytest tests/console; }

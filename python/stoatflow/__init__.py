@@ -122,6 +122,9 @@ if TYPE_CHECKING:
     from stoatflow.materialized import Produced as Produced
     from stoatflow.materialized import Repartitioned as Repartitioned
     from stoatflow.materialized import TimestampExtractors as TimestampExtractors
+    from stoatflow.metrics import Counter as Counter
+    from stoatflow.metrics import Gauge as Gauge
+    from stoatflow.metrics import Histogram as Histogram
     from stoatflow.metrics import Metrics as Metrics
     from stoatflow.oauth import OAuthCallback as OAuthCallback
     from stoatflow.oauth import OAuthToken as OAuthToken
@@ -139,6 +142,7 @@ if TYPE_CHECKING:
     from stoatflow.processor import ValueTransformer as ValueTransformer
     from stoatflow.processor import with_stores as with_stores
     from stoatflow.punctuation import PunctuationType as PunctuationType
+    from stoatflow.queries import Entries as Entries
     from stoatflow.queries import ReadOnlyKeyValueStore as ReadOnlyKeyValueStore
     from stoatflow.queries import ReadOnlySessionStore as ReadOnlySessionStore
     from stoatflow.queries import ReadOnlyVersionedStore as ReadOnlyVersionedStore
@@ -157,6 +161,8 @@ if TYPE_CHECKING:
     from stoatflow.serdes import Serde as Serde
     from stoatflow.serdes import Serdes as Serdes
     from stoatflow.settings import Settings as Settings
+    from stoatflow.stores import NOT_PUT as NOT_PUT
+    from stoatflow.stores import VALID_TO_UNDEFINED as VALID_TO_UNDEFINED
     from stoatflow.stores import AggregationWithHeaders as AggregationWithHeaders
     from stoatflow.stores import KeyValueStore as KeyValueStore
     from stoatflow.stores import SessionStore as SessionStore
@@ -253,22 +259,23 @@ _HOMES = {
         "FixedKeyProcessorContext", "KeyLocks", "Processor", "ProcessorContext", "ValueTransformer", "with_stores",
     ),
     "stores": (
-        "AggregationWithHeaders", "KeyValueStore", "SessionStore", "StoreBuilder", "Stores", "TimerStore",
-        "TimestampedKeyValueStore", "ValueAndTimestamp", "ValueTimestampHeaders", "VersionedKeyValueStore",
-        "VersionedRecord", "WindowStore",
+        "NOT_PUT", "VALID_TO_UNDEFINED", "AggregationWithHeaders", "KeyValueStore", "SessionStore", "StoreBuilder",
+        "Stores", "TimerStore", "TimestampedKeyValueStore", "ValueAndTimestamp", "ValueTimestampHeaders",
+        "VersionedKeyValueStore", "VersionedRecord", "WindowStore",
     ),
     "timers": ("TimeDomain", "Timer"),
     "record": ("FixedKeyRecord", "Record", "RecordMetadata"),
     "rocksdb_config": ("RocksDBConfig",),
     "punctuation": ("PunctuationType",),
     "queries": (
-        "ReadOnlyKeyValueStore", "ReadOnlySessionStore", "ReadOnlyVersionedStore", "ReadOnlyWindowStore", "Snapshot",
+        "Entries", "ReadOnlyKeyValueStore", "ReadOnlySessionStore", "ReadOnlyVersionedStore", "ReadOnlyWindowStore",
+        "Snapshot",
     ),
     "record_context": ("RecordContext",),
     "restoring": ("RestoreListener", "TopicPartition"),
     "consumed_record": ("ConsumedRecord",),
     "endpoints": ("HttpError", "HttpRequest", "HttpResponse"),
-    "metrics": ("Metrics",),
+    "metrics": ("Counter", "Gauge", "Histogram", "Metrics"),
     "worker": ("Worker",),
     "wrapping": ("NodeInfo", "Wrapper"),
 }  # fmt: skip

@@ -43,7 +43,9 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "look": ["hand-over", "to-spark", *where, "--tasks", "2", "--dry-run"],
         "there": ["hand-over", "to-spark", *where, "--tasks", "2", "--yes"],
         "run": ["run", *where, "--engine", "spark", "--until-end"],
+        "plan": ["hand-over", "to-spark", *where, "--tasks", "2", "--dry-run", "--json"],
         "look-back": ["hand-over", "from-spark", *where, "--dry-run"],
+        "plan-back": ["hand-over", "from-spark", *where, "--dry-run", "--json"],
         "back": ["hand-over", "from-spark", *where, "--yes"],
     }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import handover_app
 import pytest
@@ -122,6 +124,12 @@ class Shop:
         return {**group, **{topic: self.kafka.ends(topic) for topic in (*topics, f"{self.name}-offsets")}}
 
 
+def planned(output: str) -> dict[str, Any]:
+    """Returns the JSON of the last command."""
+    found: dict[str, Any] = json.loads(output[output.rindex("\n{") :])
+    return found
+
+
 @pytest.fixture
 def shop(cluster: KafkaBroker, kafka: KafkaTopics, name: str, tmp_path: Path) -> Shop:
     return Shop(cluster, kafka, name, tmp_path)
@@ -136,11 +144,19 @@ def test_an_application_is_handed_to_spark_and_back(shop: Shop) -> None:
     output = shop.spark("look")
     assert "nothing was changed (--dry-run)" in output
     assert f"per-user  20 rows of {shop.name}-per-user-changelog" in output
+    plan = planned(shop.spark("plan"))
+    per_user = {"name": "per-user", "topic": f"{shop.name}-per-user-changelog", "rows": 20}
+    assert per_user in plan["stores"]
+    assert (plan["application"], plan["done"]) == (shop.name, False)
+    assert all(part["task_count"] > 0 for part in plan["parts"])
     assert not (shop.folder / "checkpoint").exists()
     assert shop.committed() == before
 
     shop.orders(1)
-    shop.spark("there", "run", "look-back")
+    plan = planned(shop.spark("there", "run", "look-back", "plan-back"))
+    assert {(one["topic"], one["partition"]) for one in plan["partitions"]} >= {(f"{shop.name}-orders", 0)}
+    assert next(one["rows"] for one in plan["stores"] if one["name"] == "per-user") == 20
+    assert plan["done"] is False
     # Spark has the work now.
     with pytest.raises(sf.IncompatibleStateError, match=r"handed over to Spark: .*Next: .*hand-over from-spark"):
         shop.run()

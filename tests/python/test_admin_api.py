@@ -258,6 +258,15 @@ def test_clocks_advance_during_a_pause(broker: EmbeddedBroker, make: Make) -> No
         assert app.state is State.PAUSED
 
 
+def test_a_parameter_given_twice_is_refused_with_a_next_step(make: Make) -> None:
+    with make(numbers(lambda value: value)) as app:
+        runs(app)
+        for path in ("/topology?format=text&format=json", "/top?limit=1&limit=2", "/metrics?names=a&names=b"):
+            refused = ask(app.admin_url, path)
+            assert (refused.status, refused.headers["content-type"]) == (400, "application/problem+json"), path
+            assert refused.json()["next_step"]
+
+
 def test_a_join_has_an_edge_from_the_table_that_it_looks_up(broker: EmbeddedBroker, make: Make) -> None:
     broker.create_topic("rates", 2)
     broker.create_topic("names", 1)

@@ -23,7 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 TEMPLATE = ROOT / "python" / "stoatflow" / "cli" / "template"
 DOCKERFILE = DEPLOY / "docker" / "Dockerfile"
-MANIFESTS = DEPLOY / "kubernetes" / "word-counts.yaml"
+BASE = DEPLOY / "kubernetes" / "base"
+MANIFESTS = BASE / "word-counts.yaml"
+OVERLAY = DEPLOY / "kubernetes" / "overlays" / "production"
 UNIT = DEPLOY / "systemd" / "word-counts.service"
 SHUTDOWN_S = 30 + 2
 LONGEST_REPORT_S = 5
@@ -89,6 +91,74 @@ def manifests() -> list[dict[str, Any]]:
 def test_manifests_fit_the_schema_of_kubernetes() -> None:
     for manifest in manifests():
         kubernetes_validate.validate(manifest, "1.33", strict=True)
+
+
+def kustomized(folder: Path) -> list[dict[str, Any]]:
+    """Return the objects that `kubectl apply -k` would send; none where there is no kubectl."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        return []
+    ran = subprocess.run([kubectl, "kustomize", str(folder)], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return list(yaml.safe_load_all(ran.stdout))
+
+
+def named(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    (found,) = (one for one in objects if one["kind"] == kind)
+    return found
+
+
+def test_the_base_is_the_manifests() -> None:
+    def ordered(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return sorted(objects, key=lambda one: str(one["kind"]))
+
+    listed = yaml.safe_load((BASE / "kustomization.yaml").read_text("utf-8"))["resources"]
+    assert listed == [MANIFESTS.name]
+    if objects := kustomized(BASE):
+        assert ordered(objects) == ordered(manifests())
+
+
+def test_the_overlay_fits_the_schema_of_kubernetes() -> None:
+    objects = kustomized(OVERLAY)
+    if not objects:  # only kubectl can render it
+        return
+    assert sorted(one["kind"] for one in objects) == ["ConfigMap", "PodDisruptionBudget", "Service", "StatefulSet"]
+    for one in objects:
+        kubernetes_validate.validate(one, "1.33", strict=True)
+        assert one["metadata"]["namespace"] == "counting"
+
+
+def test_the_overlay_runs_with_its_settings(tmp_path: Path) -> None:
+    """Its settings file and its variables are what the engine accepts, and each mount and reference exists."""
+    objects = kustomized(OVERLAY)
+    if not objects:
+        return
+    stateful, settings = named(objects, "StatefulSet"), named(objects, "ConfigMap")
+    base = named(manifests(), "StatefulSet")
+    assert stateful["spec"]["replicas"] == 1
+    pod = stateful["spec"]["template"]["spec"]
+    (container,), (volume,) = pod["containers"], pod["volumes"]
+    assert volume["configMap"]["name"] == settings["metadata"]["name"] != "word-counts-settings"
+    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    (claim,) = stateful["spec"]["volumeClaimTemplates"]
+    assert set(mounts) == {volume["name"], claim["metadata"]["name"]}
+    assert claim["spec"]["resources"]["requests"]["storage"] == "50Gi"
+    (was,) = base["spec"]["template"]["spec"]["containers"]
+    assert container["image"].partition(":")[0] == was["image"].partition(":")[0]
+    for kept in ("livenessProbe", "readinessProbe"):
+        assert container[kept] == was[kept]
+    assert pod["terminationGracePeriodSeconds"] > SHUTDOWN_S
+    entry = json.loads(instructions()["ENTRYPOINT"][0])
+    assert container["command"][:-1] == entry[:-1]
+    file = tmp_path / "settings.toml"
+    assert container["command"][-1] == f"{mounts['settings']}/{file.name}"
+    file.write_text(settings["data"][file.name], "utf-8")
+    variables = {each["name"]: each.get("value", "from a secret") for each in container["env"]}
+    assert variables["STOATFLOW_STATE_DIR"] == mounts["state"]
+    found = sf.Settings.from_file(file, environ=variables)
+    found.check()
+    assert found.get("bootstrap.servers") == "kafka-1.example.com:9093,kafka-2.example.com:9093"
+    assert found.origin("sasl.password") == "variable STOATFLOW_SASL_PASSWORD"
 
 
 def test_one_instance_with_a_disk_and_time_to_commit(port: str) -> None:

@@ -77,7 +77,8 @@ def test_a_function_answers(tmp_path: Path) -> None:
         assert (wrong.status, wrong.json()["type"]) == (400, "urn:stoatflow:refused")
         assert send(app.admin_url, "POST", "/app/users", b"x" * 70_000).status == 413
         refused = ask(app.admin_url, "/app/users", method="DELETE")
-        assert (refused.status, refused.json()["allowed"]) == (405, ["POST"])
+        assert (refused.status, refused.json()["allowed"], refused.headers["allow"]) == (405, ["POST"], "POST")
+        assert "GET" in ask(app.admin_url, "/topology", method="POST").headers["allow"]
         assert ask(app.admin_url, "/app/none").status == 404
         listed = ask(app.admin_url, "/app").json()["endpoints"]
         assert [(one["method"], one["path"]) for one in listed] == [

@@ -9,7 +9,6 @@ import pytest
 
 import stoatflow as sf
 from stoatflow import Record, Stores, ValueAndTimestamp, Window, Windowed
-from stoatflow.stores import NOT_PUT, VALID_TO_UNDEFINED
 from stoatflow.testing import TopologyTestDriver
 
 
@@ -131,9 +130,9 @@ def test_versioned() -> None:
         lambda s: (s.get("a"), s.get("a", as_of=35), s.get("a", as_of=15), s.get("a", as_of=5)),
         lambda s: (s.put("b", "z", 300), s.put("a", "late", 100), s.get("b"), s.delete("b", 310), s.get("b")),
     )
-    assert given[0] == (VALID_TO_UNDEFINED, VALID_TO_UNDEFINED, 30, VALID_TO_UNDEFINED)
+    assert given[0] == (sf.VALID_TO_UNDEFINED, sf.VALID_TO_UNDEFINED, 30, sf.VALID_TO_UNDEFINED)
     assert [v and v[:2] for v in given[1]] == [None, ("y", 30), ("x", 10), None]
-    assert given[2][:2] == (VALID_TO_UNDEFINED, NOT_PUT)
+    assert given[2][:2] == (sf.VALID_TO_UNDEFINED, sf.NOT_PUT)
     assert given[2][2] == given[2][3] == ("z", 300, None)
     assert given[2][4] is None
 

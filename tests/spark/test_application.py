@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import subprocess
@@ -326,6 +327,9 @@ def test_the_command_runs_what_the_application_runs(
     assert "topic out: 1 records" in capsys.readouterr().out
     assert main(["run", f"{file}:builder", *batched, "--bootstrap", "localhost:1", "--check"]) == 0
     assert capsys.readouterr().out == "part 0: in -> out; shared out by key\n"
+    assert main(["run", f"{file}:builder", *batched, "--bootstrap", "localhost:1", "--check", "--json"]) == 0
+    (part,) = json.loads(capsys.readouterr().out)["parts"]
+    assert (part["reads"], part["writes"], part["tasks"]) == (["in"], ["out"], "keys")
     assert main(["run", str(file), *batched, "--application-id", "b"]) == 2
     assert "is a StoatFlow, which has its settings already" in capsys.readouterr().err
     assert main(["run", APP, *batched, "--set", "time.semantics=watermark"]) == 2

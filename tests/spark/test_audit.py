@@ -261,6 +261,10 @@ def test_the_topology_runs_as_a_batch_by_command(
     assert re.search(r"^topic large: [\d,]+ records$", out, re.MULTILINE)
     assert "store totals: 4 entries" in out
     assert spark.read.parquet(str(tmp_path / "stores" / "totals")).count() == 4
+    assert main(["run", APP, *map(str, where[:-1]), str(tmp_path / "again"), "--json"]) == 0
+    counted = json.loads(capsys.readouterr().out)
+    assert f"topic large: {counted['topics']['large']:,} records" in out
+    assert counted["stores"]["totals"] == 4
     assert main(["run", APP, "--engine", "spark", "--batch"]) == 2
 
 

@@ -115,6 +115,11 @@ def test_describe_shows_the_parts_and_the_differences(capsys: pytest.CaptureFixt
         "part 2: orders -> per-minute; keeps minutes; one task per partition, for the sake of win"
     )
     assert "windowed_by differs: one Spark task for each partition" in lines[-1]
+    assert main(["describe", str(Path(shop_twin.__file__)), "--engine", "spark", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["parts"][1]["writes"] == ["large"]
+    assert found["parts"][2]["tasks"] == "partitions"
+    assert found["differs"][-1]["operator"] == "windowed_by"
 
 
 def stream(build: Any) -> sf.Topology:

@@ -29,7 +29,19 @@ Forms = Callable[[], Mapping[str, "StoreForm"]]
 
 
 class Entries(Generic[T]):
-    """Entries in their order, read lazily; also a context manager."""
+    """Entries of a store in their order, read lazily; also a context manager.
+
+    >>> builder = sf.StreamsBuilder()
+    >>> users = builder.table("users", key=str, value=str, store="users")
+    >>> with sf.EmbeddedBroker() as broker:
+    ...     broker.create_topic("users")
+    ...     broker.produce("users", "u1", "Ann")
+    ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+    ...         app.wait_until(caught_up=True)
+    ...         entries: sf.Entries[tuple[str, str]] = app.store("users").all()
+    ...         print(next(entries))
+    ('u1', 'Ann')
+    """
 
     def __init__(self, rows: bridge.StateRows, show: Callable[[Any, Any, int], T]) -> None:
         """Created by the read methods of a store."""
@@ -45,7 +57,19 @@ class Entries(Generic[T]):
         return self._show(*next(self._rows))
 
     def close(self) -> None:
-        """Drop the entries not read yet: a later read is an error."""
+        """Drop the entries not read yet: a later read is an error.
+
+        >>> builder = sf.StreamsBuilder()
+        >>> users = builder.table("users", key=str, value=str, store="users")
+        >>> with sf.EmbeddedBroker() as broker:
+        ...     broker.create_topic("users")
+        ...     with sf.StoatFlow(builder.build(), {"application.id": "app"}, broker=broker) as app:
+        ...         app.wait_until(caught_up=True)
+        ...         with app.store("users").all() as entries:
+        ...             print(list(entries))
+        ...         entries.close()  # as the end of the block has done
+        []
+        """
         self._rows.close()
 
     def __enter__(self) -> Entries[T]:

@@ -1,7 +1,8 @@
 """The command line: `stoatflow`.
 
 Takes arguments, returns an exit code (0 done, 1 failed, 2 wrong arguments or settings, 3 stalled, 4 fenced by another
-instance). Every command is a module beside this one, imported only when it is called.
+instance). Every command is a module beside this one, imported only when it is called. With `--json` a command prints
+one JSON object or array on stdout, and nothing else there.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from stoatflow.cli.commands import COMMANDS
 
 __all__ = ["call", "main"]
 
+_VERSIONS = {"--version", "--verbose", "--json"}
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command."""
@@ -25,11 +28,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="stoatflow", description="Kafka Streams topologies in Python, on one machine."
     )
     parser.add_argument("--version", action="version", version=f"stoatflow {__version__}")
-    parser.add_argument("--verbose", action="store_true", help="with --version: what it is built with")
-    words = set(sys.argv[1:] if argv is None else argv)
-    if words == {"--version", "--verbose"}:
-        return _built_with()
+    parser.add_argument(
+        "--verbose", action="store_true", help="with --version: what it is built with (--json: as a JSON object)"
+    )
     given = sys.argv[1:] if argv is None else argv
+    if "--version" in given and set(given) & {"--verbose", "--json"} and set(given) <= _VERSIONS:
+        return _built_with(as_json="--json" in given)
     wanted = next((word for word in given if not word.startswith("-")), "")
     return call(_parser(parser, wanted).parse_args(given))
 
@@ -54,11 +58,13 @@ def _parser(parser: argparse.ArgumentParser, wanted: str | None) -> argparse.Arg
 def call(given: argparse.Namespace) -> int:
     """Run the parsed command; print errors to stderr."""
     from stoatflow.cli.error_output import print_error
+    from stoatflow.cli.json_output import only_json
     from stoatflow.cli.loading import UserFileError
     from stoatflow.errors import StoatFlowError
 
     try:
-        return int(given.run(given))
+        with only_json(given):
+            return int(given.run(given))
     except StoatFlowError as error:
         print_error(error)
         return error.exit_code
@@ -75,14 +81,18 @@ def call(given: argparse.Namespace) -> int:
         return 130
 
 
-def _built_with() -> int:
+def _built_with(*, as_json: bool) -> int:
     """Print the versions of all parts."""
     import platform
 
     from stoatflow._runtime import bridge
+    from stoatflow.cli.json_output import print_json
 
     rows = [*bridge.built_with(), ("Python", f"{platform.python_version()} ({platform.python_implementation()})")]
     rows.append(("platform", platform.platform()))
+    if as_json:
+        print_json(argparse.Namespace(), {"stoatflow": __version__, **dict(rows)})
+        return 0
     print(f"stoatflow {__version__}")
     width = max(len(name) for name, _ in rows)
     for name, value in rows:

@@ -13,6 +13,7 @@ import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json
 from stoatflow.dlq.dead_letter_topics import dead_letter_topics
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--reset", action="store_true", help="with what `stoatflow reset` needs: it deletes changelog topics"
     )
-    parser.add_argument("--json", action="store_true", help="print a JSON array")
+    add_json(parser, "a JSON array; what only a function knows is noted on stderr")
     parser.set_defaults(run=run)
 
 
@@ -66,11 +67,11 @@ def run(given: argparse.Namespace) -> int:
     topology, settings = load_topology(given.app), _settings(given)
     acls = list(needed(topology, settings, with_reset=given.reset))
     if given.json:
-        print(json.dumps([acl._asdict() for acl in acls], ensure_ascii=False, indent=2))
+        print_json(given, [acl._asdict() for acl in acls])
     else:
         print("\n".join(commands(acls, _principal(given, settings), str(settings.get("bootstrap.servers")))))
-        for note in unknown(topology):
-            print(f"# {note}")
+    for note in unknown(topology):
+        print(f"# {note}")  # with --json this goes to stderr
     return 0
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json
 from stoatflow.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         each.add_argument(
             "--dir", metavar="DIR", help="its files (default: stoatflow/broker in XDG_STATE_HOME or ~/.local/state)"
         )
-        each.add_argument("--json", action="store_true", help="print a JSON object")
+        add_json(each)
     parser.set_defaults(run=run)
 
 
@@ -81,7 +82,7 @@ def run(given: argparse.Namespace) -> int:
 
 def _say(given: argparse.Namespace, state: dict[str, Any] | None, none: str, code: int) -> int:
     if given.json:
-        print(json.dumps({"running": state is not None, **(state or {})}))
+        print_json(given, {"running": state is not None, **(state or {})})
     elif state is None:
         print(none)
     else:
@@ -139,7 +140,7 @@ def _down(given: argparse.Namespace, directory: Path, state: dict[str, Any] | No
     if deletes:
         shutil.rmtree(directory)
     if given.json:
-        print(json.dumps({"stopped": state is not None, "deleted": deletes}))
+        print_json(given, {"stopped": state is not None, "deleted": deletes})
     else:
         print("stopped" if state is not None else "no broker runs", end="")
         print(f", and deleted {directory}" if deletes else "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from stoatflow.cli.admin_port import USUAL_PORT, AdminPort, RefusedError, add_access, admin_port, usual_address
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json
 from stoatflow.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         "--interval", metavar="S", type=float, default=3.0, help="between two looks at the metrics (default: 3)"
     )
     add_access(parser)
-    parser.add_argument("--json", action="store_true", help="print a JSON object with path, size and what is missing")
+    add_json(parser, "a JSON object with path, size and what is missing")
     parser.set_defaults(run=run)
 
 
@@ -148,7 +148,7 @@ def _print_summary(given: argparse.Namespace, path: Path, size: int, collected: 
             "missing": [each.entry() for each in collected.missing],
             "findings": [{"text": each.text, "section": each.section} for each in collected.found],
         }
-        print(json.dumps(report, ensure_ascii=False))
+        print_json(given, report)
         return
     print(f"{path} ({size / 1024:.0f} KiB)")
     for each in failed:

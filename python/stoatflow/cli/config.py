@@ -7,7 +7,6 @@ the engine's table. Without an address it never connects.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stoatflow.cli.admin_port import RefusedError, add_access, admin_port, usual_address
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
             "http://127.0.0.1:8080)",
         )
         add_access(each)
-        each.add_argument("--json", action="store_true", help="print JSON")
+        add_json(each, "a JSON array" if each is explained else "a JSON object")
     parser.set_defaults(run=run)
 
 
@@ -96,7 +96,10 @@ def _explain(given: argparse.Namespace, values: Mapping[str, InForce]) -> int:
             lines[-1:-1] = [f"  {name}: {text}" for name, text in more.items()]
         texts.append("\n".join(lines))
         rows.append(row)
-    print(json.dumps(rows, ensure_ascii=False, indent=2) if given.json else "\n\n".join(texts))
+    if given.json:
+        print_json(given, rows)
+    else:
+        print("\n\n".join(texts))
     return 0
 
 
@@ -106,8 +109,7 @@ def _list(given: argparse.Namespace, values: Mapping[str, InForce]) -> int:
     every = {name: InForce(default, "default") for name, _, default, _ in settings_schema()} | dict(values)
     chosen = {name: one for name, one in every.items() if given.all or one.source != "default"}
     if given.json:
-        rows = {name: {"value": one.value, "source": one.source} for name, one in chosen.items()}
-        print(json.dumps(rows, ensure_ascii=False, indent=2))
+        print_json(given, {name: {"value": one.value, "source": one.source} for name, one in chosen.items()})
         return 0
     if not chosen:
         print("every setting has its default (`--all` lists them)")

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +65,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--no-kill", action="store_true", help="let the engine run undisturbed")
     parser.add_argument("--keep", action="store_true", help="keep the topics and the state, and say where")
     parser.add_argument("--stay", action="store_true", help="afterwards keep the console open until Ctrl-C")
+    add_json(parser, "a JSON object with the result, at the end")
     parser.set_defaults(run=run)
 
 
@@ -92,6 +94,10 @@ def run(given: argparse.Namespace) -> int:
         print(f"  killed with SIGKILL : {_kills(kills, given)}")
         print(f"  took                : {time.monotonic() - began:.0f} s in all")
         print(_next(places, given.keep))
+        if given.json:
+            summary = {"lines": given.lines, "kills": kills, "checked_by": side.name}
+            kept = str(places.folder) if given.keep else None
+            print_json(given, {**json.loads(result.to_json()), **summary, "kept": kept})
         if given.stay and result.ok:
             _stay(places, given.flavour)
     return 0 if result.ok and (kills or given.no_kill) else 1

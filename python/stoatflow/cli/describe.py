@@ -6,13 +6,17 @@ import argparse
 import json
 import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from stoatflow.plan import Node
+    from stoatflow.spark.twin.faithful import Verdict
+    from stoatflow.spark.twin.parts import Part
     from stoatflow.topology import Topology
 
 _SINK = re.compile(r"^    Sink: .* \(topic: (.*)\)$", re.MULTILINE)
@@ -28,12 +32,14 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         default="stoatflow",
         help="spark: where it is cut there, what differs",
     )
-    parser.add_argument(
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
         "--format",
         choices=["text", "mermaid", "dot", "json"],
         default="text",
         help="text as Kafka Streams prints it (the default), or a graph for Mermaid, Graphviz or a program",
     )
+    add_json(how, "a JSON object, as --format json does")
     parser.set_defaults(run=run)
 
 
@@ -48,13 +54,21 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 def run(given: argparse.Namespace) -> int:
     """Load the file, print its topology."""
     topology = target(given)
+    as_json = given.json or given.format == "json"
     if given.engine == "spark":
-        print(_on_spark(topology), end="")
+        if as_json:
+            print_json(given, _on_spark(topology).to_json())
+        else:
+            print(_on_spark(topology).text(), end="")
         return 0
-    if given.format != "text":
+    if as_json or given.format != "text":
         from stoatflow.cli.topology_graph import FORMATS, parse
 
-        print(FORMATS[given.format](parse(topology.describe())), end="")
+        graph = parse(topology.describe())
+        if as_json:
+            print_json(given, {**graph.to_json(), "topics_not_made": topics_not_made(topology)})
+        else:
+            print(FORMATS[given.format](graph), end="")
         return 0
     print(topology.describe(), end="", flush=True)
     if topics := topics_not_made(topology):
@@ -73,23 +87,49 @@ def topics_not_made(topology: Topology) -> list[str]:
     return [topic for topic in dict.fromkeys(_SINK.findall(topology.describe())) if topic not in real]
 
 
-def _on_spark(topology: Topology) -> str:
-    """Return the parts that Spark runs, and the differences; raise `TopologyError` if the topology is refused."""
+class OnSpark(NamedTuple):
+    """The parts that Spark runs, and what differs there."""
+
+    parts: list[Part]
+    differs: list[tuple[Node, Verdict]]
+    as_stream: list[tuple[Node, Verdict]]
+    """What differs only as a stream."""
+    no_stream: str | None
+    """Why there is no streaming twin."""
+
+    def text(self) -> str:
+        """Return lines for people."""
+        lines = [part.describe() for part in self.parts]
+        lines += [f"{node.line} {node.op} differs: {verdict.text}" for node, verdict in self.differs]
+        lines += [f"{node.line} {node.op} differs as a stream: {verdict.text}" for node, verdict in self.as_stream]
+        lines += [] if self.no_stream is None else [self.no_stream]
+        return "".join(f"{line}\n" for line in lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the same as plain data."""
+        return {
+            "parts": [part.to_json() for part in self.parts],
+            "differs": [
+                {"line": node.line, "operator": node.op, "only_streaming": only, "text": verdict.text}
+                for only, found in ((False, self.differs), (True, self.as_stream))
+                for node, verdict in found
+            ],
+            "no_streaming": self.no_stream,
+        }
+
+
+def _on_spark(topology: Topology) -> OnSpark:
+    """Return what Spark runs; raise `TopologyError` if the topology is refused."""
     from stoatflow.errors import TopologyError
     from stoatflow.spark.twin import faithful
     from stoatflow.spark.twin.parts import cut
 
     differs = faithful.check(topology)
-    lines = [part.describe() for part in cut(topology)]
-    lines += [f"{node.line} {node.op} differs: {verdict.text}" for node, verdict in differs]
     try:
         streaming = faithful.check(topology, streaming=True)
     except TopologyError as error:
-        lines.append(str(error))
-    else:
-        also = [(node, verdict) for node, verdict in streaming if (node, verdict) not in differs]
-        lines += [f"{node.line} {node.op} differs as a stream: {verdict.text}" for node, verdict in also]
-    return "".join(f"{line}\n" for line in lines)
+        return OnSpark(cut(topology), differs, [], str(error))
+    return OnSpark(cut(topology), differs, [found for found in streaming if found not in differs], None)
 
 
 def target(given: argparse.Namespace) -> Topology:

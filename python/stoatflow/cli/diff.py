@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import sys
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("new", metavar="NEW.py[:topology]", help="what is to run next")
     parser.add_argument("--config", metavar="FILE", help="the application's settings, TOML or JSON")
     parser.add_argument("--new-config", metavar="FILE", help="those of the new one, if they change")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
@@ -59,7 +59,10 @@ def run(given: argparse.Namespace) -> int:
         print(error.text, end="", file=sys.stderr)
         return 2
     compared = Comparison.of(old, new)
-    print(json.dumps(compared.to_json(), ensure_ascii=False, indent=2) if given.json else text(compared), flush=True)
+    if given.json:
+        print_json(given, compared.to_json())
+    else:
+        print(text(compared), flush=True)
     return 1 if compared.is_lost else 0
 
 

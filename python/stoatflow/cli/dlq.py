@@ -7,7 +7,6 @@ do, asks, and does it; `stoatflow.dlq` does the work.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import time
@@ -15,13 +14,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json
 
 if TYPE_CHECKING:
     from typing import Any
 
     from stoatflow.dlq.dead_letter import Cause, DeadLetter
     from stoatflow.dlq.marks import Replayed
-    from stoatflow.dlq.replay import Replay
+    from stoatflow.dlq.replay import Plan, Replay
     from stoatflow.dlq.selection import Selection
     from stoatflow.dlq.topic import DeadLetterTopic
 
@@ -69,7 +69,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     replaying.add_argument("--dry-run", action="store_true", help="show what would be done, and change nothing")
     replaying.add_argument("--yes", action="store_true", help="don't ask")
     for each in (listing, showing, replaying):
-        each.add_argument("--json", action="store_true", help="print JSON")
+        add_json(each)
 
 
 def _action(actions: argparse._SubParsersAction[Any], name: str, run: Any, short: str, long: str) -> Any:
@@ -137,7 +137,10 @@ def _list(given: argparse.Namespace) -> int:
             selection.add(sums, letter, replayed=_is_in(replayed, letter))
     seen.check(chosen, topic.name)
     rows = sorted(sums.values(), key=lambda one: (-one.count, one.cause.id))
-    print(_json(text.listed_json(topic, rows)) if given.json else text.listed(topic, rows))
+    if given.json:
+        print_json(given, text.listed_json(topic, rows))
+    else:
+        print(text.listed(topic, rows))
     return 0
 
 
@@ -161,7 +164,7 @@ def _show(given: argparse.Namespace) -> int:
         )
     replayed = _is_in(_replayed(topic), newest)
     if given.json:
-        print(_json(text.shown_json(newest, replayed=replayed)))
+        print_json(given, text.shown_json(newest, replayed=replayed))
     else:
         print(text.shown(newest, replayed=replayed))
     return 0
@@ -183,31 +186,43 @@ def _is_in(replayed: Replayed | None, letter: DeadLetter) -> bool | None:
 
 
 def _replay(given: argparse.Namespace) -> int:
-    from stoatflow.cli.confirmation import confirm
     from stoatflow.dlq import text
-    from stoatflow.dlq.replay import Replay, Verdict
+    from stoatflow.dlq.replay import Replay
     from stoatflow.dlq.topic import DeadLetterTopic, connect
 
     client = connect(_settings(given))
     topic = DeadLetterTopic(client, given.topic)
     replay = Replay(client, topic, _selection(given, given.offset), again=given.again)
     plan = replay.look()
-    if given.json:
-        print(_json(text.planned_json(topic, plan)))
-    else:
+    if not given.json or not (given.yes or given.dry_run):
         print(text.planned(topic, plan), flush=True)
     replay.check(plan)
+    code, replayed = _confirm_and_make(given, replay, plan)
+    if given.json:
+        done = replayed is not None
+        print_json(given, {**text.planned_json(topic, plan), "done": done, "replayed_now": replayed or 0})
+    return code
+
+
+def _confirm_and_make(given: argparse.Namespace, replay: Replay, plan: Plan) -> tuple[int, int | None]:
+    """Return the exit code, and how many were replayed; `None` if nothing was to be changed."""
+    from stoatflow.cli.confirmation import confirm
+    from stoatflow.dlq.replay import Verdict
+
     total = plan.total(Verdict.SENT)
-    if given.dry_run or total == 0:
-        _print(given, "nothing was changed (--dry-run)" if given.dry_run else "there is nothing to replay")
-        return 0
+    if given.dry_run:
+        print("\nnothing was changed (--dry-run)")
+        return 0, None
+    if total == 0:
+        print("\nthere is nothing to replay")
+        return 0, 0
     if not given.yes and not confirm(f"\nSend {total:,} back?"):
-        _print(given, "nothing was changed")
-        return 1
-    return _make(given, replay, total)
+        print("\nnothing was changed")
+        return 1, None
+    return 0, _make(replay, total)
 
 
-def _make(given: argparse.Namespace, replay: Replay, total: int) -> int:
+def _make(replay: Replay, total: int) -> int:
     ended = False
     try:
         done = replay.make(lambda count: print(f"{count:,} of {total:,}", file=sys.stderr, flush=True))
@@ -218,15 +233,10 @@ def _make(given: argparse.Namespace, replay: Replay, total: int) -> int:
                 f"stoatflow: {replay.done:,} of {total:,} were replayed; the next replay leaves them out",
                 file=sys.stderr,
             )
-    _print(given, f"replayed: {done:,}")
+    print(f"\nreplayed: {done:,}")
     if done != total:
-        _print(given, "another replay has sent the others meanwhile")
-    return 0
-
-
-def _print(given: argparse.Namespace, text: str) -> None:
-    """Print the outcome; with JSON on stdout, to stderr."""
-    print(text if given.json else f"\n{text}", file=sys.stderr if given.json else sys.stdout)
+        print("\nanother replay has sent the others meanwhile")
+    return done
 
 
 def _open(given: argparse.Namespace) -> DeadLetterTopic:
@@ -250,7 +260,3 @@ def _settings(given: argparse.Namespace) -> Any:
     settings = settings.with_defaults({"application.id": "stoatflow-dlq"})
     settings.check()
     return settings
-
-
-def _json(data: object) -> str:
-    return json.dumps(data, ensure_ascii=False, indent=2)

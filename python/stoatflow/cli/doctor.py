@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.commands import COMMANDS
 from stoatflow.cli.describe import add_target, target
+from stoatflow.cli.json_output import add_json, print_json
 
 if TYPE_CHECKING:
     from typing import Any
@@ -39,7 +39,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         help="look at settings, machine and broker too, as the application will meet them",
     )
     parser.add_argument("--strict", action="store_true", help="end with exit code 1 if there is anything to say")
-    parser.add_argument("--json", action="store_true", help="print a JSON array of findings")
+    add_json(parser, "a JSON array of findings")
     parser.set_defaults(run=run)
 
 
@@ -62,7 +62,7 @@ def run(given: argparse.Namespace) -> int:
     else:
         findings += _on_the_broker(given, topology)
     if given.json:
-        print(json.dumps([finding.to_json() for finding in findings], ensure_ascii=False, indent=2))
+        print_json(given, [finding.to_json() for finding in findings])
     else:
         for finding in findings:
             print(finding, end="\n\n")

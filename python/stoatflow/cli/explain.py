@@ -6,11 +6,11 @@ Takes a name. Prints its entry in the engine's tables, and the page with more. N
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json
 
 if TYPE_CHECKING:
     from typing import Any
@@ -29,7 +29,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         "all of them. Exit code 2: nothing has this name.",
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="what to explain")
-    parser.add_argument("--json", action="store_true", help="print a JSON array")
+    add_json(parser, "a JSON array")
     parser.set_defaults(run=run)
 
 
@@ -46,7 +46,7 @@ def run(given: argparse.Namespace) -> int:
         print(f"stoatflow: nothing is called '{given.name}'. Next: {hint}", file=sys.stderr)
         return _UNKNOWN
     if given.json:
-        print(json.dumps([entry.to_json() for entry in found], ensure_ascii=False, indent=2))
+        print_json(given, [entry.to_json() for entry in found])
     elif given.name is None:
         print(listed(known))
     else:

@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json
 
 if TYPE_CHECKING:
     from typing import Any
@@ -58,11 +59,12 @@ def _add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--checkpoint", required=True, metavar="FOLDER", help="where state and offsets of Spark are")
     arguments.add_spark(parser)
     add_consent(parser)
+    add_json(parser)
 
 
 def run(given: argparse.Namespace) -> int:
     """Show, ask, do."""
-    from stoatflow.cli.reset import consents
+    from stoatflow.cli.reset import consents, report, shows_plan
     from stoatflow.spark import arguments
     from stoatflow.spark.errors import SparkUnavailableError, TopicError, TwinError
     from stoatflow.spark.session import local_session
@@ -71,11 +73,14 @@ def run(given: argparse.Namespace) -> int:
         arguments.say_start(kafka=True)
         with local_session(kafka=True, cores=given.cores, conf=dict(given.spark_conf)) as spark:
             plan = _plan(spark, given)
-            print(plan.describe(), flush=True)
+            if shows_plan(given):
+                print(plan.describe(), flush=True)
             asks = given.dry_run or not given.yes
             if asks and not consents(given, f"Hand '{plan.application.id}' over?"):
+                report(given, plan.to_json(), done=False)
                 return 0 if given.dry_run else 1
             plan.make()
+            report(given, plan.to_json(), done=True)
     except (SparkUnavailableError, TopicError, TwinError) as error:
         print(f"stoatflow: {error}", file=sys.stderr)
         return 2

@@ -13,6 +13,7 @@ import json
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json
 
 if TYPE_CHECKING:
     from typing import Any
@@ -45,12 +46,13 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         help="the topology's stores may begin empty in the middle of the input",
     )
     add_consent(parser)
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
     """Show, ask, do."""
-    from stoatflow.cli.reset import ResetRequest, Target, consents, load_topology, settings
+    from stoatflow.cli.reset import ResetRequest, Target, consents, load_topology, report, settings, show
 
     topology, group = load_topology(given.app), given.from_group
     request = ResetRequest(topology, settings(given), Target("group", group), given.input_topic)
@@ -62,17 +64,19 @@ def run(given: argparse.Namespace) -> int:
 
     def check_and_show(plan: dict[str, Any]) -> None:
         check(plan)
-        print(render(plan, group), flush=True)
+        show(given, render(plan, group))
 
     if given.yes and not given.dry_run:
-        request.make(check_and_show)
+        made = request.make(check_and_show)
     else:
         shown = request.look()
         check_and_show(shown)
         if not consents(given, f"Let '{shown['application']}' begin there?"):
+            report(given, shown, done=False)
             return 0 if given.dry_run else 1
-        request.make(check)
+        made = request.make(check)
     print("done: it may be started")
+    report(given, made, done=True)
     return 0
 
 

@@ -6,6 +6,7 @@ Takes a spec and the address of a broker; prints progress and a manifest. Never 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from dataclasses import replace
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json
 
 if TYPE_CHECKING:
     from typing import Any
@@ -35,6 +37,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--manifest", type=Path, metavar="FILE", help="write what was made as JSON (default: to stdout)"
     )
+    add_json(parser, "the manifest, also with --manifest")
     parser.set_defaults(run=run)
 
 
@@ -55,9 +58,9 @@ def run(given: argparse.Namespace) -> int:
         print(f"stoatflow: {error}", file=sys.stderr)
         return 2
     text = manifest.to_json()
-    if given.manifest is None:
-        print(text)
-    else:
+    if given.json or given.manifest is None:
+        print_json(given, json.loads(text))
+    if given.manifest is not None:
         given.manifest.write_text(f"{text}\n", "utf-8")
     names = ", ".join(f"{name} ({made.records:,})" for name, made in manifest.topics.items())
     print(f"loaded {names} in {time.monotonic() - began:.1f} s", file=sys.stderr)

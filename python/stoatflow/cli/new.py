@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from stoatflow._version import __version__
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json
 
 if TYPE_CHECKING:
     from typing import Any
@@ -27,6 +28,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser("new", help=COMMANDS["new"])
     parser.add_argument("name", metavar="NAME", help="the folder, and the application's id: orders-by-customer")
     parser.add_argument("--in", dest="parent", type=Path, default=Path(), metavar="DIR", help="where (default: here)")
+    add_json(parser, "a JSON object with the folder and its files")
     parser.set_defaults(run=run)
 
 
@@ -43,9 +45,15 @@ def run(given: argparse.Namespace) -> int:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is there already, and not empty", next_step="choose another name, or remove it")
     folder.mkdir(parents=True, exist_ok=True)
+    files = []
     for source in sorted(_TEMPLATE.glob("*.txt")):
         stem = source.name.removesuffix(".txt")
         text = source.read_text("utf-8").replace("PROJECT_NAME", given.name).replace("STOATFLOW_VERSION", __version__)
-        (folder / (f".{stem}" if stem in _HIDDEN else stem)).write_text(text, "utf-8")
+        name = f".{stem}" if stem in _HIDDEN else stem
+        (folder / name).write_text(text, "utf-8")
+        files.append(name)
+    if given.json:
+        print_json(given, {"folder": str(folder), "files": files})
+        return 0
     print(f"{folder} is made. Next:\n  cd {folder}\n  pytest\n  stoatflow run app.py --check")
     return 0

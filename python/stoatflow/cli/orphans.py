@@ -19,7 +19,7 @@ _REWINDS = {"--to": "to", "--shift-by": "shift_by", "--input-topic": "input_topi
 
 def run(given: argparse.Namespace) -> int:
     """Show, ask, do."""
-    from stoatflow.cli.reset import consents, load_topology, settings
+    from stoatflow.cli.reset import consents, load_topology, report, settings, show
     from stoatflow.errors import ConfigError
 
     if rewinds := [name for name, at in _REWINDS.items() if getattr(given, at) not in (None, [])]:
@@ -33,14 +33,17 @@ def run(given: argparse.Namespace) -> int:
         return found
 
     found = remove(None)
-    print(render(found), flush=True)
+    show(given, render(found))
     if not found["changelogs"] and not found["stores"]:
+        report(given, found, done=not given.dry_run)
         return 0
     agreed = given.yes and not given.dry_run
     if not agreed and not consents(given, f"Remove what '{found['application']}' no longer has?"):
+        report(given, found, done=False)
         return 0 if given.dry_run else 1
     remove(lambda now: _refuse_more(found, json.loads(now)))
     print("done: it may be started")
+    report(given, found, done=True)
     return 0
 
 

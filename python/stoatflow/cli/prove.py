@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json
 
 if TYPE_CHECKING:
     from typing import Any
@@ -74,7 +75,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         "--runs", type=int, default=400, metavar="N", help="at most so many to shorten (default: 400)"
     )
     compared.add_argument("--keep", type=Path, metavar="FILE", help="write the inputs that show the difference")
-    compared.add_argument("--json", action="store_true", help="print JSON")
+    add_json(compared)
     parser.set_defaults(run=run)
 
 
@@ -122,7 +123,10 @@ def _prove(given: argparse.Namespace) -> int:
     if proof.shortened is not None and given.keep is not None:
         _keep(given.keep, proof.shortened.inputs)
     report = Report(proof, python, source, given.keep)
-    print(report.json() if given.json else report.text())
+    if given.json:
+        print_json(given, json.loads(report.json()))
+    else:
+        print(report.text())
     return 0 if proof.difference is None else 1
 
 

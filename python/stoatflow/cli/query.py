@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.admin_port import RefusedError, add_access, admin_port
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from stoatflow.cli.admin_port import AdminPort
@@ -52,7 +52,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--key-format", choices=["text", "base64"])
     parser.add_argument("--at-least", metavar="TOPIC:PARTITION:OFFSET,...", help="wait until this input is committed")
     add_access(parser)
-    parser.add_argument("--json", action="store_true", help="print a JSON object per line")
+    add_json(parser, "a JSON object per line")
     parser.set_defaults(run=run)
 
 
@@ -62,16 +62,21 @@ def run(given: argparse.Namespace) -> int:
     try:
         if given.store is None:
             for store in port.get("/stores")["stores"]:
-                print(json.dumps(store) if given.json else _listed(store))
+                _print(given, store, _listed)
             return 0
         for entry in _entries(port, given):
-            print(json.dumps(entry, ensure_ascii=False) if given.json else _line(entry))
+            _print(given, entry, _line)
     except RefusedError as refused:
         print(f"stoatflow: {refused}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # `| head` has read enough
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the process ends
     return 0
+
+
+def _print(given: argparse.Namespace, row: dict[str, Any], text: Callable[[dict[str, Any]], str]) -> None:
+    if given.json:
+        print_json_line(given, row)
+    else:
+        print(text(row))
 
 
 def _entries(port: AdminPort, given: argparse.Namespace) -> Iterator[dict[str, Any]]:

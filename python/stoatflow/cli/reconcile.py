@@ -7,12 +7,14 @@ not be checked. Never changes a topic.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.commands import COMMANDS
 from stoatflow.cli.describe import add_target, target
+from stoatflow.cli.json_output import add_json, print_json
 
 if TYPE_CHECKING:
     from typing import Any
@@ -44,7 +46,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         metavar="URL|FILE",
         help="/metrics of the application, or a copy: are its counters of dropped records those of the twin?",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    add_json(parser, "a JSON object instead of the report")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page too")
     parser.set_defaults(run=run)
 
@@ -66,7 +68,10 @@ def run(given: argparse.Namespace) -> int:
         return 2
     if given.html is not None:
         given.html.write_text(page.render(audit, f"Reconciliation of {given.file}"), "utf-8")
-    print(audit.to_json() if given.json else audit.render())
+    if given.json:
+        print_json(given, json.loads(audit.to_json()))
+    else:
+        print(audit.render())
     return 0 if audit.ok else 1
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json
 
 if TYPE_CHECKING:
     from typing import Any
@@ -32,6 +33,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--last", action="store_true", help="the last ones, not the first")
     parser.add_argument("--config", metavar="FILE", help="settings: those of the application do")
     parser.add_argument("--bootstrap", metavar="HOST:PORT|embedded:PATH", help="instead of the file's")
+    add_json(parser, "a JSON object with the number of records of each topic")
     parser.set_defaults(run=run)
 
 
@@ -56,8 +58,11 @@ def run(given: argparse.Namespace) -> int:
         inputs.write(given.out, found)
     except OSError as error:
         raise ConfigError(f"{given.out} can't be written: {error}", next_step="name another file") from error
-    for topic in topics:
-        count = sum(one.topic == topic for one in found)
+    counts = {topic: sum(one.topic == topic for one in found) for topic in topics}
+    if given.json:
+        print_json(given, {"file": str(given.out), "topics": counts})
+        return 0
+    for topic, count in counts.items():
         print(f"{count:,} record(s) of '{topic}'")
     print(f"written to {given.out}", file=sys.stderr)
     return 0

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,6 +75,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         help="with --orphans: delete this topic too, which only its name says is a changelog (may be given again)",
     )
     add_consent(parser)
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
@@ -130,16 +132,36 @@ def run(given: argparse.Namespace) -> int:
     to = given.to or Target("earliest") if given.shift_by is None else Target("shift", given.shift_by)
     request = ResetRequest(load_topology(given.app), settings(given), to, given.input_topic)
     if given.yes and not given.dry_run:
-        request.make(lambda plan: print(render(plan), flush=True))
+        made = request.make(lambda plan: show(given, render(plan)))
         print("done: it may be started")
+        report(given, made, done=True)
         return 0
     shown = request.look()
-    print(render(shown))
+    show(given, render(shown))
     if not consents(given, f"Reset '{shown['application']}'?"):
+        report(given, shown, done=False)
         return 0 if given.dry_run else 1
-    request.make(lambda plan: _tell_what_moved(shown, plan))
+    made = request.make(lambda plan: _tell_what_moved(shown, plan))
     print("done: it may be started")
+    report(given, made, done=True)
     return 0
+
+
+def show(given: argparse.Namespace, text: str) -> None:
+    """Print a plan for people: with `--json` only if somebody is asked to confirm it."""
+    if shows_plan(given):
+        print(text, flush=True)
+
+
+def shows_plan(given: argparse.Namespace) -> bool:
+    """Whether people read the plan."""
+    return not given.json or not (given.yes or given.dry_run)
+
+
+def report(given: argparse.Namespace, plan: dict[str, Any], *, done: bool) -> None:
+    """With `--json`, print the plan, and whether it was carried out."""
+    if given.json:
+        print_json(given, {**plan, "done": done})
 
 
 def consents(given: argparse.Namespace, question: str) -> bool:
@@ -169,11 +191,18 @@ class ResetRequest:
         plan: dict[str, Any] = json.loads(bridge.reset(*self._arguments))
         return plan
 
-    def make(self, agree: Any) -> None:
-        """Do the reset; `agree` is called with the plan before anything is changed."""
+    def make(self, agree: Any) -> dict[str, Any]:
+        """Do the reset, and return its plan; `agree` is called with the plan before anything is changed."""
         from stoatflow._runtime import bridge
 
-        bridge.reset(*self._arguments, agree=lambda plan: agree(json.loads(plan)))
+        made: dict[str, Any] = {}
+
+        def take(text: str) -> None:
+            made.update(json.loads(text))
+            agree(made)
+
+        bridge.reset(*self._arguments, agree=take)
+        return made
 
 
 def load_topology(app: str) -> Topology:

@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json
 
 if TYPE_CHECKING:
     from typing import Any
@@ -53,6 +54,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         "--engine", choices=["spark"], help="what shares out the work: Spark, and the engine runs in its tasks"
     )
     parser.add_argument("--batch", action="store_true", help="with --engine: to the end of the input, then stop")
+    add_json(parser, "with --check or --batch: a JSON object")
     from stoatflow.cli import run_spark
 
     run_spark.add_options(parser.add_argument_group("the broker, and what counts with --engine spark"))
@@ -64,6 +66,11 @@ def run(given: argparse.Namespace) -> int:
     from stoatflow.app import StoatFlow
     from stoatflow.errors import ConfigError
 
+    if given.json and not (given.check or given.batch):
+        raise ConfigError(
+            "--json is for --check and --batch: an application that runs on prints nothing but its log, on stderr",
+            next_step="leave --json out; while it runs, stoatflow top --json and the admin port tell what it does",
+        )
     if given.reload:
         if given.check or given.batch or given.engine is not None:
             raise ConfigError("--reload is for an application that runs on", next_step="leave --reload out")
@@ -80,7 +87,7 @@ def run(given: argparse.Namespace) -> int:
     if isinstance(found, StoatFlow):
         _no_flags(given)
         if given.check:
-            print(_summary(str(found.settings.get("application.id")), found.topology))
+            _print_summary(given, str(found.settings.get("application.id")), found.topology)
             return 0
         found.run()
         return 0
@@ -89,7 +96,7 @@ def run(given: argparse.Namespace) -> int:
     settings.check()
     if given.check:
         topology.plan.check_names()
-        print(_summary(str(settings.get("application.id")), topology))
+        _print_summary(given, str(settings.get("application.id")), topology)
         return 0
     StoatFlow(topology, settings).run()
     return 0
@@ -181,12 +188,16 @@ def _settings(file: str | None, flags: dict[str, object]) -> Settings:
     return Settings(flags) if file is None else Settings.from_file(file, flags)
 
 
-def _summary(application: str, topology: Topology) -> str:
-    """Describe what was built."""
+def _print_summary(given: argparse.Namespace, application: str, topology: Topology) -> None:
+    """Print what was built."""
     plan = json.loads(topology.plan.physical_json)
     reads = sorted({name for source in plan["sources"] for name in (*source["topics"], source.get("pattern")) if name})
     writes = sorted({sink["topic"] for sink in plan["sinks"] if sink.get("topic")})
     stores = sorted(store["name"] for store in plan["stores"])
-    rows = [("reads", reads), ("writes", writes), ("stores", stores)]
-    lines = [f"{what}: {', '.join(names) or 'none'}" for what, names in rows]
-    return "\n".join([f"{application}: the topology and the settings are valid", *lines])
+    found = {"reads": reads, "writes": writes, "stores": stores}
+    if given.json:
+        print_json(given, {"application": application, "valid": True, **found})
+        return
+    print(f"{application}: the topology and the settings are valid")
+    for what, names in found.items():
+        print(f"{what}: {', '.join(names) or 'none'}")

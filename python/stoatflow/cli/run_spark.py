@@ -13,7 +13,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoatflow.cli.json_output import print_json
+
 if TYPE_CHECKING:
+    from typing import Any
+
     from stoatflow.app import StoatFlow
 
 
@@ -48,12 +52,15 @@ def run(given: argparse.Namespace) -> int:
     try:
         app = application(given)
         if given.check:
-            print(app.spark.describe())
+            if given.json:
+                print_json(given, {"application": _name(app), "valid": True, "parts": _parts(app)})
+            else:
+                print(app.spark.describe())
             return 0
         try:
             app.run()
             if given.batch:
-                _sum_up(app)
+                _sum_up(app, given)
                 arguments.say(f"took {time.monotonic() - began:.1f} s")
         finally:
             app.close()
@@ -104,8 +111,24 @@ def _check(given: argparse.Namespace, bootstrap: object) -> None:
                 )
 
 
-def _sum_up(app: StoatFlow) -> None:
-    for topic in app.spark.topics:
-        print(f"topic {topic}: {app.spark.output(topic).count():,} records")
-    for store in app.spark.stores:
-        print(f"store {store}: {app.spark.store(store).count():,} entries")
+def _sum_up(app: StoatFlow, given: argparse.Namespace) -> None:
+    topics = {topic: app.spark.output(topic).count() for topic in app.spark.topics}
+    stores = {store: app.spark.store(store).count() for store in app.spark.stores}
+    if given.json:
+        print_json(given, {"application": _name(app), "topics": topics, "stores": stores})
+        return
+    for topic, count in topics.items():
+        print(f"topic {topic}: {count:,} records")
+    for store, count in stores.items():
+        print(f"store {store}: {count:,} entries")
+
+
+def _parts(app: StoatFlow) -> list[dict[str, Any]]:
+    from stoatflow.spark.twin.parts import cut
+
+    return [part.to_json() for part in cut(app.topology)]
+
+
+def _name(app: StoatFlow) -> str | None:
+    name = app.settings.get("application.id")
+    return None if name is None else str(name)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from stoatflow.cli.admin_port import RefusedError, add_access, admin_port
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json_line
 
 if TYPE_CHECKING:
     from typing import Any
@@ -33,7 +34,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--allow-scan", action="store_true", help="read whole stores if need be")
     parser.add_argument("--explain", action="store_true", help="say on standard error how the stores were read")
     add_access(parser)
-    parser.add_argument("--json", action="store_true", help="print a JSON object per line")
+    add_json(parser, "a JSON object per line")
     parser.set_defaults(run=run)
 
 
@@ -50,7 +51,10 @@ def run(given: argparse.Namespace) -> int:
     if not given.json:
         print("\t".join(result.columns))
     for row in result:
-        print(_json(row) if given.json else "\t".join(_text(each) for each in row.values()))
+        if given.json:
+            print_json_line(given, row, _shown)
+        else:
+            print("\t".join(_text(each) for each in row.values()))
     return 0
 
 

@@ -7,7 +7,6 @@ Polls `/top` of the admin port every few seconds. On a terminal the picture is r
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from stoatflow.cli.admin_port import USUAL_PORT, RefusedError, add_access, admin_port, usual_address
 from stoatflow.cli.commands import COMMANDS
+from stoatflow.cli.json_output import add_json, print_json
 from stoatflow.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--rows", metavar="N", type=int, default=5, help="of each list (default: 5)")
     parser.add_argument("--once", action="store_true", help="print it once")
     add_access(parser)
-    parser.add_argument("--json", action="store_true", help="print the answer of the port, once")
+    add_json(parser, "the answer of the port as a JSON object, once")
     parser.set_defaults(run=run)
 
 
@@ -60,7 +60,7 @@ def run(given: argparse.Namespace) -> int:
     port = admin_port(given.url or usual_address(os.environ), given)
     try:
         if given.json:
-            print(json.dumps(_look(port, given), ensure_ascii=False))
+            print_json(given, _look(port, given))
         elif given.once or not sys.stdout.isatty():
             print("\n".join(picture(_look(port, given))))
         else:

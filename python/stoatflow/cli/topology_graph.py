@@ -1,4 +1,4 @@
-"""The text of `describe()` as a graph: Mermaid, DOT for Graphviz, or JSON.
+"""The text of `describe()` as a graph: Mermaid, DOT for Graphviz, or plain data.
 
 Takes the text, as Kafka Streams prints it too; pure.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 __all__ = ["FORMATS", "Graph", "parse"]
 
@@ -85,8 +86,8 @@ class Graph:
         lines += [f"  {left} -> {right} [style=dashed, dir=none]" for left, right in self._of_stores()]
         return "\n".join([*lines, "}"]) + "\n"
 
-    def json(self) -> str:
-        """Return sub-topologies, nodes and edges as JSON."""
+    def to_json(self) -> dict[str, Any]:
+        """Return sub-topologies, nodes and edges as plain data."""
         nodes = [
             {
                 "name": node.name,
@@ -98,7 +99,7 @@ class Graph:
             for node in self.nodes
         ]
         edges = [{"from": left, "to": right} for left, right in self.edges]
-        return json.dumps({"sub_topologies": self.parts, "nodes": nodes, "edges": edges}, indent=2) + "\n"
+        return {"sub_topologies": self.parts, "nodes": nodes, "edges": edges}
 
 
 def parse(text: str) -> Graph:
@@ -118,8 +119,8 @@ def parse(text: str) -> Graph:
     return graph
 
 
-FORMATS = {"mermaid": Graph.mermaid, "dot": Graph.dot, "json": Graph.json}
-"""How a graph is written, beside the text of `describe()`."""
+FORMATS = {"mermaid": Graph.mermaid, "dot": Graph.dot}
+"""How a graph is drawn."""
 
 
 def _id(kind: str, name: str) -> str:

@@ -3,14 +3,15 @@
 from typing_extensions import assert_type
 
 import stoatflow as sf
-from stoatflow.metrics import Counter
 
 builder = sf.StreamsBuilder()
 orders = builder.metrics.counter("orders", "Orders", labels=["shop"])
-assert_type(orders, Counter)
-assert_type(orders.labels("north"), Counter)
-assert_type(builder.metrics.gauge("depth", "Depth", function=lambda: 3).value, float)
-assert_type(builder.metrics.histogram("wait", "Waits").count, int)
+assert_type(orders, sf.Counter)
+assert_type(orders.labels("north"), sf.Counter)
+depth: sf.Gauge = builder.metrics.gauge("depth", "Depth", function=lambda: 3)
+assert_type(depth.value, float)
+waits: sf.Histogram = builder.metrics.histogram("wait", "Waits")
+assert_type(waits.count, int)
 builder.metrics.gauge("depth", "Depth", function=lambda: "three")  # type: ignore[arg-type,return-value]
 orders.inc("1")  # type: ignore[arg-type]
 

@@ -323,7 +323,7 @@ pub(super) async fn call(
                 format!("{path} doesn't answer to {method}"),
                 format!("send {}", allowed.join(" or ")),
             )
-            .with("allowed", json!(allowed)));
+            .allow(&allowed));
         }
         Route::Nothing => {
             return Err(Problem::new(

@@ -19,6 +19,7 @@ struct Parts {
     next_step: String,
     more: Map<String, Value>,
     retry_after: Option<u32>,
+    allow: Option<HeaderValue>,
 }
 
 impl Problem {
@@ -35,6 +36,7 @@ impl Problem {
             next_step: next_step.into(),
             more: Map::new(),
             retry_after: None,
+            allow: None,
         }))
     }
 
@@ -52,6 +54,12 @@ impl Problem {
     pub(super) fn retry_after(mut self, seconds: u32) -> Self {
         self.0.retry_after = Some(seconds);
         self
+    }
+
+    /// Sets `Allow`, which an answer with the status 405 must have, and `allowed` in the body.
+    pub(super) fn allow(mut self, methods: &[String]) -> Self {
+        self.0.allow = HeaderValue::from_str(&methods.join(", ")).ok();
+        self.with("allowed", json!(methods))
     }
 
     pub(super) fn with(mut self, name: &str, value: Value) -> Self {
@@ -84,6 +92,9 @@ impl IntoResponse for Problem {
         headers.insert(header::CONTENT_TYPE, kind);
         if let Some(seconds) = parts.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Some(methods) = &parts.allow {
+            headers.insert(header::ALLOW, methods.clone());
         }
         secure(headers, "no-store");
         response

@@ -6,6 +6,7 @@
 use super::problem::Problem;
 use super::{Shared, answer, millis};
 use crate::admin::status::Status;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -25,20 +26,25 @@ pub(super) struct QueryParams {
 /// The graph; with `?format=text` only the text of `describe()`.
 pub(super) async fn topology(
     State(shared): State<Arc<Shared>>,
-    Query(params): Query<QueryParams>,
+    params: Result<Query<QueryParams>, QueryRejection>,
 ) -> Response {
+    let format = match params {
+        Ok(Query(params)) => params.format,
+        Err(why) => return bad_format(why.body_text()),
+    };
     let plan = &shared.status.plan;
-    match params.format.as_deref() {
+    match format.as_deref() {
         None | Some("json") => answer(StatusCode::OK, &graph(&shared)),
         Some("text") => {
             let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
             (kind, plan.description.clone()).into_response()
         }
-        Some(other) => {
-            let detail = format!("format={other} is unknown");
-            Problem::bad(detail, "use format=json or format=text").into_response()
-        }
+        Some(other) => bad_format(format!("format={other} is unknown")),
     }
+}
+
+fn bad_format(detail: String) -> Response {
+    Problem::bad(detail, "use format=json or format=text").into_response()
 }
 
 fn graph(shared: &Shared) -> Value {

@@ -11,9 +11,9 @@ import contextlib
 import itertools
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stoatflow.cli.import_offsets import refuse_old
 from stoatflow.errors import ConfigError
@@ -115,6 +115,20 @@ class FromSpark:
             "state that it has or on an empty disk: it reads what has changed from its changelogs.",
         ]
         return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the same as plain data."""
+        return {
+            "application": self.application.id,
+            "address": self.application.address,
+            "checkpoint": self.folder,
+            "trigger": self.trigger,
+            "partitions": [
+                {"topic": topic, "partition": partition, "offset": offset}
+                for (topic, partition), offset in self.positions.items()
+            ],
+            "stores": [asdict(one) for one in self.stores],
+        }
 
     def make(self) -> None:
         """Execute the plan."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stoatflow.errors import ConfigError, IncompatibleStateError
 from stoatflow.spark import connected
@@ -111,6 +111,19 @@ class ToSpark:
             "back: stoatflow hand-over from-spark. No topic is changed but its offsets topic; local state stays.",
         ]
         return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the same as plain data."""
+        return {
+            "application": self.application.id,
+            "address": self.application.address,
+            "checkpoint": self.folder,
+            "partitions": [
+                {"topic": one.topic, "partition": one.partition, "offset": one.next} for one in self.positions
+            ],
+            "stores": [asdict(one) for one in self.stores],
+            "parts": [{**part.to_json(), "task_count": self.counts[part.number]} for part in self.parts],
+        }
 
     def make(self) -> handed_over.HandedOver:
         """Execute the plan, with the positions at that moment."""

@@ -83,6 +83,18 @@ class Part:
         keeps = f"; keeps {', '.join(self.stores)}" if self.stores else ""
         return f"part {self.number}: {reads} -> {writes}{keeps}; {shared}"
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the same as plain data; `tasks` is `keys`, `partitions` or `one`."""
+        return {
+            "part": self.number,
+            "reads": [*self.topics, *self.hops_in],
+            "reads_all_of": list(self.globals),
+            "writes": [*self.sinks, *self.hops_out],
+            "stores": list(self.stores),
+            "tasks": self.how,
+            "because_of": list(self.timed) if self.how == PARTITIONS else [],
+        }
+
 
 def cut(topology: Topology, only: Sequence[str] | None = None, *, named: bool = False) -> list[Part]:
     """Cut a topology that `faithful.check` accepts. `only`: the parts that these topics need.
