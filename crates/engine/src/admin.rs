@@ -19,6 +19,7 @@ mod health;
 pub mod health_checks;
 pub(crate) mod lag_monitor;
 mod metrics;
+mod node_times;
 mod offsets;
 pub mod open_transactions;
 mod problem;
@@ -284,6 +285,7 @@ pub fn serve(
     };
     runtime.spawn(connections::accept(listener, tls, router, most, stop));
     runtime.spawn(take_samples(Arc::clone(&shared)));
+    runtime.spawn(node_times::sample_nodes(Arc::clone(&shared)));
     runtime.spawn(async move {
         loop {
             tokio::time::sleep(CURSOR_SWEEP_INTERVAL).await;
