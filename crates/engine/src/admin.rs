@@ -65,6 +65,9 @@ static PAGE: LazyLock<String> = LazyLock::new(|| {
     include_str!("admin/console/page.html")
         .replace("/*style*/", include_str!("admin/console/style.css"))
         .replace("/*overview*/", include_str!("admin/console/overview.js"))
+        .replace("/*layout*/", include_str!("admin/console/layout.js"))
+        .replace("/*graph*/", include_str!("admin/console/graph.js"))
+        .replace("/*node*/", include_str!("admin/console/node.js"))
         .replace(
             "/*dead_letters*/",
             include_str!("admin/console/dead_letters.js"),

@@ -442,6 +442,7 @@ fn the_page_needs_no_other_host() {
             "the page refers to something outside: {outside}"
         );
     }
+    assert!(page.len() < 300_000, "the page has {} bytes", page.len());
     assert!(page.contains("<html lang=\"en\">") && page.trim_end().ends_with("</html>"));
     for asked in [
         "/topology",
