@@ -23,6 +23,10 @@ QUIET = (
     "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
 )  # fmt: skip
 PATIENCE_S = 20.0
+CODES = {
+    "Enter": 13, "Tab": 9, "Escape": 27, " ": 32, "/": 191,
+    "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40,
+}  # fmt: skip
 
 
 def find() -> str:
@@ -111,9 +115,9 @@ class Page:
 
     def press(self, key: str) -> None:
         """Press a key, as on a keyboard."""
-        codes = {"Enter": 13, "Tab": 9}
-        keys = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
-        text = {"text": "\r"} if key == "Enter" else {}
+        keys = {"key": key, "code": key, "windowsVirtualKeyCode": CODES[key]}
+        texts = {"Enter": "\r", "/": "/", " ": " "}
+        text = {"text": texts[key]} if key in texts else {}
         self._call("Input.dispatchKeyEvent", {"type": "keyDown", **keys, **text})
         self._call("Input.dispatchKeyEvent", {"type": "keyUp", **keys})
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,60 +12,11 @@ from pathlib import Path
 import pytest
 
 import stoatflow as sf
-from concurrency import until
 from console.chromium import Page
+from console.shop import EVIL, show, topology
 from http_calls import ask
 
 VIEWS = ["overview", "busy", "stores/last-order", "errors", "dead-letters", "doctor", "settings"]
-EVIL = "<img src=x onerror=alert(1)>"
-PICTURES = os.environ.get("STOATFLOW_TEST_PICTURES")
-"""A folder for screenshots of the views."""
-
-
-def price(order: dict[str, int]) -> dict[str, int]:
-    if order["n"] % 50 == 0:
-        raise ValueError(f"no price for '{order['n']}'")
-    return {**order, "price": 2 * order["n"]}
-
-
-def topology() -> sf.Topology:
-    builder = sf.StreamsBuilder()
-    orders = builder.stream("orders", key=str, value=dict, name="orders")
-    priced = orders.map_values(price, name="price", on_error=sf.DLQ("bad"))
-    priced.group_by_key().count(store="orders-by-customer")
-    priced.group_by_key().windowed_by(sf.TimeWindows("1m", grace="10s")).count(store="per-minute")
-    priced.to_table(store=sf.Materialized("last-order", value=dict))
-    priced.to("out", value=dict)
-    return builder.build()
-
-
-@pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sf.StoatFlow]:
-    """An application with constant input."""
-    with sf.EmbeddedBroker() as broker:
-        for topic, partitions in (("orders", 4), ("out", 2), ("bad", 1)):
-            broker.create_topic(topic, partitions)
-        settings = {"application.id": "shop", "state.dir": str(tmp_path_factory.mktemp("state"))}
-        over = threading.Event()
-
-        def feed() -> None:
-            number = 0
-            while not over.wait(0.1):
-                rows = []
-                for _ in range(50):
-                    number += 1
-                    key = EVIL if number % 211 == 0 else f"customer-{number % 300:03}"
-                    value = json.dumps({"n": number, "note": EVIL}).encode()
-                    rows.append((None, key.encode(), value, int(time.time() * 1000)))
-                broker.produce_many("orders", rows)
-
-        feeding = threading.Thread(target=feed)
-        with sf.StoatFlow(topology(), sf.Settings(settings, environ={}), broker=broker) as running:
-            feeding.start()
-            until(lambda: running.metrics()["records_committed"] > 1_000)
-            yield running
-            over.set()
-            feeding.join()
 
 
 @contextlib.contextmanager
@@ -79,25 +28,6 @@ def quiet(name: str, folder: Path) -> Iterator[sf.StoatFlow]:
         settings = sf.Settings({"application.id": name, "state.dir": str(folder / "state")}, environ={})
         with sf.StoatFlow(topology(), settings, broker=broker) as running:
             yield running
-
-
-@pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
-    with Page(tmp_path / "profile") as opened:
-        yield opened
-        assert opened.complaints == []
-        others = opened.run(
-            "performance.getEntriesByType('resource').map(r => r.name).filter(n => !n.startsWith(location.origin))"
-        )
-        assert others == [], "it asked another host"
-
-
-def show(page: Page, app: sf.StoatFlow, view: str) -> None:
-    page.open(f"{app.admin_url}#{view}")
-    page.until("document.querySelector('#badge')?.textContent === 'RUNNING'")
-    if PICTURES:
-        time.sleep(2.5)
-        page.picture(Path(PICTURES) / f"{view.partition('/')[0]}.png")
 
 
 def test_the_overview_updates(page: Page, app: sf.StoatFlow) -> None:
@@ -304,24 +234,6 @@ def test_nothing_is_wider_than_the_window(page: Page, app: sf.StoatFlow, view: s
     show(page, app, view)
     time.sleep(0.5)
     assert page.run("document.documentElement.scrollWidth") <= width
-
-
-def test_a_large_topology_is_drawn(page: Page, tmp_path: Path) -> None:
-    builder = sf.StreamsBuilder()
-    stream = builder.stream("in", key=str, value=str)
-    for branch in range(20):
-        one = stream
-        for step in range(9):
-            one = one.filter(sf.value != f"{branch}-{step}", name=f"filter-{branch}-{step}")
-        one.to(f"out-{branch}", name=f"sink-{branch}")
-    with sf.EmbeddedBroker() as broker:
-        for topic in ("in", *(f"out-{branch}" for branch in range(20))):
-            broker.create_topic(topic)
-        settings = sf.Settings({"application.id": "large", "state.dir": str(tmp_path / "state")}, environ={})
-        with sf.StoatFlow(builder.build(), settings, broker=broker) as running:
-            show(page, running, "overview")
-            page.until("document.querySelectorAll('#graph .node').length === 201")
-            assert page.run("document.documentElement.scrollWidth") <= 1_400
 
 
 def test_a_joined_table_has_an_edge(page: Page, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ mod health;
 pub mod health_checks;
 pub(crate) mod lag_monitor;
 mod metrics;
+mod node_times;
 mod offsets;
 pub mod open_transactions;
 mod problem;
@@ -64,6 +65,9 @@ static PAGE: LazyLock<String> = LazyLock::new(|| {
     include_str!("admin/console/page.html")
         .replace("/*style*/", include_str!("admin/console/style.css"))
         .replace("/*overview*/", include_str!("admin/console/overview.js"))
+        .replace("/*layout*/", include_str!("admin/console/layout.js"))
+        .replace("/*graph*/", include_str!("admin/console/graph.js"))
+        .replace("/*node*/", include_str!("admin/console/node.js"))
         .replace(
             "/*dead_letters*/",
             include_str!("admin/console/dead_letters.js"),
@@ -284,6 +288,7 @@ pub fn serve(
     };
     runtime.spawn(connections::accept(listener, tls, router, most, stop));
     runtime.spawn(take_samples(Arc::clone(&shared)));
+    runtime.spawn(node_times::sample_nodes(Arc::clone(&shared)));
     runtime.spawn(async move {
         loop {
             tokio::time::sleep(CURSOR_SWEEP_INTERVAL).await;

@@ -228,6 +228,7 @@ impl EngineSpec {
             tasks: timing.tasks.clone().into(),
             by_task: timing.by_task.clone().into(),
             left_rows: LeftRows::default(),
+            active: Arc::default(),
             fault: self.components.fault,
         };
         let lanes = (0..settings.lanes)
@@ -341,7 +342,10 @@ impl EngineSpec {
         timing: &Arc<Timing>,
         options: &ChainOptions,
     ) -> Result<LaneWorker> {
-        let options = options.for_lane();
+        let options = ChainOptions {
+            active: Arc::clone(&shared.status.lane(id).active_node),
+            ..options.for_lane()
+        };
         let chains = self
             .plan
             .stages

@@ -36,6 +36,7 @@ pub use port::partition_counts::PartitionCounts;
 pub use port::processor::*;
 pub use port::runtime::{Raised, Runtime, StackFrame, ThreadStack};
 pub use port::udf::*;
+pub use support::active_node::ActiveNode;
 pub use support::dropped;
 pub use support::error_policy::{self, ErrorPolicy};
 pub use support::fault_injection::FaultInjection;

@@ -1,5 +1,6 @@
 //! What operators share: errors and dead letters, tables and their caches, keys that wait for a time.
 
+pub mod active_node;
 pub(crate) mod attach_scope;
 pub mod dropped;
 pub mod error_policy;

@@ -34,8 +34,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stoatflow_core::{Error, Lane, RocksDbOptions, Timestamp};
 use stoatflow_operators::{
-    ForeignCode, RunCoordinator, current_call::CurrentCall, custom_metrics::CustomMetrics,
-    offload::Occupancy,
+    ActiveNode, ForeignCode, RunCoordinator, current_call::CurrentCall,
+    custom_metrics::CustomMetrics, offload::Occupancy,
 };
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_protocol::Lifecycle;
@@ -59,6 +59,8 @@ pub struct LaneStatus {
     pub stage_plus_one: AtomicU64,
     /// The user function that it is running.
     pub current_call: Arc<CurrentCall>,
+    /// The node that it is running.
+    pub active_node: Arc<ActiveNode>,
     /// The most frequent keys of its records.
     pub(crate) hot_keys: Mutex<HotKeys>,
 }
@@ -112,6 +114,8 @@ pub struct Status {
     pub intake: Arc<CurrentCall>,
     /// Records that entered each node.
     pub nodes: Vec<AtomicU64>,
+    /// Nanoseconds that lanes spent in each node, estimated from samples.
+    pub node_times: Vec<AtomicU64>,
     /// User functions, and their cost.
     pub calls: FunctionCalls,
     /// The last errors.
@@ -212,6 +216,7 @@ impl Status {
             lanes: (0..lanes).map(|_| LaneStatus::default()).collect(),
             intake: Arc::default(),
             nodes: plan.nodes.iter().map(|_| AtomicU64::new(0)).collect(),
+            node_times: plan.nodes.iter().map(|_| AtomicU64::new(0)).collect(),
             calls: FunctionCalls::default(),
             errors: ErrorLog::default(),
             dead_letters: DeadLetterLog::default(),

@@ -86,6 +86,7 @@ fn every_reason_for_not_being_ready_has_a_next_step() {
 fn topology_shows_the_graph_and_the_text() {
     let port = Port::running();
     port.status.nodes[1].store(7, Relaxed);
+    port.status.node_times[1].store(1_500_000_000, Relaxed);
     port.status.dropped("by-word", "null_key", 3);
     let (code, body) = port.get("/topology");
     assert_eq!(code, 200);
@@ -94,6 +95,8 @@ fn topology_shows_the_graph_and_the_text() {
         (&body["nodes"][1]["records"], &body["nodes"][1]["foreign"]),
         (&json!(7), &json!(true))
     );
+    assert_eq!(body["nodes"][0]["busy_seconds"], 0.0);
+    assert_eq!(body["nodes"][1]["busy_seconds"], 1.5);
     assert_eq!(body["nodes"][3]["store"], "counts");
     assert_eq!(body["nodes"][4]["topics"], json!(["word-counts"]));
     let edges = body["edges"].as_array().unwrap();
@@ -439,6 +442,7 @@ fn the_page_needs_no_other_host() {
             "the page refers to something outside: {outside}"
         );
     }
+    assert!(page.len() < 300_000, "the page has {} bytes", page.len());
     assert!(page.contains("<html lang=\"en\">") && page.trim_end().ends_with("</html>"));
     for asked in [
         "/topology",

@@ -13,7 +13,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use stoatflow_core::NodeId;
 use stoatflow_plan::{Op, PhysicalNode, PhysicalPlan, Store};
 
@@ -94,7 +96,8 @@ fn node(status: &Status, node: &PhysicalNode) -> Value {
         "stage": node.stage,
         "foreign": node.foreign,
         "line": node.line,
-        "records": status.nodes.get(node.id.0 as usize).map_or(0, |count| count.load(Relaxed)),
+        "records": of_node(&status.nodes, node.id),
+        "busy_seconds": Duration::from_nanos(of_node(&status.node_times, node.id)).as_secs_f64(),
     });
     if let Some(store) = node
         .op
@@ -113,6 +116,12 @@ fn node(status: &Status, node: &PhysicalNode) -> Value {
         _ => {}
     }
     body
+}
+
+fn of_node(counts: &[AtomicU64], node: NodeId) -> u64 {
+    counts
+        .get(node.0 as usize)
+        .map_or(0, |count| count.load(Relaxed))
 }
 
 /// Edges within a stage, exchanges between stages, and lookups of a join in a table.

@@ -100,6 +100,7 @@ impl LaneWorker {
         };
         let done = act(&mut self.chains[index], &mut context);
         swap(&mut state.shared, &mut self.stores);
+        self.status().active_node.leave();
         done
     }
 

@@ -120,6 +120,7 @@ impl Chain {
         Ok(Self {
             steps,
             counts,
+            active: options.active,
             places,
         })
     }

@@ -10,7 +10,9 @@ mod tests;
 
 use crate::ops::joins::foreign_key::epoch_rows::LeftRows;
 use crate::support::function::batch_or_single_records;
-use crate::{Context, FaultInjection, Operator, PartitionCounts, ProcessorSupplier, Udf};
+use crate::{
+    ActiveNode, Context, FaultInjection, Operator, PartitionCounts, ProcessorSupplier, Udf,
+};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -37,6 +39,8 @@ pub struct ChainOptions {
     pub by_task: Arc<[Option<u16>]>,
     /// State of foreign-key joins that the stages of a lane share.
     pub left_rows: LeftRows,
+    /// Where the lane shows which node it is running.
+    pub active: Arc<ActiveNode>,
     /// Anything but [`FaultInjection::None`] is a test of the tests.
     pub fault: FaultInjection,
 }
@@ -98,6 +102,7 @@ pub(super) struct Step {
 pub struct Chain {
     pub(super) steps: Vec<Step>,
     pub(super) counts: Vec<(NodeId, u64)>,
+    pub(super) active: Arc<ActiveNode>,
     /// Index of a node in `steps`, by its number.
     pub(super) places: Vec<Option<usize>>,
 }
@@ -272,6 +277,7 @@ impl Chain {
         let step = &mut self.steps[at];
         let mut out = std::mem::take(&mut step.out);
         context.assignment.by_task = step.by_task;
+        self.active.enter(self.counts[at].0);
         turn(step.operator.as_mut(), &mut out, context)?;
         self.give(at, out, context)
     }
@@ -284,6 +290,8 @@ impl Chain {
 
     fn run(&mut self, at: usize, input: &mut Vec<Record>, context: &mut Context<'_>) -> Result<()> {
         if self.steps[at].single && input.len() > 1 {
+            // It may wait for the interpreter before the first record.
+            self.active.enter(self.counts[at].0);
             return match self.steps[at].scope.clone() {
                 None => self.run_singly(at, input, context),
                 Some(scope) => scope.run(|| self.run_singly(at, input, context)),
@@ -312,6 +320,7 @@ impl Chain {
         // A stage has no cycles, so no node is entered again while its buffer is out.
         let mut out = std::mem::take(&mut step.out);
         context.assignment.by_task = step.by_task;
+        self.active.enter(self.counts[at].0);
         step.operator.process(input, &mut out, context)?;
         self.give(at, out, context)
     }

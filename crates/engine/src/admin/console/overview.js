@@ -74,164 +74,6 @@ function tile(key, label, big, small, value, colour) {
   t.area.setAttribute("d", `${line}L100 26L${at(0)} 26Z`);
 }
 
-// ---- topology ----------------------------------------------------------------------------------------
-const W = 236, H = 50, GAP_X = 22, GAP_Y = 30, PAD = 18, TITLE = 34, BETWEEN = 74;
-let shape = "", boxes = new Map(), flows = [];
-const kind = n => n.op === "source" || n.op === "scheduled" ? "k-source" : n.op === "sink" ? "k-sink" : n.op === "exchange" ? "k-exchange" : n.store ? "k-store" : "";
-
-function layout(t) {
-  const parents = new Map(t.nodes.map(n => [n.id, []]));
-  for (const e of t.edges) if (!e.exchange && !e.lookup) parents.get(e.to)?.push(e.from);
-  const depth = new Map(), place = new Map();
-  const deep = id => {
-    if (!depth.has(id)) { depth.set(id, 0); depth.set(id, Math.max(0, ...parents.get(id).map(p => deep(p) + 1))); }
-    return depth.get(id);
-  };
-  let x = 0, height = 0;
-  const columns = [];
-  for (const stage of t.stages) {
-    const mine = t.nodes.filter(n => n.stage === stage.id), begin = x;
-    x += PAD;
-    // Chains that don't meet stand side by side, each as wide as its widest row.
-    for (const chain of chains(mine, parents)) {
-      const rows = [];
-      for (const n of chain) (rows[deep(n.id)] ??= []).push(n);
-      const width = Math.max(...rows.map(r => r.length)) * (W + GAP_X) - GAP_X;
-      rows.forEach((row, d) => {
-        // Children stand below their parents as far as they can, so that edges cross seldom.
-        const wish = n => { const ps = parents.get(n.id).map(p => place.get(p)?.x ?? 0); return ps.length ? ps.reduce((a, b) => a + b) / ps.length : n.id; };
-        row.sort((a, b) => wish(a) - wish(b));
-        const free = width - row.length * (W + GAP_X) + GAP_X;
-        row.forEach((n, i) => place.set(n.id, { x: x + free / 2 + i * (W + GAP_X), y: TITLE + d * (H + GAP_Y), stage: stage.id }));
-      });
-      height = Math.max(height, TITLE + rows.length * (H + GAP_Y) - GAP_Y + PAD);
-      x += width + GAP_X * 1.5;
-    }
-    x = Math.max(x - GAP_X * 1.5 + PAD, begin + W + 2 * PAD);
-    columns.push({ x: begin, right: x, width: x - begin, stage });
-    x += BETWEEN;
-  }
-  return { place, parents, columns, width: Math.max(x - BETWEEN, 1), height: Math.max(height, 60) };
-}
-function chains(nodes, parents) {
-  const of = new Map(nodes.map(n => [n.id, n.id]));
-  const root = id => { while (of.get(id) !== id) id = of.get(id); return id; };
-  for (const n of nodes) for (const p of parents.get(n.id)) if (of.has(p)) of.set(root(n.id), root(p));
-  const all = new Map();
-  for (const n of nodes) { const key = root(n.id); all.set(key, [...(all.get(key) ?? []), n]); }
-  return [...all.values()];
-}
-// An exchange walks below whatever stands between it and its target, not through it.
-function hop(a, b, g, gutters) {
-  const x2 = b.x, y2 = b.y + H / 2, right = g.columns.find(c => c.stage.id === a.stage).right;
-  const next = g.columns.findIndex(c => c.stage.id === b.stage), before = g.columns[next - 1]?.right ?? right;
-  const blocked = before !== right || [...g.place.values()].some(p => p.stage === a.stage && p.x > a.x && p.y === a.y);
-  if (!blocked) {
-    const x1 = a.x + W, y1 = a.y + H / 2, bend = Math.max(36, (x2 - x1) / 2);
-    return `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
-  }
-  const x1 = a.x + W / 2, y1 = a.y + H, low = g.height + 8 * gutters.push(a), bend = Math.max(36, (x2 - before) / 2);
-  return `M${x1} ${y1}V${low - 12}Q${x1} ${low} ${x1 + 12} ${low}H${before}C${before + bend} ${low} ${x2 - bend} ${y2} ${x2} ${y2}`;
-}
-function fit(text, room) {
-  for (let n = text.textContent.length; n > 8 && text.getComputedTextLength() > room; n--) text.textContent = text.textContent.slice(0, n - 6) + "…" + text.textContent.slice(-4);
-}
-
-function build(t) {
-  const g = layout(t), svg = $("graph");
-  svg.replaceChildren();
-  // Shrinks to the card down to two thirds, then scrolls: text stays readable.
-  svg.style.width = `min(100%, ${g.width}px)`;
-  svg.style.minWidth = `${Math.min(g.width, Math.max(300, g.width * .68))}px`;
-  boxes = new Map(); flows = [];
-  for (const c of g.columns) {
-    svg.append(draw("rect", { class: "stage", x: c.x, y: 0, width: c.width, height: g.height, rx: 12 }));
-    const share = c.stage.id === 0 ? "reads the sources" : "after the exchange";
-    svg.append(draw("text", { class: "title", x: c.x + PAD, y: 21 }, `Stage ${c.stage.id}: ${share}`));
-  }
-  const gutters = [], wires = draw("g"), cards = draw("g");
-  svg.append(wires, cards);
-  for (const e of t.edges) {
-    const a = g.place.get(e.from), b = g.place.get(e.to);
-    if (!a || !b) continue;
-    let d;
-    if (e.exchange) {
-      d = hop(a, b, g, gutters);
-    } else if (e.lookup) {
-      // From side to side: a table and its join are rarely below each other.
-      const right = b.x > a.x, x1 = right ? a.x + W : a.x, x2 = right ? b.x : b.x + W, y1 = a.y + H / 2, y2 = b.y + H / 2, bend = right ? 24 : -24;
-      d = `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
-    } else {
-      const x1 = a.x + W / 2, y1 = a.y + H, x2 = b.x + W / 2, y2 = b.y, m = (y1 + y2) / 2;
-      d = x1 === x2 ? `M${x1} ${y1}V${y2}` : `M${x1} ${y1}C${x1} ${m} ${x2} ${m} ${x2} ${y2}`;
-    }
-    const mark = e.exchange ? " exchange" : e.lookup ? " lookup" : "", wire = draw("path", { class: "edge" + mark, d });
-    wires.append(wire);
-    if (e.lookup) { wire.append(draw("title", {}, "a join looks up this table")); continue; }
-    const path = draw("path", { class: "flow" + mark, d, "aria-hidden": "true" });
-    wires.append(path);
-    // A child with several parents shares its count among them: only nodes are counted, not edges.
-    flows.push({ path, to: e.to, share: e.exchange ? 1 : g.parents.get(e.to).length || 1, from: e.exchange ? e.from : null, at: 0, speed: 0 });
-  }
-  for (const n of t.nodes) {
-    const p = g.place.get(n.id);
-    if (!p) continue;
-    const box = draw("g", { class: `node ${kind(n)}`, transform: `translate(${p.x} ${p.y})` });
-    const tip = draw("title");
-    const rateText = draw("text", { class: "rate", x: W - 10, y: 39, "text-anchor": "end" });
-    const below = n.topics?.join(", ") ?? n.store ?? "";
-    const name = draw("text", { x: 15, y: 20 }, brief(n.name)), sub = draw("text", { class: "sub", x: 15, y: 39 }, below ? `${n.op} · ${below}` : n.op);
-    box.append(tip, draw("rect", { width: W, height: H, rx: 9, ...(n.op === "exchange" ? { "stroke-dasharray": "6 5" } : {}) }),
-      draw("rect", { class: "side", x: 5, y: 11, width: 3, height: H - 22, rx: 1.5 }), name, sub, rateText);
-    if (n.foreign) box.append(draw("text", { x: W - 10, y: 20, "text-anchor": "end", "font-style": "italic", "aria-label": "calls a user function" }, "ƒ"));
-    cards.append(box);
-    fit(name, W - (n.foreign ? 40 : 26));
-    fit(sub, W - 86);
-    boxes.set(n.id, { rateText, tip });
-  }
-  svg.setAttribute("viewBox", `-1 -1 ${g.width + 2} ${g.height + 10 * gutters.length + 2}`);
-  // A wide graph gets the whole width of the page.
-  const wide = g.width > 700;
-  $(wide ? "wide" : "narrow").prepend($("topology-card"));
-  $(wide ? "narrow" : "side").append($("life-card"));
-  $("describe").textContent = t.description;
-}
-
-function topology(t) {
-  const now = t.monotonic_ms;
-  const wanted = JSON.stringify([t.nodes.map(n => [n.id, n.name, n.stage]), t.edges]);
-  if (wanted !== shape) { build(t); shape = wanted; }
-  const speed = new Map();
-  for (const n of t.nodes) {
-    const r = rate(`node ${n.id}`, n.records, now), box = boxes.get(n.id);
-    speed.set(n.id, r);
-    if (!box) continue;
-    box.rateText.textContent = `${short(r)}/s`;
-    const facts = [`${n.name} (${n.op})`, plural(n.records, "record"), n.topics && `topics: ${n.topics.join(", ")}`, n.store && `store: ${n.store}`, n.foreign && "calls a user function", n.line];
-    box.tip.textContent = facts.filter(Boolean).join("\n");
-  }
-  for (const f of flows) {
-    const r = (speed.get(f.from ?? f.to) ?? 0) / f.share;
-    // Logarithmic: a stream of ten and one of a million records must both be seen to move.
-    f.speed = r > 0 ? 14 + 26 * Math.log10(1 + r) : 0;
-    f.path.style.opacity = r > 0 ? Math.min(1, .45 + .14 * Math.log10(1 + r)) : 0;
-    f.path.setAttribute("stroke-dasharray", `0.1 ${Math.max(17, 44 - 5 * Math.log10(1 + r)).toFixed(0)}`);
-  }
-  const stages = plural(t.stages.length, "stage"), hops = t.edges.filter(e => e.exchange).length;
-  $("topology-note").textContent = `${stages}, ${plural(t.nodes.length, "node")}, ${plural(hops, "exchange")}`;
-  $("graph").setAttribute("aria-label", "From source to sink: " + t.nodes.map(n => `${n.name}, ${n.op}, stage ${n.stage}, ${whole(speed.get(n.id))} records per second`).join("; "));
-  $("dropped").hidden = t.dropped.length === 0;
-  $("dropped").textContent = "Dropped: " + t.dropped.map(d => `${whole(d.count)} at ${d.node} (${d.reason})`).join(", ");
-
-  const c = t.counts, into = rate("in", c.records_in, now), kept = rate("committed", c.records_committed, now), out = rate("out", c.records_out, now);
-  tile("in", "Records in", `${short(into)}/s`, `${whole(c.records_in)} in all`, into, "var(--blue)");
-  tile("committed", "Committed", `${short(kept)}/s`, `${plural(c.commits, "commit")}`, kept, "var(--teal)");
-  tile("out", "Records out", `${short(out)}/s`, `${whole(c.records_out)} in all`, out, "var(--amber)");
-  tile("lag", "Lag", short(c.lag), "readable, not committed", c.lag, "var(--red)");
-  tile("flight", "In flight", size(c.in_flight_bytes), "admitted, on its way", c.in_flight_bytes, "var(--violet)");
-  tile("state", "State memory", size(c.state_memory_bytes), `${size(c.staged_bytes)} staged`, c.state_memory_bytes, "var(--soft)");
-}
-
 // ---- functions ----------------------------------------------------------------------------------------
 const each = (seconds, calls) => { const us = calls ? 1e6 * seconds / calls : 0; return us < 1e3 ? `${us.toFixed(1)} µs` : took(us); };
 function functions(t) {
@@ -248,17 +90,6 @@ function functions(t) {
   }));
   $("functions-note").textContent = `${plural(t.functions.length, "function")}, ${busy.toFixed(2)} s per second in them or waiting for the interpreter`;
 }
-
-let last = 0;
-function move(at) {
-  const step = Math.min(100, at - last) / 1000;
-  last = at;
-  if (!still.matches && !document.body.classList.contains("gone")) {
-    for (const f of flows) if (f.speed) { f.at = (f.at - f.speed * step) % 1e5; f.path.style.strokeDashoffset = f.at.toFixed(1); }
-  }
-  requestAnimationFrame(move);
-}
-requestAnimationFrame(move);
 
 // ---- lanes -------------------------------------------------------------------------------------------
 function lanes(t) {
@@ -278,6 +109,7 @@ function lanes(t) {
     const share = Math.min(1, rate(`lane ${l.lane}`, l.busy_ms, now) / 1000), queue = (l.queued_bytes || l.queued_items) / longest;
     total += share;
     if (share > most.share) most = { share, lane: l.lane };
+    remember(`lane ${l.lane}`, share);
     const lane = room.children[i], [busy, waiting] = lane.querySelectorAll("i");
     busy.style.height = `${share * 100}%`;
     waiting.style.height = `${queue * 100}%`;
@@ -288,6 +120,7 @@ function lanes(t) {
   const queued = t.lanes.reduce((a, l) => a + l.queued_items, 0), bytes = t.lanes.reduce((a, l) => a + l.queued_bytes, 0);
   $("lanes-note").textContent = `${plural(t.lanes.length, "lane")}, ${mean} % busy, ${plural(queued, "item")} (${size(bytes)}) waiting`;
   room.setAttribute("aria-label", `${plural(t.lanes.length, "lane")}, on average ${mean} percent busy; the busiest is lane ${most.lane} with ${Math.round(most.share * 100)} percent`);
+  heat(t.lanes);
   const slow = t.lanes.filter(l => l.for_ms > SLOW_MS).sort((a, b) => b.for_ms - a.for_ms);
   $("slow").hidden = slow.length === 0;
   if (slow.length) $("slow").textContent = slow.slice(0, 3).map(l => `Lane ${l.lane} has been at one batch of stage ${l.stage ?? "?"} for ${(l.for_ms / 1000).toFixed(1)} s.`).join(" ") + " A slow user function holds only its own lane.";
@@ -296,6 +129,37 @@ function lanes(t) {
     row.append(el("td", { class: "l" }, h.name), el("td", {}, h.id), el("td", { class: "l" }, h.state), el("td", {}, h.cpu_seconds.toFixed(2)));
     return row;
   }));
+}
+
+// How busy each lane was in the last minute: a row for each lane, a column for each second.
+const HEAT_ROWS = 64;
+function heat(all) {
+  const svg = $("heat"), rows = Math.min(HEAT_ROWS, all.length), high = Math.max(4, Math.min(14, 150 / rows)), left = 46;
+  const width = Math.max(260, svg.clientWidth || 400), slot = (width - left) / KEPT, cells = svg.querySelectorAll("rect");
+  if (svg.dataset.of !== `${rows} ${width}`) {
+    svg.dataset.of = `${rows} ${width}`;
+    svg.setAttribute("viewBox", `0 0 ${width} ${rows * high}`);
+    svg.style.height = `${rows * high}px`;
+    const texts = all.slice(0, rows).filter((_, i) => i % Math.ceil(11 / high) === 0).map((l, i) => draw("text", { x: left - 6, y: (i * Math.ceil(11 / high) + .5) * high + 4, "text-anchor": "end" }, `lane ${l.lane}`));
+    const made = Array.from({ length: rows * KEPT }, (_, i) => {
+      const at = draw("rect", { x: (left + i % KEPT * slot + slot * .04).toFixed(2), y: Math.floor(i / KEPT) * high + .5, width: (slot * .92).toFixed(2), height: high - 1, fill: "var(--teal)", "fill-opacity": 0 });
+      at.append(draw("title"));
+      return at;
+    });
+    svg.replaceChildren(...texts, ...made);
+    return heat(all);
+  }
+  all.slice(0, rows).forEach((l, row) => {
+    const list = past.get(`lane ${l.lane}`) ?? [];
+    list.forEach((share, i) => {
+      const at = cells[row * KEPT + KEPT - list.length + i], ago = list.length - 1 - i;
+      at.setAttribute("fill-opacity", (.07 + .93 * share).toFixed(3));
+      at.firstChild.textContent = `lane ${l.lane}: ${Math.round(100 * share)} % busy ${ago ? `${ago} s ago` : "now"}`;
+    });
+  });
+  const means = all.map(l => { const list = past.get(`lane ${l.lane}`) ?? []; return { lane: l.lane, mean: list.reduce((a, b) => a + b, 0) / Math.max(1, list.length) }; });
+  const most = means.reduce((a, m) => m.mean > a.mean ? m : a, { mean: -1, lane: 0 });
+  svg.setAttribute("aria-label", `Last minute: lane ${most.lane} was the busiest, ${Math.round(100 * most.mean)} percent of the time`);
 }
 
 // ---- barriers ------------------------------------------------------------------------------------------
@@ -437,11 +301,11 @@ async function tick() {
   setTimeout(tick, EVERY);
 }
 function show(t, b, h, w, s) {
-  if (seen && seen.process !== s.process_id) { rates.clear(); past.clear(); }
+  if (seen && seen.process !== s.process_id) { rates.clear(); past.clear(); trails.clear(); graph.at = null; }
   seen = { process: s.process_id, state: s.state, at: Date.now() };
   document.body.classList.remove("gone");
   say("gone", null);
-  topology(t); functions(t); barriers(b); laneEnds(b); lanes(h); partitions(w); life(s, t.stores);
+  topology(t, w, h.lanes.length); functions(t); barriers(b); laneEnds(b); lanes(h); partitions(w); life(s, t.stores);
 }
 function gone() {
   document.body.classList.add("gone");

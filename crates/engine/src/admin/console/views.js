@@ -120,6 +120,7 @@ $("rows-more").addEventListener("click", () => { if (shown?.cursor) rows(shown.s
 // ---- errors -------------------------------------------------------------------------------------------------
 let told = "";
 function errors({ errors: all, at_ms: now }) {
+  faults = all;
   $("error-count").hidden = all.length === 0;
   $("error-count").textContent = all.length;
   // Drawn again only if something is new: a traceback that is open stays open.
@@ -131,7 +132,8 @@ function errors({ errors: all, at_ms: now }) {
   $("errors").replaceChildren(...all.map(e => {
     const card = el("section", { class: "card fault" }), facts = el("div", { class: "facts" }), cause = `${e.first_at_ms} ${e.node} ${e.function}`;
     const where = e.topic === null ? null : `last at ${e.topic}-${e.partition}, offset ${e.offset}`;
-    const says = [e.outcome === "failed" ? "ended the application" : e.outcome, `${whole(e.count)} times`, `first ${moment(e.first_at_ms)}`, `last ${moment(e.last_at_ms)} (${span(now - e.last_at_ms)} ago)`, e.node && `node ${e.node}`, e.function, e.store && `store ${e.store}`, where];
+    const says = [e.outcome === "failed" ? "ended the application" : e.outcome, `${whole(e.count)} times`, `first ${moment(e.first_at_ms)}`, `last ${moment(e.last_at_ms)} (${span(now - e.last_at_ms)} ago)`, e.function, e.store && `store ${e.store}`, where];
+    if (e.node) facts.append(el("a", { href: `#overview/${encodeURIComponent(e.node)}` }, `node ${e.node}`));
     facts.append(...says.filter(Boolean).map(said => el("span", {}, said)));
     card.append(el("h2", {}, e.exception ?? e.kind), el("p", {}, e.message), facts, el("p", {}, `Next: ${e.outcome === "failed" ? e.next_step : `see what it means with stoatflow explain ${e.outcome}`}`));
     if (e.traceback) {
@@ -174,6 +176,7 @@ function turn() {
     view === name ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
   }
   const once = { stores: async () => stores(await get("/stores"), rest), settings: async () => settings(await get("/config")) };
+  if (name === "overview") follow(rest);
   (once[name] ?? LOOKS[name])?.().catch(problem => console.warn(problem));
 }
 addEventListener("hashchange", turn);

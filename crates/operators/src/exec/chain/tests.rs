@@ -1,10 +1,10 @@
 //! Order, forks, barriers, counters and buffers of a chain.
 
-use crate::ForeignCode;
 use crate::testing::manual_async_udf::ManualAsyncUdf;
 use crate::testing::*;
-use std::sync::Arc;
+use crate::{ActiveNode, ForeignCode};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock};
 use stoatflow_core::{Datum, ErrorKind, SinkId, SourceId, StoreId};
 use stoatflow_plan::{AsyncSpec, Delivery, Function, JoinKind, Op, View};
 
@@ -162,6 +162,36 @@ fn every_node_counts_what_it_takes() {
         .map(|(node, n)| (node.0, *n))
         .collect();
     assert_eq!(counts, [(0, 6), (1, 6), (2, 4)]);
+}
+
+#[test]
+fn a_node_is_active_while_it_runs() {
+    let (seen, active) = (
+        Arc::new(Mutex::new(Vec::new())),
+        Arc::new(OnceLock::<Arc<ActiveNode>>::new()),
+    );
+    let looks = || {
+        let (seen, active) = (Arc::clone(&seen), Arc::clone(&active));
+        closure(move |args| {
+            let node = active.get().and_then(|active| active.node());
+            seen.lock().unwrap().push(node.map(|node| node.0));
+            Ok(text(&word(args[0])))
+        })
+    };
+    let mut rig = Rig::new(
+        diamond(Delivery::Record),
+        vec![looks() as _, looks() as _],
+        false,
+    );
+    active.set(Arc::clone(&rig.chain.active)).unwrap();
+    assert_eq!(rig.chain.active.node(), None);
+    rig.push(vec![record("k", "1", 1), record("k", "2", 2)])
+        .unwrap();
+    assert_eq!(*seen.lock().unwrap(), [1, 2, 1, 2].map(Some));
+    assert_eq!(rig.chain.active.node().map(|node| node.0), Some(4));
+    rig.chain.active.leave();
+    rig.barrier();
+    assert_eq!(rig.chain.active.node().map(|node| node.0), Some(4));
 }
 
 #[test]
