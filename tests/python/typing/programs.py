@@ -137,6 +137,7 @@ lines.to(
     partitioner=lambda topic, headers, key, line, partitions: [len(line) + len(headers[0][0])],
     partitioner_with_headers=True,
 )
+assert_type(sf.Serdes.encrypted(str, encrypt=bytes.upper, decrypt=bytes.lower), sf.Serde[str])
 assert_type(sf.key.window.start, sf.Expression)
 lines.to("out", produced=sf.Produced(key=str))
 lines.join(lines, lambda a, b: a + b, sf.JoinWindows("1m", grace="0s"), joined=sf.StreamJoined(store_name="kept"))
