@@ -120,6 +120,7 @@ def plan_settings(pairs: list[tuple[str, object]]) -> tuple[list[str | None], bo
     """Configured defaults, and whether self-joins keep one store.
 
     The defaults are those of key serde, value serde, timestamp extractor, as names; `custom` is one written in code.
+    They are followed by the serdes of the entries of lists in keys and in values.
     """
 
 def streams_config_markdown() -> str:

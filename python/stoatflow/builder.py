@@ -394,8 +394,8 @@ class StreamsBuilder(GlobalSources):
     def build(self, config: Settings | Mapping[str, object] | None = None, **settings: object) -> Topology:
         """Check the topology and return it; raise `TopologyError` if something is wrong.
 
-        Of `config` only `default.key.serde`, `default.value.serde` and `default.timestamp.extractor` are used, where no
-        serde or timestamp extractor is given; they are checked with the rest.
+        Of `config` only the default serdes (`default.key.serde`, `default.value.serde` and the entries of lists) and
+        `default.timestamp.extractor` are used, where no serde or timestamp extractor is given.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("in", key=str, value=str).to("out")

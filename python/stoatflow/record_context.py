@@ -5,7 +5,10 @@ It is the `context` in `to(lambda key, value, context: ...)`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+
+Headers: TypeAlias = "tuple[tuple[str, bytes | None], ...]"
+"""Headers of a record, in order; names may occur more than once."""
 
 
 class RecordContext(NamedTuple):
@@ -26,5 +29,5 @@ class RecordContext(NamedTuple):
     offset: int
     timestamp: int
     """Timestamp of the record itself, in milliseconds."""
-    headers: tuple[tuple[str, bytes | None], ...]
+    headers: Headers
     """Headers of the record itself, in order; names may occur more than once."""

@@ -7,7 +7,7 @@ are distinguished by the method, never by the function's arity.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from stoatflow._dsl.stateless import Stateless
 from stoatflow._dsl.stream_joins import StreamJoins
@@ -31,14 +31,15 @@ from stoatflow.materialized import (
 )
 from stoatflow.plan import nodes
 from stoatflow.plan.builder import same_plan
-from stoatflow.plan.functions import KEY_VALUE, function, given, user_line
+from stoatflow.plan.functions import KEY_VALUE, PARTITIONER, WITH_HEADERS, callable_only, function, given, user_line
 from stoatflow.serdes import SerdeLike
 from stoatflow.table import KTable
 from stoatflow.windows import span_ms
 
 if TYPE_CHECKING:
+    from stoatflow.plan.node_base import Function
     from stoatflow.processor import FixedKeySupplier, ProcessorSupplier
-    from stoatflow.record_context import RecordContext
+    from stoatflow.record_context import Headers, RecordContext
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -378,21 +379,50 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
         )
         return self._then(node)
 
+    @overload
+    def to(
+        self,
+        topic: str | Callable[[K, V, RecordContext], str] | Expression,
+        *,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[V] | None = ...,
+        partitioner: Callable[[str, K, V, int], Iterable[int] | None] | Expression | None = ...,
+        partitioner_with_headers: Literal[False] = ...,
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+        produced: Produced[K, V] | None = ...,
+    ) -> None: ...
+
+    @overload
+    def to(
+        self,
+        topic: str | Callable[[K, V, RecordContext], str] | Expression,
+        *,
+        key: SerdeLike[K] | None = ...,
+        value: SerdeLike[V] | None = ...,
+        partitioner: Callable[[str, Headers, K, V, int], Iterable[int] | None],
+        partitioner_with_headers: Literal[True],
+        name: str | None = ...,
+        on_error: OnError | None = ...,
+    ) -> None: ...
+
     def to(
         self,
         topic: str | Callable[[K, V, RecordContext], str] | Expression,
         *,
         key: SerdeLike[K] | None = None,
         value: SerdeLike[V] | None = None,
-        partitioner: Callable[[str, K, V, int], Iterable[int] | None] | Expression | None = None,
+        partitioner: Callable[..., Iterable[int] | None] | Expression | None = None,
+        partitioner_with_headers: bool = False,
         name: str | None = None,
         on_error: OnError | None = None,
         produced: Produced[K, V] | None = None,
     ) -> None:
         """Write to a topic, with timestamp and headers; a function `(key, value, context)` chooses it per record.
 
-        `partitioner(topic, key, value, partitions)` returns partitions: `None` for the default, [] to drop. An
-        expression may choose either: it returns a name, or a number (null for the default).
+        `partitioner(topic, key, value, partitions)` returns partitions: `None` for the default, [] to drop. With
+        `partitioner_with_headers=True` it is `partitioner(topic, headers, key, value, partitions)`; headers are pairs
+        of a name and bytes. An expression may choose either: it returns a name, or a number (null for the default).
 
         >>> builder = sf.StreamsBuilder()
         >>> topic = sf.when(sf.value > 1).then("large").otherwise("small")
@@ -405,14 +435,17 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
         line = user_line()
         how = given(produced, Produced, None, "to(produced=)", line)
         if how is not None:
-            if (key, value, name, partitioner) != (None, None, None, None):
+            if (key, value, name, partitioner, partitioner_with_headers) != (None, None, None, None, False):
                 raise beside("produced", "to", line)
             key, value, name, partitioner = how.key, how.value, how.name, how.partitioner
         chosen = None
         if callable(topic) or isinstance(topic, Expression):
             chosen = function(topic, ("key", "value", "context"), "to", line)
-        shape = ("topic", "key", "value", "partitions")
-        parts = None if partitioner is None else function(partitioner, shape, "to(partitioner=)", line)
+        parts: Function | None = None
+        if partitioner_with_headers:
+            parts = callable_only(partitioner, WITH_HEADERS, "to(partitioner=)", line, "give a function of the headers")
+        elif partitioner is not None:
+            parts = function(partitioner, PARTITIONER, "to(partitioner=)", line)
         self._plan.add(
             nodes.To(
                 line=line,
@@ -422,6 +455,7 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
                 topic=check_topic(topic, "to", line) if chosen is None else None,
                 topic_function=chosen,
                 partitioner=parts,
+                partitioner_with_headers=partitioner_with_headers,
                 key=optional_serde(key),
                 value=optional_serde(value),
             )

@@ -166,9 +166,12 @@ class Topology:
         key: SerdeLike[Any] | None = None,
         value: SerdeLike[Any] | None = None,
         partitioner: Callable[..., Any] | None = None,
+        partitioner_with_headers: bool = False,
         on_error: OnError | None = None,
     ) -> Topology:
         """Write to a topic (or to the one that `topic(key, value, context)` returns) downstream of its parents.
+
+        The partitioner is that of `KStream.to`.
 
         >>> topology = sf.Topology().add_source("Source", "in", key=str, value=str)
         >>> by_key = lambda key, value, context: f"of-{key}"
@@ -182,11 +185,12 @@ class Topology:
 
         hand, line = self._manual("add_sink"), user_line()
         plan = PlanBuilder()
-        KStream[Any, Any](plan, 0).to(
+        cast("Any", KStream[Any, Any](plan, 0)).to(
             topic,
             key=UNSET_KEY if key is None else key,
             value=UNSET_VALUE if value is None else value,
             partitioner=partitioner,
+            partitioner_with_headers=partitioner_with_headers,
             name=name,
             on_error=on_error,
         )

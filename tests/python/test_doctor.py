@@ -213,6 +213,41 @@ def test_a_windowed_key_is_not_read() -> None:
     assert proposals(build) == ["sf.value > 3"]
 
 
+def test_the_parts_of_windowed_keys_are_read() -> None:
+    def build(stream: Any) -> None:
+        windows = stream.group_by_key().windowed_by(sf.SessionWindows("1s", grace="0s"))
+        counts = windows.count(store="c").to_stream()
+        counts.select_key(lambda key, n: key.key.upper()).to("o", key=str, value=int)
+        counts.filter(lambda key, n: key.window.end - key.window.start > 5).select_key(sf.key.key).to("o")
+        counts.map(lambda w, n: (w.key, {"at": w.window.start})).to("o", key=str, value=JSON)
+        # Nothing to write for these.
+        counts.select_key(lambda key, n: str(key.window.start_time)).to("o", key=str, value=int)
+        counts.select_key(lambda key, n: key.window[0]).to("o", key=int, value=int)
+
+    assert proposals(build) == [
+        "sf.key.key.str.upper()",
+        "(sf.key.window.end - sf.key.window.start) > 5",
+        "(sf.key.key, sf.obj(at=sf.key.window.start))",
+    ]
+
+
+@pytest.mark.parametrize("inner", [bytes, dict])
+def test_the_key_within_a_window_is_read_if_its_type_is_known(inner: Any) -> None:
+    def build(stream: Any) -> None:
+        grouped = stream.group_by(sf.value, key=inner, value=dict) if inner is dict else stream.group_by_key()
+        counts = grouped.windowed_by(sf.TimeWindows("1s", grace="0s")).count(store="c").to_stream()
+        counts.filter(lambda w, n: w.key is not None).to("o")
+        counts.filter(lambda w, n: w.window.start == 0).to("o")
+
+    builder = sf.StreamsBuilder()
+    build(builder.stream("in", key=bytes, value=dict))
+    assert [finding.expression for finding in examine(builder.build())] == ["sf.key.window.start == 0"]
+
+
+def test_attributes_of_other_values_are_not_read() -> None:
+    assert proposals(lambda s: s.filter(lambda k, v: v.key == 1).select_key(lambda k, v: k.key).to("o", key=str)) == []
+
+
 def test_a_value_made_by_a_function_is_reported() -> None:
     (finding,) = found(lambda s: s.map_values(lambda v: v.items()).filter(lambda k, v: v[0] == 1).to("o", value=JSON))
     assert "the value is made by a Python function: the expression sees its JSON" in finding.differences

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 import pytest
 
 import stoatflow as sf
-from stoatflow.record_context import RecordContext
+from stoatflow.record_context import Headers, RecordContext
 from stoatflow.testing import Record, TopologyTestDriver
 
 
@@ -254,6 +254,50 @@ def test_a_function_chooses_the_topic() -> None:
         assert driver.output("in-a", str, str).read() == Record("k", "a", 7, (("h", b"1"), ("n", None)))
     assert seen[0] == RecordContext("in", 0, 0, 7, (("h", b"1"), ("n", None)))
     assert seen[1] == RecordContext("in", 0, 1, 8, ())
+
+
+@pytest.mark.parametrize("low_level", [False, True])
+def test_a_partitioner_may_get_the_headers(low_level: bool) -> None:
+    seen: list[object] = []
+
+    def by_tenant(topic: str, headers: Headers, key: str, value: str, partitions: int) -> list[int] | None:
+        seen.append((topic, headers, key, value, partitions))
+        return [0] if dict(headers).get("tenant") else []
+
+    if low_level:
+        topology = sf.Topology().add_source("source", "in", key=str, value=str)
+        topology.add_sink(
+            "sink", "out", "source", key=str, value=str, partitioner=by_tenant, partitioner_with_headers=True
+        )
+    else:
+        builder = sf.StreamsBuilder()
+        stream = builder.stream("in", key=str, value=str)
+        stream.to("out", key=str, value=str, partitioner=by_tenant, partitioner_with_headers=True)
+        topology = builder.build()
+    with TopologyTestDriver(topology) as driver:
+        source = driver.input("in", str, str)
+        source.pipe("k", "a", headers=[("tenant", b"x"), ("tenant", None), ("tenant", b"y")])
+        source.pipe("k", "b")
+        assert [record.value for record in driver.output("out", str, str)] == ["a"]
+    assert seen == [
+        ("out", (("tenant", b"x"), ("tenant", None), ("tenant", b"y")), "k", "a", 1),
+        ("out", (), "k", "b", 1),
+    ]
+
+
+def test_a_partitioner_with_the_wrong_parameters_is_told_the_right_ones() -> None:
+    stream = sf.StreamsBuilder().stream("in", key=str, value=str)
+    with pytest.raises(sf.TopologyError) as caught:
+        stream.to("out", partitioner=lambda topic, headers, key, value, partitions: None)  # type: ignore[call-overload, misc]
+    assert caught.value.next_step.endswith("write to(..., partitioner_with_headers=True)")
+    with pytest.raises(sf.TopologyError, match=r"with \(topic, headers, key, value, partitions\), but"):
+        stream.to(  # type: ignore[call-overload]
+            "out", partitioner=lambda topic, key, value, partitions: None, partitioner_with_headers=True
+        )
+    with pytest.raises(sf.TopologyError, match="does not take an expression"):
+        stream.to("out", partitioner=sf.value, partitioner_with_headers=True)  # type: ignore[call-overload]
+    with pytest.raises(sf.TopologyError, match=r"needs a function of \(topic, headers, key, value, partitions\)"):
+        stream.to("out", partitioner_with_headers=True)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("topic", [None, "", 5])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import stoatflow as sf
+from stoatflow.expressions.windowed import RecordKey
 from stoatflow.testing import TopologyTestDriver
 
 v, k = sf.value, sf.key
@@ -30,6 +31,10 @@ def call(function: str, *args: Any) -> dict[str, Any]:
     [
         (k, {"op": "key"}, "sf.key"),
         (sf.timestamp, {"op": "timestamp"}, "sf.timestamp"),
+        (k.key, call("windowed_key", {"op": "key"}), "sf.key.key"),
+        (k.key["a"], {"op": "get", "args": [k.key.to_json()], "name": "a"}, "sf.key.key['a']"),
+        (k.window.start, call("window_start", {"op": "key"}), "sf.key.window.start"),
+        (k.window.end - 1, {"op": "sub", "args": [k.window.end.to_json(), lit(1)]}, "sf.key.window.end - 1"),
         (v["a"], {"op": "get", "args": [V], "name": "a"}, "sf.value['a']"),
         (v[-1], {"op": "at", "args": [V], "index": -1}, "sf.value[-1]"),
         (v == 1, {"op": "eq", "args": [V, lit(1)]}, "sf.value == 1"),
@@ -145,6 +150,8 @@ def test_using_an_expression_as_a_bool_is_refused_with_advice(wrong: Any) -> Non
         (lambda: f"{v}", TypeError, r"sf\.format"),
         (lambda: f"{v:>5}", TypeError, r"sf\.format"),
         (lambda: any_value.amount, AttributeError, r"\['amount'\] for a member"),
+        (lambda: any_value.key, AttributeError, r"\['key'\] for a member"),
+        (lambda: any_value.window, AttributeError, r"\['window'\] for a member"),
         (lambda: v[::2], TypeError, "no step"),
         (lambda: v.is_in("ab"), TypeError, "several values"),
         (lambda: {"a": 1} | any_value, TypeError, r"sf\.obj"),
@@ -226,6 +233,9 @@ def test_the_reference_has_every_function() -> None:
     # `x ** y` is listed, and so are the brackets; the others are for the plan.
     offered -= {"pow", "str", "list", "dt", "to_json", "to_plan", "reads", "is_literal", "is_pair"}
     assert offered - reported == set()
+    parts = {name for each in (RecordKey, type(k.window)) for name in vars(each) if not name.startswith("_")}
+    assert parts == {"key", "window", "start", "end"}
+    assert "`sf.key.key`, `sf.key.window.start`, `sf.key.window.end`" in page
 
 
 def test_expressions_have_a_maximum_depth() -> None:

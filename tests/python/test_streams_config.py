@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -89,6 +91,63 @@ def test_a_serde_object_may_be_the_default() -> None:
     with TopologyTestDriver(builder.build(), {"default.value.serde": Shout()}) as driver:
         driver.input("in", str, str).pipe("k", "x")
         assert driver.output("out", str, str).read().value == "X!"
+
+
+def java(name: str) -> str:
+    return f"org.apache.kafka.common.serialization.Serdes${name}"
+
+
+def test_uuids_and_lists_may_be_the_defaults() -> None:
+    # Python reads this UUID in braces too, and Kafka does not.
+    customer = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
+    config = {
+        "default.key.serde": java("UUIDSerde"),
+        "default.value.serde": java("ListSerde"),
+        "default.list.value.serde.inner": java("IntegerSerde"),
+        "default.list.value.serde.type": "java.util.ArrayList",
+    }
+    seen: list[tuple[object, object]] = []
+    builder = sf.StreamsBuilder()
+    numbers = builder.stream("in").peek(lambda key, value: seen.append((key, value)))
+    numbers.map_values(lambda value: [*value, 7]).to("out", value=sf.Serdes.list(sf.Serdes.int32(), nulls=True))
+    numbers.group_by_key().reduce(lambda old, new: old + new, store="joined")
+    with TopologyTestDriver(builder.build(config), config) as driver:
+        # As Kafka's ListSerializer writes it: strategy 0, one null at 1, three entries of 4 bytes.
+        data = bytes.fromhex("000000000100000001000000030000000500000006")
+        driver.input("in").pipe(str(customer).encode(), data)
+        assert seen == [(customer, [5, None, 6])]
+        read = driver.output("out", sf.Serdes.uuid(), sf.Serdes.list(sf.Serdes.int32(), nulls=True)).read()
+        assert (read.key, read.value) == (customer, [5, None, 6, 7])
+        assert driver.store("joined").get(customer) == [5, None, 6]
+        with pytest.raises(sf.SerdeError, match=re.escape("can't read b'{01890a5d")):
+            driver.input("in").pipe(b"{%s}" % str(customer).encode(), data)
+
+
+def test_lists_of_keys_have_a_setting_of_their_own() -> None:
+    config = {"default.key.serde": "list", "default.list.key.serde.inner": "uuid"}
+    builder = sf.StreamsBuilder()
+    builder.stream("in", value=str).map(lambda key, value: (str(key[0]), value)).to("out", key=str, value=str)
+    with TopologyTestDriver(builder.build(), config) as driver:
+        customer = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
+        driver.input("in", sf.Serdes.list(UUID), str).pipe([customer], "v")
+        assert driver.output("out", str, str).read().key == str(customer)
+
+
+def test_default_lists_without_their_entries_name_the_setting() -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("in").to("out")
+    with pytest.raises(sf.ConfigError, match=r"set default\.list\.value\.serde\.inner"):
+        builder.build({"default.value.serde": java("ListSerde")})
+    with pytest.raises(sf.ConfigError, match=r"Serdes\.list\(MySerde\(\)\)"):
+        builder.build({"default.value.serde": "list", "default.list.value.serde.inner": "com.acme.OrderSerde"})
+
+
+def test_equal_default_lists_are_one_serde() -> None:
+    config = {"default.value.serde": "list", "default.list.value.serde.inner": "string"}
+    builder = sf.StreamsBuilder()
+    builder.stream("in").to("out")
+    topology = builder.build(config)
+    assert topology.for_settings(sf.Settings(config, environ={})) is topology
 
 
 def test_an_explicit_serde_overrides_the_default() -> None:

@@ -8,6 +8,7 @@ import os
 import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -251,6 +252,29 @@ def test_typed_values_are_the_same(spark: SparkSession) -> None:
         driver.input("in", str, Order).pipe_all(records)
         expected = {key: asdict(order) for key, order in driver.store("sums").all().items()}
     assert found == expected == {"a": {"customer": "a", "total": 12}, "b": {"customer": "b", "total": 16}}
+
+
+@pytest.mark.parametrize("windows", [sf.TimeWindows("10ms", grace="1s"), sf.SessionWindows("10ms", grace="1s")])
+def test_the_parts_of_windowed_keys_are_the_same(windows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Across a shuffle by the key within, too."""
+    builder = sf.StreamsBuilder()
+    counts = builder.stream("in", key=str, value=str).group_by_key().windowed_by(windows).count(store="counts")
+    rows = counts.to_stream().filter(sf.key.window.end > 0).map_values(sf.key.window.end - sf.key.window.start)
+    by_key = rows.group_by(sf.key.key, grouped=sf.Grouped(key=str, value=int))
+    by_key.reduce(lambda old, new: old + new, store="lengths")
+    topology = builder.build()
+    records = [("ab"[n % 3 % 2], "x", n * 4) for n in range(12)]
+    inputs = [dict(zip(("key", "value", "timestamp"), record, strict=True), topic="in") for record in records]
+    case: Any = SimpleNamespace(data={"topics": {"in": {"key": "string", "value": "string"}}, "inputs": inputs})
+    settings = {"application.id": "twin", "bootstrap.servers": "embedded:", "ensure.explicit.naming": False}
+    monkeypatch.setattr(runner, "config", lambda _: settings)
+    made = [row for row in twin_vectors.run_here(case, topology) if row.name == "lengths"]
+    with TopologyTestDriver(topology) as driver:
+        for key, value, timestamp in records:
+            driver.input("in", str, str).pipe(key, value, timestamp=timestamp)
+        expected = driver.store("lengths").all()
+    assert {(row.key or b"").decode(): int.from_bytes(row.value or b"", "big") for row in made} == expected
+    assert set(expected) == {"a", "b"}
 
 
 def locked() -> Any:

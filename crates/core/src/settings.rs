@@ -185,6 +185,10 @@ pub struct Settings {
     pub default_key_serde: Option<&'static str>,
     /// `default.value.serde`, if it is set.
     pub default_value_serde: Option<&'static str>,
+    /// `default.list.key.serde.inner`, if it is set: the name of the serde of the entries of lists.
+    pub default_key_entries: Option<&'static str>,
+    /// `default.list.value.serde.inner`, if it is set.
+    pub default_value_entries: Option<&'static str>,
     /// `default.timestamp.extractor`, if it is set.
     pub default_timestamp: Option<&'static str>,
     /// `topic.*`: configuration of the changelog topics that the engine creates, by name.

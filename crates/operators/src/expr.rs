@@ -27,6 +27,7 @@ mod strings;
 mod tests;
 mod text;
 mod time;
+mod window;
 
 use crate::ops::tables::table_update;
 use aggregation::State;

@@ -113,6 +113,7 @@ pub(crate) fn plan(nodes: Vec<(Op, Vec<u32>, Delivery)>) -> PhysicalPlan {
         topic: Some(format!("out-{id}")),
         topic_function: None,
         partitioner: None,
+        partitioner_with_headers: false,
         key: serde("string"),
         value: serde(value),
         key_as_read: false,

@@ -5,7 +5,7 @@
 
 use crate::expression::check::kinds;
 use crate::expression::kinds::Kinds;
-use crate::expression::known::{Known, typed};
+use crate::expression::known::{Known, serde_of, typed};
 use crate::expression::members::Typed;
 use crate::expression::{Expression, Literal, ScalarFunction};
 use crate::spec::SerdeSpec;
@@ -126,6 +126,10 @@ pub(crate) fn infer(e: &Expression, key: Option<&SerdeSpec>, value: Option<&Serd
             function: ScalarFunction::StrSplitN | ScalarFunction::StrExtractAll,
             ..
         } => Type::List(Box::new(of("string"))),
+        E::Call {
+            function: ScalarFunction::WindowedKey,
+            ..
+        } => side(serde_of(e, Known::of(key, value))),
         E::Call { args, .. } => {
             let known = Known::of(key, value);
             match kinds(e, known) {

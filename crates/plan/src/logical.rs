@@ -399,6 +399,9 @@ pub enum DslCall {
         /// `(topic, key, value, partitions)` returns partitions.
         #[serde(default)]
         partitioner: Option<Function>,
+        /// It is called with `(topic, headers, key, value, partitions)`.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        partitioner_with_headers: bool,
         #[serde(default)]
         key: Option<SerdeSpec>,
         #[serde(default)]

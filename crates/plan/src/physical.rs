@@ -70,6 +70,9 @@ pub struct Sink {
     pub topic_function: Option<Function>,
     /// `(topic, key, value, partitions)` returns partitions.
     pub partitioner: Option<Function>,
+    /// It is called with `(topic, headers, key, value, partitions)`.
+    #[serde(skip_serializing_if = "is_false")]
+    pub partitioner_with_headers: bool,
     /// Serde of keys.
     pub key: SerdeSpec,
     /// Serde of values.

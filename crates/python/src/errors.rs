@@ -4,7 +4,8 @@
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use stoatflow_core::Error;
+use stoatflow_core::error::ERROR_KINDS;
+use stoatflow_core::{Error, ErrorKind};
 
 /// A Python exception as the cause of an engine error.
 ///
@@ -120,4 +121,22 @@ pub fn raised(py: Python<'_>, function: &str, what: &str, exception: PyErr) -> E
     error
         .at(|at| at.function = Some(function.to_owned()))
         .caused_by(PyCause { exception, text })
+}
+
+/// The error for an exception of this package, with its kind; only of one that is about the data, error
+/// handlers are asked. `None` for other exceptions.
+pub fn of_this_package(py: Python<'_>, exception: &PyErr) -> Option<Error> {
+    let value = exception.value(py);
+    let text = |name: &str| -> Option<String> {
+        let found = value.getattr(name).ok()?;
+        Some(found.cast::<PyString>().ok()?.to_string())
+    };
+    let name = text("kind")?;
+    let (kind, _, _) = ERROR_KINDS.iter().find(|(_, known, _)| *known == name)?;
+    let error = Error::new(*kind, text("message")?).hint(text("next_step")?);
+    Some(if *kind == ErrorKind::Serde {
+        error
+    } else {
+        error.bypass_handlers()
+    })
 }

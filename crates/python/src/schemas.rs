@@ -4,12 +4,10 @@
 //! registry interface of the formats. Exceptions of this package convert to their own error kinds; any
 //! other exception says nothing about the record, so error handlers are not called.
 
-use crate::errors::PyCause;
+use crate::errors::{PyCause, of_this_package};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 use std::sync::Arc;
-use stoatflow_core::error::ERROR_KINDS;
-use stoatflow_core::{Error, ErrorKind, Result, SchemaPlace, SchemaRegistry};
+use stoatflow_core::{Error, Result, SchemaPlace, SchemaRegistry};
 use stoatflow_operators::current_call::{address, within};
 
 /// See the module.
@@ -59,26 +57,9 @@ impl SchemaRegistry for PySchemas {
 
 /// The error for an exception of a registry.
 fn registry_error(py: Python<'_>, exception: PyErr) -> Error {
-    let value = exception.value(py);
-    let text = |name: &str| -> Option<String> {
-        let found = value.getattr(name).ok()?;
-        Some(found.cast::<PyString>().ok()?.to_string())
-    };
-    let kind = text("kind").and_then(|name| {
-        let row = ERROR_KINDS.iter().find(|(_, known, _)| *known == name);
-        row.map(|(kind, _, _)| *kind)
-    });
-    match (kind, text("message"), text("next_step")) {
-        (Some(kind), Some(message), Some(next_step)) => {
-            let error = Error::new(kind, message).hint(next_step);
-            if kind == ErrorKind::Serde {
-                error
-            } else {
-                error.bypass_handlers()
-            }
-        }
-        _ => Error::user("asking the schema registry failed")
+    of_this_package(py, &exception).unwrap_or_else(|| {
+        Error::user("asking the schema registry failed")
             .bypass_handlers()
-            .caused_by(PyCause::new(exception)),
-    }
+            .caused_by(PyCause::new(exception))
+    })
 }

@@ -48,19 +48,22 @@ pub fn checked(values: &[(String, Value)]) -> Result<Settings, Error> {
 }
 
 /// Default key serde, value serde and timestamp extractor for sources and stores that name none, as the
-/// settings spell them (a serde in user code is `custom`), and whether self-joins keep one store.
+/// settings spell them (a serde in user code is `custom`), the serdes of the entries of lists in keys
+/// and in values, and whether self-joins keep one store.
 #[pyfunction]
-pub fn plan_settings(pairs: Pairs<'_>) -> PyResult<([Option<&'static str>; 3], bool)> {
-    const NAMES: [&str; 4] = [
+pub fn plan_settings(pairs: Pairs<'_>) -> PyResult<([Option<&'static str>; 5], bool)> {
+    const NAMES: [&str; 6] = [
         "default.key.serde",
         "default.value.serde",
+        "default.list.key.serde.inner",
+        "default.list.value.serde.inner",
         "default.timestamp.extractor",
         "topology.optimization",
     ];
     let mut values = to_values(&pairs)?;
     values.retain(|(name, _)| NAMES.contains(&name.replace('_', ".").as_str()));
     if values.is_empty() {
-        return Ok(([None; 3], false));
+        return Ok(([None; 5], false));
     }
     for (needed, any) in [
         ("application.id", "any"),
@@ -73,6 +76,8 @@ pub fn plan_settings(pairs: Pairs<'_>) -> PyResult<([Option<&'static str>; 3], b
         settings.default_key_serde,
         settings.default_value_serde,
         settings.default_timestamp,
+        settings.default_key_entries,
+        settings.default_value_entries,
     ];
     Ok((defaults, settings.single_store_self_join))
 }

@@ -3,14 +3,14 @@
 //! The text stays: expressions, indexes, stores and sinks work without Python. A function gets an object of
 //! its own each time, which it may change.
 
-use crate::errors::PyCause;
+use crate::errors::{PyCause, of_this_package};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use stoatflow_core::{Bytes, Datum, Error, Opaque, Result};
+use stoatflow_core::{Bytes, Datum, Error, ErrorKind, Opaque, Result};
 
 /// An object with `serialize` and `deserialize`, and its name in messages.
 pub struct PyCodec {
@@ -69,12 +69,17 @@ impl PyCodec {
         }
     }
 
-    /// The error of an exception.
+    /// The error of an exception. If a service that the serde needs doesn't answer, nothing is wrong with
+    /// the record: no handler is asked.
     pub fn failed(&self, what: &str, exception: PyErr) -> Error {
-        Error::serde(format!(
-            "the serde {} can't {what} a value: {exception}",
-            self.name
-        ))
+        let away = Python::attach(|py| of_this_package(py, &exception))
+            .filter(|error| error.kind() == ErrorKind::Unavailable);
+        away.unwrap_or_else(|| {
+            Error::serde(format!(
+                "the serde {} can't {what} a value: {exception}",
+                self.name
+            ))
+        })
         .caused_by(PyCause::new(exception))
     }
 }

@@ -16,7 +16,7 @@ use aggregate_codec::AggregateCodec;
 use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
-use record_objects::{consumed_record, record_context};
+use record_objects::{consumed_record, headers, record_context};
 use std::sync::Arc;
 use stoatflow_core::{Datum, Error, Handler, Late, Origin, Record, Result, Serde, SourceId};
 use stoatflow_operators::current_call::{
@@ -324,6 +324,7 @@ impl Udf for PyUdf {
     fn partitions(
         &self,
         batch: &[Record],
+        with_headers: bool,
         to: &[(Arc<str>, u32)],
         out: &mut Vec<Partitions>,
     ) -> Result<(), Failed> {
@@ -333,8 +334,12 @@ impl Udf for PyUdf {
                 note_record_or_abort(at, &record.origin)?;
                 let (topic, count) = sized;
                 let called = || -> PyResult<Bound<'_, PyAny>> {
-                    let key = to_py(py, &record.key)?;
-                    callable.call1((&**topic, key, to_py(py, &record.value)?, *count))
+                    let (key, value) = (to_py(py, &record.key)?, to_py(py, &record.value)?);
+                    if with_headers {
+                        callable.call1((&**topic, headers(py, record)?, key, value, *count))
+                    } else {
+                        callable.call1((&**topic, key, value, *count))
+                    }
                 };
                 let chosen = called()
                     .map_err(|e| self.raised(py, e))

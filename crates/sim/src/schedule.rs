@@ -148,6 +148,8 @@ impl Schedule {
             ensure_explicit_naming: true,
             default_key_serde: None,
             default_value_serde: None,
+            default_key_entries: None,
+            default_value_entries: None,
             default_timestamp: None,
             changelog_config: std::collections::BTreeMap::new(),
             notes: Vec::new(),

@@ -11,18 +11,30 @@ from typing import Literal, TypeAlias
 
 from stoatflow.expressions import Expression
 from stoatflow.plan import Node, nodes
-from stoatflow.serdes import AvroSerde, BuiltinSerde, JsonSchemaSerde, ProtobufSerde, Serde
+from stoatflow.serdes import (
+    AvroSerde,
+    BuiltinSerde,
+    JsonSchemaSerde,
+    ProtobufSerde,
+    Serde,
+    SessionWindowedSerde,
+    TimeWindowedSerde,
+)
 
 Kind: TypeAlias = Literal[
-    "any", "bool", "number", "text", "list", "texts", "object", "made", "view", "record", "foreign", "bytes"
-]
+    "any", "bool", "number", "text", "list", "texts", "object", "made", "view", "record", "foreign", "bytes",
+    "windowed", "windowed text", "windowed number",
+]  # fmt: skip
 """`texts`: a list of texts. `view`: JSON that functions get as a view; `record`: the same for a value with a schema.
-`made`: returned by a function, so of any Python type; `foreign`: read with a serde of the user, or windowed.
+`made`: returned by a function, so of any Python type; `foreign`: read with a serde of the user. `windowed`: a windowed
+key, if its key within is neither a text nor a number.
 """
 
 _NAMES: dict[str, Kind] = {
     "string": "text", "int32": "number", "int64": "number", "double": "number", "bytes": "bytes", "json": "view",
 }  # fmt: skip
+WITHIN: dict[Kind, Kind] = {"windowed": "foreign", "windowed text": "text", "windowed number": "number"}
+"""Kinds of windowed keys, with those of the keys within."""
 _SAME = (
     nodes.Filter, nodes.FilterNot, nodes.Peek, nodes.Split, nodes.Branch, nodes.Suppress, nodes.GroupByKey,
     nodes.WindowedBy, nodes.EmitStrategyNode, nodes.Cogroup, nodes.Deduplicate, nodes.ToStream,
@@ -50,10 +62,17 @@ def of_serde(serde: Serde[object] | None, otherwise: Kind) -> Kind:
         return "record"
     if isinstance(serde, JsonSchemaSerde) and serde.decode == "lazy":
         return _NAMES["json"]
+    if isinstance(serde, TimeWindowedSerde | SessionWindowedSerde):
+        return _windowed(of_serde(serde.inner, "any"))
     if not isinstance(serde, BuiltinSerde):
         return "foreign"
     # Plain dicts are JSON too, but functions may modify them.
     return _NAMES.get(serde.name, "any")
+
+
+def _windowed(within: Kind) -> Kind:
+    """Return the kind of windowed keys, by that of the keys within."""
+    return "windowed text" if within == "text" else "windowed number" if within == "number" else "windowed"
 
 
 def _side(plan: Sequence[Node], known: Sequence[Side], node: Node) -> Side:
@@ -102,7 +121,7 @@ def _aggregated(plan: Sequence[Node], node: Node, key: Kind, value: Kind) -> Sid
     while isinstance(parent := getattr(above, "parent", None), int):
         above = plan[parent]
         if isinstance(above, nodes.WindowedBy):
-            return "foreign", "made"
+            return _windowed(key), "number" if isinstance(node, nodes.Count) else "made"
         if not isinstance(above, nodes.Cogroup | nodes.EmitStrategyNode):
             break
     if isinstance(node, nodes.Count):

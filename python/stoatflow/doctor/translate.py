@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 
 from stoatflow.doctor import calls
 from stoatflow.doctor.difference import Difference
-from stoatflow.doctor.kinds import Kind
+from stoatflow.doctor.kinds import WITHIN, Kind
 from stoatflow.doctor.part import NotAnExpression, Part, literal, named
 from stoatflow.doctor.source import MISSING
-from stoatflow.expressions import Expression, array, format, obj, when  # noqa: A004  # named as in sf
+from stoatflow.expressions import Expression, array, format, key, obj, when  # noqa: A004  # named as in sf
 from stoatflow.expressions.building import _texts
 
 _LISTS = ("list", "texts")
@@ -131,7 +131,7 @@ class Translator:
         """Translate a parameter, an assigned name, or a constant from outside."""
         if node.id in self.leaves:
             part = self.leaves[node.id]
-            if part.kind in ("foreign", "bytes"):
+            if part.kind in ("foreign", "bytes", *WITHIN):
                 raise NotAnExpression
             if part.kind == "made":
                 self.say(Difference.MADE)
@@ -142,6 +142,26 @@ class Translator:
             raise NotAnExpression
         self.say(Difference.READ_ONCE, node)
         return named(node.id, found)
+
+    def attribute(self, node: ast.Attribute) -> Part:
+        """Translate a part of a windowed key: `windowed.key`, `windowed.window.start`."""
+        of: ast.expr = node.value
+        names = [node.attr]
+        while isinstance(of, ast.Attribute):
+            names.insert(0, of.attr)
+            of = of.value
+        part = self.leaves.get(of.id) if isinstance(of, ast.Name) else None
+        if part is None or part.kind not in WITHIN or part.expression._op != "key":
+            raise NotAnExpression
+        parts: dict[tuple[str, ...], tuple[Expression, Kind]] = {
+            ("key",): (key.key, WITHIN[part.kind]),
+            ("window", "start"): (key.window.start, "number"),
+            ("window", "end"): (key.window.end, "number"),
+        }
+        made, kind = parts.get((*names,), (key, "foreign"))
+        if kind == "foreign":
+            raise NotAnExpression
+        return Part(made, kind, unsure=self.needed(part))
 
     def subscript(self, node: ast.Subscript) -> Part:
         """Translate a member, an element, or a slice."""
@@ -462,6 +482,7 @@ _COMPARED: dict[type[ast.cmpop], str] = {
 _VALUES: dict[type[ast.expr], Callable[[Translator, Any], Part]] = {
     ast.Constant: Translator.constant,
     ast.Name: Translator.name,
+    ast.Attribute: Translator.attribute,
     ast.Subscript: Translator.subscript,
     ast.JoinedStr: Translator.text,
     ast.List: Translator.listed,

@@ -2,8 +2,9 @@
 
 Takes operators and methods on `sf.key`, `sf.value` and `sf.timestamp`, returns an immutable tree and its JSON (the
 shapes of `plan/src/expression.rs`). Never evaluates anything: the engine does, so every operator has one meaning.
-`expression` holds the tree and its operators, `text`, `lists` and `times` the methods by type, `building` the functions
-that start an expression, `show` its text, `place` the line where it was written.
+`expression` holds the tree and its operators, `text`, `lists` and `times` the methods by type, `windowed` the parts of
+windowed keys, `building` the functions that start an expression, `show` its text, `place` the line where it was
+written.
 """
 
 from stoatflow.expressions.building import (

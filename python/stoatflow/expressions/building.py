@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import string
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from stoatflow.durations import Duration, duration_ms
 from stoatflow.expressions.expression import Expression, Literal, Operand, named, wrap
 
+if TYPE_CHECKING:
+    from stoatflow.expressions.windowed import RecordKey
+
 _Text: TypeAlias = str
 
-key: Expression = Expression("key")
-"""The record's key."""
+key: RecordKey = cast("RecordKey", Expression("key"))
+"""The record's key; a windowed one has `.key`, `.window.start` and `.window.end`."""
 value: Expression = Expression("value")
 """The record's value."""
 timestamp: Expression = Expression("timestamp")

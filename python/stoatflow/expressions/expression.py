@@ -149,7 +149,11 @@ class Expression(Arithmetic):
     if not TYPE_CHECKING:  # otherwise a type checker would accept every misspelt method
 
         def __getattr__(self, name):
-            """Raise an error: members are accessed with brackets."""
+            """Return a part of a windowed key; raise an error for others: members are accessed with brackets."""
+            if name in ("key", "window") and self._op == "key":
+                from stoatflow.expressions.windowed import RecordKey
+
+                return getattr(RecordKey, name).fget(self)
             if name.startswith("_"):
                 raise AttributeError(name)
             raise AttributeError(

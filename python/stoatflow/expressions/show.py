@@ -120,6 +120,9 @@ _SPECIAL = {
     "with_fields": _with_fields,
     "slice": _slice,
     "list_sort": _sort,
+    "windowed_key": lambda _fields, _, inner: f"{inner[0]}.key",
+    "window_start": lambda _fields, _, inner: f"{inner[0]}.window.start",
+    "window_end": lambda _fields, _, inner: f"{inner[0]}.window.end",
     "str_to_int": _parsed("to_int", "10"),
     "str_to_timestamp": _parsed("to_timestamp", "'UTC'"),
 }

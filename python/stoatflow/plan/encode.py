@@ -13,6 +13,7 @@ from typing import Any
 
 from stoatflow.aggregations import Aggregation
 from stoatflow.asynchronous import Awaiting
+from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
 from stoatflow.handlers import ErrorHandler
 from stoatflow.plan.annotations import returned
@@ -68,6 +69,7 @@ class _Tables:
         self.shared = shared
         self.defaults = defaults
         self.at = (0, "")
+        self.line: str | None = None
         self.function_uses: list[tuple[int, str]] = []
         self.processor_uses: list[int] = []
         self.functions: list[Callable[..., Any]] = []
@@ -138,7 +140,7 @@ class _Tables:
         raise TypeError(f"a plan has no form for {content!r}")
 
     def node(self, at: int, node: Node) -> dict[str, object]:
-        self.at = (at, "")
+        self.at, self.line = (at, ""), node.line
         return {"op": node.op, **self.members(node)}
 
     def members(self, item: Node | Spec) -> dict[str, object]:
@@ -151,10 +153,25 @@ class _Tables:
             if content is not None and not (plain and content == default):
                 if isinstance(item, Node):
                     self.at = (self.at[0], field.name)
+                if field.name == "key" and isinstance(content, Serde):
+                    check_key(self.defaults.resolved(content), self.line)
                 members["from" if field.name == "parent" else field.name] = self.field(content)
             elif content is None and field.name == "timestamp" and self.defaults.timestamp is not None:
                 members[field.name] = self.defaults.timestamp
         return members
+
+
+def check_key(serde: Serde[Any], line: str | None) -> None:
+    """Raise `TopologyError` if equal keys may get different bytes from this serde, or one within it."""
+    within: Any = serde
+    while within is not None:
+        if not getattr(within, "deterministic", True):
+            raise TopologyError(
+                f"{line or 'settings'} the serde '{serde.name}' is for values: equal keys need equal bytes, and "
+                "encrypting gives other bytes each time",
+                next_step="encrypt values only; or write deterministic=True, with a deterministic cipher (AES-SIV)",
+            )
+        within = getattr(within, "inner", None)
 
 
 def awaited(how: Awaiting[Any, Any], index: int) -> dict[str, object]:

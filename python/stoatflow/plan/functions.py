@@ -24,6 +24,8 @@ VALUE = ("value",)
 KEY_VALUE = ("key", "value")
 KEY_VALUE_AGG = ("key", "value", "agg")
 AGG_VALUE = ("agg", "value")
+PARTITIONER = ("topic", "key", "value", "partitions")
+WITH_HEADERS = ("topic", "headers", "key", "value", "partitions")
 NOTHING = ()
 
 T = TypeVar("T")
@@ -199,6 +201,8 @@ def accepts(signature: inspect.Signature, count: int) -> bool:
 def _advice(signature: inspect.Signature, shape: tuple[str, ...], method: str) -> str:
     if shape == VALUE and accepts(signature, 2):
         return f"to get the key too, write {method}(..., with_key=True)"
+    if shape == PARTITIONER and accepts(signature, len(WITH_HEADERS)):
+        return f"to get the headers too, {', '.join(WITH_HEADERS)}, write to(..., partitioner_with_headers=True)"
     return f"give it the parameters ({', '.join(shape)}), for example: lambda {', '.join(shape)}: ..."
 
 

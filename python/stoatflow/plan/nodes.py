@@ -497,6 +497,7 @@ class To(Node):
     topic: str | None = None
     topic_function: Function | None = None
     partitioner: Function | None = None
+    partitioner_with_headers: bool = False
     key: Serde[Any] | None = None
     value: Serde[Any] | None = None
 

@@ -6,6 +6,7 @@ A node without a serde holds one of the two markers below until the plan is enco
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from stoatflow.serdes import BuiltinSerde, Serde
@@ -52,21 +53,36 @@ def plan_settings(settings: Settings) -> PlanSettings:
     from stoatflow.errors import ConfigError
 
     try:
-        (key, value, timestamp), single_store_self_join = bridge.plan_settings(settings.pairs())
+        words, single_store_self_join = bridge.plan_settings(settings.pairs())
     except ConfigError as error:
         raise settings.explain(error) from None
+    key, value, timestamp, key_entries, value_entries = words
     return PlanSettings(
-        _serde(settings, "default.key.serde", key),
-        _serde(settings, "default.value.serde", value),
+        _serde(settings, "default.key.serde", key, key_entries),
+        _serde(settings, "default.value.serde", value, value_entries),
         timestamp,
         single_store_self_join,
     )
 
 
-def _serde(settings: Settings, name: str, word: str | None) -> Serde[Any] | None:
-    from stoatflow.serdes import builtin_by_name
-
+def _serde(settings: Settings, name: str, word: str | None, entries: str | None) -> Serde[Any] | None:
     if word is None:
         return None
     own = settings.serde(name)
-    return builtin_by_name(word) if own is None else own
+    return own if own is not None else _lists(entries) if word == "list" and entries else _named(word)
+
+
+def _named(word: str) -> Serde[Any]:
+    from stoatflow.serdes import Serdes, builtin_by_name
+
+    uuids: Serde[Any] = Serdes.uuid()
+    return uuids if word == "uuid" else builtin_by_name(word)
+
+
+@cache
+def _lists(entries: str) -> Serde[Any]:
+    """Return the serde of lists; always the same one, so that equal settings are equal."""
+    from stoatflow.serdes import Serdes
+
+    # Java's lists may contain null.
+    return Serdes.list(_named(entries), nulls=True)

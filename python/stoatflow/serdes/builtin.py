@@ -18,7 +18,7 @@ from stoatflow.serdes.base import Serde
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from uuid import UUID
 
     from stoatflow.registry import SchemaRegistry
@@ -349,6 +349,36 @@ class Serdes:
         return ProtobufSerde(
             schema, message, include, framing, schema_id, schema_ids, decode, registry, subject
         )  # fmt: skip
+
+    @staticmethod
+    def encrypted(
+        inner: SerdeLike[T],
+        *,
+        encrypt: Callable[[builtins.bytes], builtins.bytes],
+        decrypt: Callable[[builtins.bytes], builtins.bytes],
+        deterministic: bool = False,
+    ) -> Serde[T]:
+        """The bytes of another serde, encrypted by a function of yours: topics, changelogs and disks hold cipher text.
+
+        Both functions take bytes and return bytes. If `decrypt` raises, the record can't be read, and the handler of
+        its source decides; if one of them raises an `OSError` or a `BrokerUnavailableError`, the key service doesn't
+        answer, and the application restarts from its last commit. Messages never show the value.
+
+        For values: equal keys need equal bytes. A key needs a deterministic cipher such as AES-SIV, and
+        `deterministic=True`.
+
+        >>> from cryptography.fernet import Fernet
+        >>> cipher = Fernet(Fernet.generate_key())
+        >>> serde = sf.Serdes.encrypted(str, encrypt=cipher.encrypt, decrypt=cipher.decrypt)
+        >>> b"stoat" in serde.serialize("stoat")
+        False
+        >>> serde.deserialize(serde.serialize("stoat"))
+        'stoat'
+        """
+        from stoatflow.serdes.encrypted import EncryptedSerde
+        from stoatflow.serdes.resolve import resolve
+
+        return EncryptedSerde(resolve(inner), encrypt, decrypt, deterministic=deterministic)
 
     @staticmethod
     def time_windowed(inner: SerdeLike[T], size: Duration) -> Serde[Windowed[T]]:

@@ -132,6 +132,13 @@ lines.filter(lambda key, line: True, on_error=sf.DLQ("dead"))
 lines.filter(lambda key, line: True, on_error=lambda context, record, error: sf.log_and_continue())
 lines.to(lambda key, line, context: context.topic or "out", key=str, value=str)
 lines.to("out", partitioner=lambda topic, key, line, partitions: [0])
+lines.to(
+    "out",
+    partitioner=lambda topic, headers, key, line, partitions: [len(line) + len(headers[0][0])],
+    partitioner_with_headers=True,
+)
+assert_type(sf.Serdes.encrypted(str, encrypt=bytes.upper, decrypt=bytes.lower), sf.Serde[str])
+assert_type(sf.key.window.start, sf.Expression)
 lines.to("out", produced=sf.Produced(key=str))
 lines.join(lines, lambda a, b: a + b, sf.JoinWindows("1m", grace="0s"), joined=sf.StreamJoined(store_name="kept"))
 lines.print(sf.Printed(label="lines"))

@@ -319,6 +319,8 @@ impl Reading {
             },
             default_key_serde: self.word("default.key.serde", streams::serde),
             default_value_serde: self.word("default.value.serde", streams::serde),
+            default_key_entries: self.entries("default.list.key.serde.inner"),
+            default_value_entries: self.entries("default.list.value.serde.inner"),
             default_timestamp: self.word("default.timestamp.extractor", streams::extractor),
             reuse_source_topics: matches!(optimization, Some("all" | streams::REUSE_SOURCE_TOPICS)),
             single_store_self_join: matches!(optimization, Some("all" | streams::SELF_JOIN)),
@@ -333,6 +335,7 @@ impl Reading {
         };
         self.names(&settings);
         self.contradictions(&settings);
+        self.lists(&settings);
         settings
     }
 
@@ -358,6 +361,43 @@ impl Reading {
             self.problem("application.id", &shown, &why);
         } else if id.len() > MAX_APPLICATION_ID {
             self.problem("application.id", &shown, &format!("is {} characters long; at most {MAX_APPLICATION_ID} leave room for the names of changelog topics", id.len()));
+        }
+    }
+
+    /// The serde of the entries of lists that a setting names.
+    fn entries(&mut self, name: &'static str) -> Option<&'static str> {
+        if self.text(name) == "off" {
+            return None;
+        }
+        self.word(name, streams::list_entries)
+    }
+
+    /// A default serde of lists needs the serde of its entries, and only it reads that.
+    fn lists(&mut self, s: &Settings) {
+        for (name, serde, entries) in [
+            (
+                "default.key.serde",
+                s.default_key_serde,
+                "default.list.key.serde.inner",
+            ),
+            (
+                "default.value.serde",
+                s.default_value_serde,
+                "default.list.value.serde.inner",
+            ),
+        ] {
+            let given = Json::from(self.text(entries));
+            match (serde == Some("list"), given != "off") {
+                (true, false) => {
+                    let why = format!("lists need the serde of their entries: set {entries}");
+                    self.problem(name, &Json::from("list"), &why);
+                }
+                (false, true) => {
+                    let why = format!("it is read if {name} is list, as in Kafka Streams");
+                    self.idle(entries, &given, &why);
+                }
+                _ => {}
+            }
         }
     }
 

@@ -68,21 +68,15 @@ pub const STREAMS_CONFIG: &[(&str, Effect)] = &[
         Effect::None("queries read committed state"),
     ),
     ("default.key.serde", Effect::Taken),
-    (
-        "default.list.key.serde.inner",
-        Effect::None("lists are read with Serdes.json() or a serde of yours"),
-    ),
+    ("default.list.key.serde.inner", Effect::Taken),
     (
         "default.list.key.serde.type",
-        Effect::None("lists are read with Serdes.json() or a serde of yours"),
+        Effect::None("functions get lists of Python, whichever class of lists Java has"),
     ),
-    (
-        "default.list.value.serde.inner",
-        Effect::None("lists are read with Serdes.json() or a serde of yours"),
-    ),
+    ("default.list.value.serde.inner", Effect::Taken),
     (
         "default.list.value.serde.type",
-        Effect::None("lists are read with Serdes.json() or a serde of yours"),
+        Effect::None("functions get lists of Python, whichever class of lists Java has"),
     ),
     ("default.production.exception.handler", Effect::Taken),
     ("default.timestamp.extractor", Effect::Taken),
@@ -396,10 +390,11 @@ pub(super) fn is_of_registry(name: &str) -> bool {
     name.starts_with("schema.registry.") || NAMES.contains(&name)
 }
 
-/// The serde that a setting names; `custom` stands for one of the user.
+/// The serde that a setting names; `custom` stands for one of the user. The entries of a `list` have a
+/// setting of their own.
 pub(super) fn serde(text: &str) -> Result<&'static str, String> {
-    const WORDS: [&str; 7] = [
-        "bytes", "string", "int32", "int64", "double", "json", "custom",
+    const WORDS: [&str; 9] = [
+        "bytes", "string", "int32", "int64", "double", "json", "uuid", "list", "custom",
     ];
     if let Some(word) = WORDS
         .iter()
@@ -413,12 +408,25 @@ pub(super) fn serde(text: &str) -> Result<&'static str, String> {
         "IntegerSerde" => Ok("int32"),
         "DoubleSerde" => Ok("double"),
         "BytesSerde" | "ByteArraySerde" | "ByteBufferSerde" => Ok("bytes"),
-        "UUIDSerde" => Err("Kafka's UUIDs are text: write string".to_owned()),
+        "UUIDSerde" => Ok("uuid"),
+        "ListSerde" => Ok("list"),
         _ => Err(
-            "write bytes, string, int32, int64, double or json, the name of Kafka's class for one of them, \
-             or give a serde in code (default_key_serde=str, default_value_serde=MySerde())"
+            "write bytes, string, int32, int64, double, json, uuid or list, the name of Kafka's class for one of \
+             them, or give a serde in code (default_key_serde=str, default_value_serde=MySerde())"
                 .to_owned(),
         ),
+    }
+}
+
+/// The serde of the entries of lists that a setting names.
+pub(super) fn list_entries(text: &str) -> Result<&'static str, String> {
+    match serde(text) {
+        Ok("list" | "custom") | Err(_) => Err(
+            "write bytes, string, int32, int64, double, json or uuid, or the name of Kafka's class for one of them; \
+             lists of anything else are given in code (default_value_serde=Serdes.list(MySerde()))"
+                .to_owned(),
+        ),
+        found => found,
     }
 }
 

@@ -102,10 +102,7 @@ fn class_names_of_java_become_words() {
     assert_eq!(none.default_key_serde, None);
     for (name, value) in [
         ("default.key.serde", "com.acme.OrderSerde"),
-        (
-            "default.value.serde",
-            "org.apache.kafka.common.serialization.Serdes$UUIDSerde",
-        ),
+        ("default.list.key.serde.inner", "com.acme.OrderSerde"),
         ("default.timestamp.extractor", "com.acme.Extractor"),
         ("dsl.store.format", "plain"),
         ("dsl.store.suppliers.class", "com.acme.Suppliers"),
@@ -116,6 +113,59 @@ fn class_names_of_java_become_words() {
             "{}",
             message.message()
         );
+    }
+}
+
+#[test]
+fn uuids_and_lists_are_named_by_their_classes() {
+    let java = |name: &str| format!("org.apache.kafka.common.serialization.Serdes${name}");
+    let set = with(&json!({
+        "default.key.serde": java("UUIDSerde"),
+        "default.value.serde": java("ListSerde"),
+        "default.list.value.serde.inner": java("UUIDSerde"),
+        "default.list.value.serde.type": "java.util.ArrayList",
+    }))
+    .unwrap();
+    assert_eq!(set.default_key_serde, Some("uuid"));
+    assert_eq!(set.default_value_serde, Some("list"));
+    assert_eq!(set.default_value_entries, Some("uuid"));
+    assert_eq!(set.default_key_entries, None);
+    assert_eq!(set.notes.len(), 1, "{:?}", set.notes);
+    assert!(set.notes[0].starts_with("default.list.value.serde.type"));
+
+    for (side, name) in [("key", "list"), ("value", "LIST")] {
+        let serde = format!("default.{side}.serde");
+        let entries = format!("default.list.{side}.serde.inner");
+        let set = with(&json!({ serde.as_str(): name, entries.as_str(): "string" })).unwrap();
+        let (found, other) = match side {
+            "key" => (set.default_key_entries, set.default_value_entries),
+            _ => (set.default_value_entries, set.default_key_entries),
+        };
+        assert_eq!((found, other), (Some("string"), None));
+
+        let off = json!({ serde.as_str(): name, entries.as_str(): "off" });
+        with(&off).unwrap_err();
+        let missing = with(&json!({ serde.as_str(): name })).unwrap_err();
+        let expected =
+            format!("{serde} = \"list\": lists need the serde of their entries: set {entries}");
+        assert!(
+            missing.message().contains(&expected),
+            "{}",
+            missing.message()
+        );
+
+        // As in Kafka Streams, nobody reads it otherwise.
+        let alone = json!({ serde.as_str(): "string", entries.as_str(): "string" });
+        let expected = format!("it is read if {serde} is list");
+        assert!(with(&alone).unwrap().notes[0].contains(&expected));
+
+        for bad in [java("ListSerde").as_str(), "custom", "com.acme.OrderSerde"] {
+            let refused =
+                with(&json!({ serde.as_str(): name, entries.as_str(): bad })).unwrap_err();
+            let message = refused.message();
+            assert!(message.contains("Serdes.list(MySerde())"), "{message}");
+            assert!(message.starts_with("one setting is wrong"), "{message}");
+        }
     }
 }
 

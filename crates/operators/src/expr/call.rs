@@ -8,7 +8,7 @@ use super::compile::Node;
 use super::hash::Method;
 use super::search::Search;
 use super::strings::{Ends, Form};
-use super::{args, canonical, cast, hash, json, list, math, object, strings, time};
+use super::{args, canonical, cast, hash, json, list, math, object, strings, time, window};
 use jiff::tz::TimeZone;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
@@ -457,6 +457,9 @@ fn plain(function: ScalarFunction, given: SmallVec<[Datum; 3]>) -> Result<Datum>
         ScalarFunction::Keys => object::keys(&given[0]),
         ScalarFunction::Values => object::values(&given[0]),
         ScalarFunction::Has => object::has(&given[0], text_at(1)?.as_str()),
+        ScalarFunction::WindowedKey | ScalarFunction::WindowStart | ScalarFunction::WindowEnd => {
+            window::part(function, &given[0])
+        }
         // Functions with constants have their own variants of `CallKind`.
         other => Err(Error::internal(format!("{other:?} has no evaluation"))),
     }

@@ -6,6 +6,7 @@ mod json;
 mod numbers;
 mod protobuf;
 mod texts;
+mod windowed;
 
 use super::Compiled;
 use crate::testing::{json as raw, record, text, word};

@@ -223,18 +223,19 @@ pub trait Udf: Send + Sync + Debug {
         let _unused = (batch, topic_of, out);
         Err(self.cannot("choose topics"))
     }
-    /// Partitions per record, from `(topic, key, value, partitions)`; `to` holds the record's topic and
-    /// its number of partitions.
+    /// Partitions per record, from `(topic, key, value, partitions)`, or from `(topic, headers, key,
+    /// value, partitions)`; `to` holds the record's topic and its number of partitions.
     ///
     /// # Errors
     /// [`Failed`] if the function raises, or returns something else.
     fn partitions(
         &self,
         batch: &[Record],
+        with_headers: bool,
         to: &[(Arc<str>, u32)],
         out: &mut Vec<Partitions>,
     ) -> Result<(), Failed> {
-        let _unused = (batch, to, out);
+        let _unused = (batch, with_headers, to, out);
         Err(self.cannot("choose partitions"))
     }
     /// A timestamp per record, from `(record, partition_time)`, for consecutive records of one

@@ -132,15 +132,24 @@ impl Udf for Closure {
         }
         Ok(())
     }
+    /// With headers, it gets a text of their names.
     fn partitions(
         &self,
         batch: &[Record],
+        with_headers: bool,
         to: &[(Arc<str>, u32)],
         out: &mut Vec<crate::Partitions>,
     ) -> Result<(), Failed> {
         for (at, (record, (topic, count))) in batch.iter().zip(to).enumerate() {
             let count = Datum::Int(i64::from(*count));
-            let found = (self.body)(&[&text(topic), &record.key, &record.value, &count]);
+            let headers = record.headers.iter().flat_map(|headers| headers.iter());
+            let names: Vec<&str> = headers.map(|header| &*header.name).collect();
+            let (topic, names) = (text(topic), text(&names.join(",")));
+            let found = if with_headers {
+                (self.body)(&[&topic, &names, &record.key, &record.value, &count])
+            } else {
+                (self.body)(&[&topic, &record.key, &record.value, &count])
+            };
             let number = |datum: &Datum| match datum {
                 Datum::Int(number) => Partition(i32::try_from(*number).unwrap()),
                 other => panic!("a partition was expected, found {other:?}"),

@@ -6,7 +6,7 @@
 
 use super::functions::{ResultKinds, ScalarFunction};
 use super::kinds::Kinds;
-use super::known::{Known, typed};
+use super::known::{Known, serde_of, typed};
 use super::render::located;
 use super::{Expression as E, Literal, pattern};
 
@@ -157,8 +157,8 @@ impl Pass<'_> {
             self.says(
                 e,
                 &format!(
-                    "expressions don't read windowed keys: '{name}' is read by a function, such as \
-                     lambda windowed, value: windowed.window.start"
+                    "a windowed key has no member '{name}'; write sf.key.key for the key within, \
+                     sf.key.window.start or sf.key.window.end"
                 ),
             );
             return Kinds::ALL;
@@ -249,6 +249,11 @@ impl Pass<'_> {
                 );
             } else if !kinds.fits(param.kinds) {
                 let which = located(arg, None);
+                if param.kinds == Kinds::WINDOWED {
+                    let next = "only the keys of windowed aggregations have .key and .window";
+                    self.says(e, &format!("{which} is {kinds}: {next}"));
+                    continue;
+                }
                 self.says(
                     e,
                     &format!("{which} is {kinds}, but {} is wanted", param.kinds),
@@ -277,6 +282,7 @@ impl Pass<'_> {
             ResultKinds::Number => number(first, Kinds::INT),
             ResultKinds::Rounded if args.len() == 1 => Kinds::INT,
             ResultKinds::Rounded => number(first, Kinds::INT),
+            ResultKinds::Within => Kinds::of_serde(serde_of(e, self.known)),
             ResultKinds::Power => {
                 let whole = matches!(args[1].constant(), Some(Literal::Int(0..)));
                 let made = number(given[0], given[1]);

@@ -30,6 +30,8 @@ pub enum ResultKinds {
     Power,
     /// An integer; with a second argument a number like the first.
     Rounded,
+    /// The key within a windowed key.
+    Within,
 }
 
 /// How the user writes it.
@@ -43,6 +45,8 @@ pub enum Syntax {
     Prefix(&'static str),
     /// `x ** y`.
     Infix(&'static str),
+    /// `sf.key.window.start`.
+    Attribute(&'static str),
 }
 
 /// A row of the table.
@@ -113,10 +117,11 @@ const OBJ: Kinds = Kinds::OBJECT;
 const BOOL: Kinds = Kinds::BOOL;
 const ALL: Kinds = Kinds::ALL;
 const JSON: Kinds = Kinds::JSON;
+const WINDOWED: Kinds = Kinds::WINDOWED;
 const PART: ResultKinds = ResultKinds::Is(Kinds::INT);
 const TEXT: ResultKinds = ResultKinds::Is(STR);
 const FLAG: ResultKinds = ResultKinds::Is(BOOL);
-use Syntax::{Function, Infix, Method, Prefix};
+use Syntax::{Attribute, Function, Infix, Method, Prefix};
 
 functions! {
     /// The number with the other sign.
@@ -243,6 +248,12 @@ functions! {
     DtIso Method("dt.iso"), [a(INT), c(STR)] 2 false, TEXT;
     /// The time in a `strftime` format.
     DtStrftime Method("dt.strftime"), [a(INT), c(STR), c(STR)] 3 false, TEXT;
+    /// The key without its window.
+    WindowedKey Attribute("key"), [a(WINDOWED)] 1 false, ResultKinds::Within;
+    /// The start of the key's window.
+    WindowStart Attribute("window.start"), [a(WINDOWED)] 1 false, PART;
+    /// The end of the key's window.
+    WindowEnd Attribute("window.end"), [a(WINDOWED)] 1 false, PART;
     /// A hash that depends only on the value.
     Hash Method("hash"), [a(ALL), c(STR)] 2 false, PART;
 }

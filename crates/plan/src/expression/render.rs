@@ -142,6 +142,7 @@ fn function_call(function: ScalarFunction, args: &[E], inner: bool, out: &mut St
             }
         }
         _ if function == ScalarFunction::Format => template(args, out),
+        (Syntax::Attribute(name), [of]) => after(of, &format!(".{name}"), out),
         (Syntax::Method(name), [of, rest @ ..]) => {
             write(of, true, out);
             call(&format!(".{name}"), rest, out);
@@ -150,7 +151,8 @@ fn function_call(function: ScalarFunction, args: &[E], inner: bool, out: &mut St
             Syntax::Function(name)
             | Syntax::Method(name)
             | Syntax::Prefix(name)
-            | Syntax::Infix(name),
+            | Syntax::Infix(name)
+            | Syntax::Attribute(name),
             args,
         ) => {
             call(&format!("sf.{name}"), args, out);

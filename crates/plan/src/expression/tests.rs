@@ -6,6 +6,7 @@ use super::known::Known;
 use super::pattern::{Part, pattern, replacement};
 use super::render::{located, render};
 use super::{Expression, ScalarFunction};
+use crate::spec::SerdeSpec;
 use serde_json::{Value, json};
 
 fn expression(json: Value) -> Expression {
@@ -248,6 +249,69 @@ fn results_are_of_the_kinds_that_rows_say() {
 }
 
 #[test]
+fn the_parts_of_windowed_keys_have_the_kinds_of_their_serdes() {
+    let key = json!({"op": "key"});
+    let part = |function: &str| call(function, std::slice::from_ref(&key));
+    let located = json!({"op": "located", "line": "app.py:1", "args": [part("windowed_key")]});
+    let inner = || Box::new(SerdeSpec::Builtin("int32".into()));
+    let in_time = SerdeSpec::TimeWindowed {
+        time_windowed: inner(),
+        size_ms: 10,
+    };
+    let in_session = SerdeSpec::SessionWindowed {
+        session_windowed: inner(),
+    };
+    for serde in [&in_time, &in_session] {
+        for e in [
+            part("windowed_key"),
+            located.clone(),
+            part("window_start"),
+            part("window_end"),
+        ] {
+            let made = check(&expression(e), Known::of(Some(serde), None), &mut |what| {
+                panic!("{what}")
+            });
+            assert_eq!(made, Kinds::INT);
+        }
+        let mut sentences = Vec::new();
+        let member = json!({"op": "get", "args": [key], "name": "start"});
+        let text = json!({"op": "str_lower", "args": [part("windowed_key")]});
+        for wrong in [member, text] {
+            check(
+                &expression(wrong),
+                Known::of(Some(serde), None),
+                &mut |what| {
+                    sentences.push(what);
+                },
+            );
+        }
+        assert_eq!(sentences.len(), 2, "{sentences:?}");
+        assert!(sentences[0].contains("write sf.key.key"), "{sentences:?}");
+        assert!(
+            sentences[1].contains("sf.key.key.str.lower()"),
+            "{sentences:?}"
+        );
+    }
+    // The serde of a user may read anything.
+    let unknown = check(
+        &expression(part("windowed_key")),
+        Known::NOTHING,
+        &mut |what| panic!("{what}"),
+    );
+    assert_eq!(unknown, Kinds::ALL);
+    for function in ["windowed_key", "window_start", "window_end"] {
+        let (sentences, _) = found(part(function), Kinds::ALL);
+        assert_eq!(sentences.len(), 1, "{sentences:?}");
+        assert!(
+            sentences[0].ends_with(
+                "sf.key is str: only the keys of windowed aggregations have .key and .window"
+            ),
+            "{sentences:?}"
+        );
+    }
+}
+
+#[test]
 fn a_sentence_names_the_line_of_the_part() {
     let inner = json!({"op": "located", "line": "rules.py:3", "args": [
         {"op": "add", "args": [value(), lit("x")]}]});
@@ -288,6 +352,17 @@ fn an_expression_reads_as_it_was_written() {
             "sf.value.str.zfill(3)",
         ),
         (call("least", &[value(), lit(3)]), "sf.least(sf.value, 3)"),
+        (
+            call(
+                "dt_iso",
+                &[call("window_start", &[json!({"op": "key"})]), lit("UTC")],
+            ),
+            "sf.key.window.start.dt.iso(\"UTC\")",
+        ),
+        (
+            json!({"op": "get", "args": [call("windowed_key", &[json!({"op": "key"})])], "name": "a"}),
+            "sf.key.key[\"a\"]",
+        ),
         (
             call(
                 "format",

@@ -89,6 +89,38 @@ fn elements_of_lists() {
 }
 
 #[test]
+fn the_key_within_a_windowed_key_keeps_its_serde() {
+    let key = json!({"op": "key"});
+    let part = |function: &str| -> Expression {
+        serde_json::from_value(json!({"op": "call", "function": function, "args": [key]}))
+            .expect("an expression")
+    };
+    for inner in [
+        SerdeSpec::Builtin("int32".into()),
+        SerdeSpec::Builtin("json".into()),
+        SerdeSpec::Custom { custom: 3 },
+    ] {
+        let in_time = SerdeSpec::TimeWindowed {
+            time_windowed: Box::new(inner.clone()),
+            size_ms: 10,
+        };
+        let in_session = SerdeSpec::SessionWindowed {
+            session_windowed: Box::new(inner.clone()),
+        };
+        for windowed in [&in_time, &in_session] {
+            let found = infer(&part("windowed_key"), Some(windowed), None).serde();
+            assert_eq!(found.as_ref(), Some(&inner));
+            let start = infer(&part("window_start"), Some(windowed), None);
+            assert_eq!(start, of("int64"));
+        }
+        assert_eq!(
+            infer(&part("windowed_key"), Some(&inner), None),
+            Type::Unknown
+        );
+    }
+}
+
+#[test]
 fn numbers_of_two_kinds_are_written_as_what_they_were_made_of() {
     let call =
         |function: &str, args: &[Value]| json!({"op": "call", "function": function, "args": args});

@@ -40,6 +40,7 @@ impl StageBuilder<'_> {
             topic: Some(o.requests.clone()),
             topic_function: None,
             partitioner: None,
+            partitioner_with_headers: false,
             key: serdes.key.clone(),
             value: raw(),
             key_as_read: false,

@@ -114,6 +114,7 @@ impl StageBuilder<'_> {
             topic,
             topic_function,
             partitioner,
+            partitioner_with_headers,
             ..
         } = &plan.nodes[i].call
         else {
@@ -129,6 +130,7 @@ impl StageBuilder<'_> {
             topic: topic.clone(),
             topic_function: topic_function.clone(),
             partitioner: partitioner.clone(),
+            partitioner_with_headers: *partitioner_with_headers,
             key,
             value,
             key_as_read,

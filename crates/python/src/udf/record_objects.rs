@@ -29,7 +29,8 @@ pub(super) fn record_context<'py>(
         ))
 }
 
-fn headers<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyTuple>> {
+/// The headers of a record: pairs of a name and bytes.
+pub(super) fn headers<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyTuple>> {
     let headers = record.headers.iter().flat_map(|headers| headers.iter());
     let headers = headers.map(|h| (&*h.name, h.value.as_ref().map(|v| PyBytes::new(py, v))));
     PyTuple::new(py, headers.collect::<Vec<_>>())

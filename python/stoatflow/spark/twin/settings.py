@@ -30,6 +30,7 @@ _CLIENTS = Verdict(NONE, "Spark's own client reads and writes")
 _ADMIN = Verdict(NONE, "there is no admin port: Spark has an interface of its own")
 _ENGINE = Verdict(NONE, "Spark watches over its tasks, and tries again")
 _DEFAULT = Verdict(REFUSED, "parts of a topology have no defaults: name it at sources, stores and sinks")
+_NO_LISTS = Verdict(NONE, "only a default serde of lists reads it, which is refused")
 _LETTERS = Verdict(DIFFERS, "dead letters are not among the results")
 _IN_MEMORY = Verdict(DIFFERS, "as a stream always in the memory of the worker")
 _WHEN = Verdict(DIFFERS, "the wall clock of a task stands still: leave it at -1")
@@ -87,6 +88,8 @@ SETTINGS: dict[str, Verdict] = {
     "production.exception.handler": _LETTERS,
     "default.key.serde": _DEFAULT,
     "default.value.serde": _DEFAULT,
+    "default.list.key.serde.inner": _NO_LISTS,
+    "default.list.value.serde.inner": _NO_LISTS,
     "default.timestamp.extractor": _DEFAULT,
     "errors.dead.letter.queue.topic.name": _LETTERS,
     "errors.dead.letter.queue.headers": _LETTERS,

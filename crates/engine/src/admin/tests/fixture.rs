@@ -98,6 +98,7 @@ pub(crate) fn plan() -> PhysicalPlan {
             topic: Some("word-counts".to_owned()),
             topic_function: None,
             partitioner: None,
+            partitioner_with_headers: false,
             key: serde("string"),
             value: serde("int64"),
             key_as_read: false,

@@ -84,7 +84,11 @@ impl Builder<'_> {
         let partitioner = match (function(&to.partitioner)?, counts) {
             (None, Some(counts)) if windowed => sink::Partitioner::WindowedKey(counts),
             (None, _) => sink::Partitioner::Producer,
-            (Some(function), Some(counts)) => sink::Partitioner::Function(function, counts),
+            (Some(function), Some(counts)) => sink::Partitioner::Function {
+                function,
+                counts,
+                with_headers: to.partitioner_with_headers,
+            },
             (Some(_), None) => {
                 return Err(Error::internal(
                     "a sink has a partitioner, but topics can't be asked",

@@ -39,7 +39,11 @@ pub(crate) enum Partitioner {
     /// windows of a key are in one partition.
     WindowedKey(Arc<dyn PartitionCounts>),
     /// A function.
-    Function(Function, Arc<dyn PartitionCounts>),
+    Function {
+        function: Function,
+        counts: Arc<dyn PartitionCounts>,
+        with_headers: bool,
+    },
 }
 
 /// The bytes of a key and a value.
@@ -105,7 +109,11 @@ impl Sink {
         let (function, counts) = match &self.target.partitioner {
             Partitioner::Producer => return Ok(()),
             Partitioner::WindowedKey(counts) => (None, counts),
-            Partitioner::Function(function, counts) => (Some(function), counts),
+            Partitioner::Function {
+                function,
+                counts,
+                with_headers,
+            } => (Some((function, *with_headers)), counts),
         };
         for (at, record) in batch.iter().enumerate() {
             let Some(topic) = self.topics.get(at).or(self.target.topic.as_ref()) else {
@@ -124,7 +132,7 @@ impl Sink {
             };
             self.sized.push(sized);
         }
-        let Some(function) = function else {
+        let Some((function, with_headers)) = function else {
             return Ok(());
         };
         let topics = &mut self.topics;
@@ -133,7 +141,8 @@ impl Sink {
                 topics.remove(at);
             }
         };
-        function.partitions(batch, &mut self.sized, &mut self.partitions, context, gone)
+        let (sized, out) = (&mut self.sized, &mut self.partitions);
+        function.partitions(batch, with_headers, sized, out, context, gone)
     }
 
     #[inline]

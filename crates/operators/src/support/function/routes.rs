@@ -54,6 +54,7 @@ impl Function {
     pub fn partitions(
         &self,
         batch: &mut Vec<Record>,
+        with_headers: bool,
         to: &mut Vec<(Arc<str>, u32)>,
         out: &mut Vec<Partitions>,
         context: &mut Context<'_>,
@@ -71,7 +72,7 @@ impl Function {
             let to = &to[from..];
             let mut next = to.iter();
             match &self.callee {
-                Callee::Foreign(udf) => udf.partitions(rest, to, out),
+                Callee::Foreign(udf) => udf.partitions(rest, with_headers, to, out),
                 Callee::Native(expr) => each(rest, |record| {
                     let chosen = chosen(expr.eval(record)?)?;
                     next.next()

@@ -172,6 +172,36 @@ fn a_partitioner_chooses_none_one_or_several() {
 }
 
 #[test]
+fn a_partitioner_may_get_the_headers() {
+    let partitioner = closure(|args| {
+        let [topic, headers, key, value, count] = args else {
+            panic!("a topic, headers, a key, a value and a number of partitions");
+        };
+        let told = [topic, key, value, count].map(|datum| word(datum));
+        assert_eq!(told, ["out-0", "k", "v", "3"]);
+        let number = word(headers).len();
+        Ok(Datum::Int(i64::try_from(number).expect("a small number")))
+    });
+    let spec = Some(Function::Udf(0));
+    let mut rig = Rig::changed(
+        vec![(Op::Sink { sink: SinkId(0) }, vec![], Delivery::Batch)],
+        vec![partitioner],
+        |plan| {
+            plan.sinks[0].partitioner.clone_from(&spec);
+            plan.sinks[0].partitioner_with_headers = true;
+        },
+    )
+    .unwrap();
+    let mut headed = record("k", "v", 1);
+    headed.headers = Some(Arc::from([Header {
+        name: "ab".into(),
+        value: Some("x".into()),
+    }]));
+    rig.push(vec![record("k", "v", 0), headed]).unwrap();
+    assert_eq!(where_to(&rig), [(None, Some(0)), (None, Some(2))]);
+}
+
+#[test]
 fn a_partition_that_is_not_there_is_the_partitioners_fault() {
     for bad in [3, -1] {
         let partitioner = closure(move |_| Ok(Datum::Int(bad)));
