@@ -29,7 +29,7 @@ step_wheel() { scripts/wheel.sh; }
 step_lint_python() { scripts/lint.sh python; }
 
 step_python() {
-    scripts/setup.sh examples bench docs typing fuzz
+    scripts/setup.sh examples bench docs typing
     # Most of these tests wait for timeouts, kills and child processes.
     pytest -n 4 tests/python
     # A process of its own: the benchmarks are scripts that import each other from their folder. Tests
@@ -38,17 +38,6 @@ step_python() {
     # Each benchmark once with few records, untimed: they are otherwise run only by `make bench-border`,
     # and must keep working.
     pytest --benchmark-disable benches/border
-    # Requests of one kind each; `make fuzz-admin` sends random ones for as long as it is told.
-    fuzz_admin
-}
-
-# Schemathesis needs Python 3.11.
-fuzz_admin() {
-    if "$PY" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-        pytest -n 3 tests/fuzz
-    else
-        say "the admin port is fuzzed on Python 3.11 and newer, not on this one"
-    fi
 }
 
 # Of the ports of other libraries' programs, only the tests that need none of these libraries.
@@ -162,8 +151,9 @@ step_long() { pytest -n 2 --dist loadgroup --durations=20 -m long tests/integrat
 
 # Not for every change: random requests to the admin port, for STOATFLOW_TEST_FUZZ_SECONDS.
 step_fuzz_admin() {
+    "$PY" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Schemathesis needs Python 3.11 or newer"
     scripts/setup.sh fuzz
-    fuzz_admin
+    pytest -n 3 tests/fuzz
 }
 
 # The console in a headless Chromium.

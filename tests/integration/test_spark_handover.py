@@ -135,6 +135,7 @@ def shop(cluster: KafkaBroker, kafka: KafkaTopics, name: str, tmp_path: Path) ->
     return Shop(cluster, kafka, name, tmp_path)
 
 
+@pytest.mark.long
 def test_an_application_is_handed_to_spark_and_back(shop: Shop) -> None:
     shop.users()
     shop.orders(0)
