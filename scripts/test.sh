@@ -3,8 +3,8 @@
 #
 #   scripts/test.sh                  everything, in order
 #   scripts/test.sh integration      the steps named, of: lint-rust rust wheel lint-python python conformance
-#                                    oracle kafka integration spark; and kafka-versions, recovery, long, ports,
-#                                    console and fuzz-admin, which take longer or need more installed
+#                                    oracle kafka integration spark; and kafka-versions, recovery, long,
+#                                    ports, console and fuzz-admin, which take longer or need more
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 
