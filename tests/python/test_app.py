@@ -350,3 +350,22 @@ def test_a_missing_topic_is_named(broker: EmbeddedBroker, tmp_path: Path) -> Non
     config = {"application.id": "app", "state.dir": str(tmp_path / "state")}
     with pytest.raises(sf.MissingTopicError, match="not-there"):
         StoatFlow(builder.build(), config, broker=broker).run()
+
+
+def test_wait_until_raises_the_error_of_an_engine_that_is_still_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its state is ERROR a moment before the engine has ended and its error is known."""
+    builder = sf.StreamsBuilder()
+    builder.stream("in", key=str, value=str).map_values(int).to("out", key=str, value=int)
+    with EmbeddedBroker() as broker:
+        broker.create_topic("in")
+        broker.create_topic("out")
+        broker.produce("in", "k", "no number")
+        app = StoatFlow(builder.build(), {"application.id": "app"}, broker=broker)
+        app.start()
+        while app.state is not State.ERROR:
+            time.sleep(0.01)
+        wait = app.wait
+        monkeypatch.setattr(app, "wait", lambda timeout: wait(timeout) if timeout > 1 else False)
+        with pytest.raises(sf.ProcessingError, match="no number"):
+            app.wait_until(caught_up=True)
+        app.close()

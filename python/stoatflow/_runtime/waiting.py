@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from stoatflow._runtime.bridge import Engine
 
 _STEP_S = 0.02
+_END_S = 10.0
+"""How long the engine may take from its last state to its end, which has the error."""
 _OVER = ("STOPPED", "ERROR")
 _SHOWN = 5
 
@@ -31,7 +33,7 @@ def wait_until(
     while True:
         now = engine.state()
         if now in _OVER and now != wanted:
-            ended(0.0)
+            ended(_END_S)
             raise RuntimeError(
                 f"the application has ended ({now}) and was waited for. Next: make a new one and start it"
             )
