@@ -69,9 +69,10 @@ def command(engine: str, bootstrap: str, application: str, state: str, options: 
     """The command that starts an engine."""
     if engine == KSTREAMS:
         return [
-            str(find_java()), "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp",
-            kstreams_build.class_path(), "stoatflow.versus.Queried", bootstrap, application, SOURCE,
-            str(options.threads), state,
+            str(find_java()), "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            # Without it, head and body are sent apart, and each answer waits for a delayed acknowledgement.
+            "-Dsun.net.httpserver.nodelay=true", "-cp", kstreams_build.class_path(), "stoatflow.versus.Queried",
+            bootstrap, application, SOURCE, str(options.threads), state,
         ]  # fmt: skip
     return [
         options.python, str(Path(__file__).resolve().parent / "stoatflow_queried.py"), "--bootstrap", bootstrap,
