@@ -85,7 +85,7 @@ def wait_until_committed(bootstrap: str, application: str, count: int, process: 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": application, "log_level": 3})
     partitions = [TopicPartition(SOURCE, number) for number in range(PARTITIONS)]
     ends = sum(consumer.get_watermark_offsets(each, timeout=10)[1] for each in partitions)
-    # Transactions of the input's writer have no markers: the ends are the number of records.
+    # The input is written without transactions, so the ends count its records only.
     if ends != count:
         raise EngineError(f"the input ends at {ends}, not at {count}")
     try:

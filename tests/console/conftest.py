@@ -19,7 +19,7 @@ import stoatflow as sf
 from console.chromium import Page
 from console.shop import shop
 
-# Whoever ends the tests also ends their broker and applications, as with Ctrl-C.
+# SIGTERM ends the tests like Ctrl-C, so that their broker and applications end, too.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
@@ -28,7 +28,7 @@ def kafka() -> Iterator[KafkaTopics]:
     """Topics of a real broker."""
     with KafkaBroker() as broker:
         yield KafkaTopics(broker.bootstrap)
-        # Nobody needs its data.
+        # A clean stop takes seconds, and its data isn't used again.
         broker.kill()
 
 

@@ -22,7 +22,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from topics import KafkaTopics
 
 _numbers = count(1)
-# Whoever ends the tests also ends their brokers and applications, as with Ctrl-C.
+# SIGTERM ends the tests like Ctrl-C, so that their brokers and applications end, too.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 

@@ -148,13 +148,13 @@ def run(given: argparse.Namespace) -> int:
 
 
 def show(given: argparse.Namespace, text: str) -> None:
-    """Print a plan for people: with `--json` only if somebody is asked to confirm it."""
+    """Print a plan. With `--json`, only if the user has to confirm it."""
     if shows_plan(given):
         print(text, flush=True)
 
 
 def shows_plan(given: argparse.Namespace) -> bool:
-    """Whether people read the plan."""
+    """Return whether the plan is printed as text."""
     return not given.json or not (given.yes or given.dry_run)
 
 

@@ -154,7 +154,7 @@ fn uuids_and_lists_are_named_by_their_classes() {
             missing.message()
         );
 
-        // As in Kafka Streams, nobody reads it otherwise.
+        // Kafka Streams reads it only for a list serde, too.
         let alone = json!({ serde.as_str(): "string", entries.as_str(): "string" });
         let expected = format!("it is read if {serde} is list");
         assert!(with(&alone).unwrap().notes[0].contains(&expected));

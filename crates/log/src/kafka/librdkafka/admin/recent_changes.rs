@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use stoatflow_core::{Clock, SystemClock};
 
-/// How long a broker may take to learn of a change. Later, its answer counts: somebody else may have
-/// deleted the topic, or created it again.
+/// For this long, a broker that contradicts a change counts as not informed yet. Later its answer counts:
+/// another program may have deleted the topic, or created it again.
 const PROPAGATION: Duration = Duration::from_secs(5);
 
 /// See the module.
