@@ -101,7 +101,7 @@ impl Admin {
             return Err(call.fail(code, "the broker gave no list of topics", None));
         }
         // SAFETY: without an error the answer is there, with as many topics as it says.
-        let mut names: Vec<Arc<str>> = unsafe {
+        let names: Vec<Arc<str>> = unsafe {
             let count = usize::try_from((*metadata).topic_cnt).unwrap_or(0);
             let names = (0..count)
                 .map(|at| text((*(*metadata).topics.add(at)).topic).into())
@@ -109,9 +109,7 @@ impl Admin {
             sys::rd_kafka_metadata_destroy(metadata);
             names
         };
-        names.sort_unstable();
-        names.retain(|name| !self.recent.contradicts(name, true));
-        Ok(names)
+        Ok(self.recent.applied(names))
     }
 
     /// Describes the topics in the order of `names`. With `led`, a partition without a leader is an

@@ -1,11 +1,13 @@
 //! Topics that this client has just created or deleted.
 //!
 //! The controller answers first, other brokers learn of it later, and librdkafka asks any of them: an
-//! answer that contradicts a change of the last seconds counts as "not yet", and is retried.
+//! answer that contradicts a change of the last seconds counts as "not yet", and is retried. In a list of
+//! all topics such changes are applied.
 
 use super::Code;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{Clock, SystemClock};
 
@@ -44,6 +46,22 @@ impl RecentChanges {
         let topics = self.topics.lock();
         let change = topics.get(name);
         change.is_some_and(|(exist, at)| *exist != exists && now.saturating_sub(*at) < PROPAGATION)
+    }
+
+    /// A broker's list of all topics, with the changes that it doesn't know of yet; sorted.
+    pub(super) fn applied(&self, names: Vec<Arc<str>>) -> Vec<Arc<str>> {
+        let now = self.clock.monotonic();
+        let mut all: BTreeSet<Arc<str>> = names.into_iter().collect();
+        let topics = self.topics.lock();
+        let recent = (topics.iter()).filter(|(_, (_, at))| now.saturating_sub(*at) < PROPAGATION);
+        for (name, (exists, _)) in recent {
+            if *exists {
+                all.insert(name.as_str().into());
+            } else {
+                all.remove(name.as_str());
+            }
+        }
+        all.into_iter().collect()
     }
 
     /// The code of an answer about a topic: one that was just created is not unknown.

@@ -2,6 +2,7 @@ use super::{Admin, COMMITTED, Code, NO_ANSWER, RecentChanges};
 use crate::kafka::properties::Properties;
 use rdkafka::mocking::MockCluster;
 use rdkafka::types::{RDKafkaApiKey as Api, RDKafkaRespErr as Native};
+use std::sync::Arc;
 use std::time::Duration;
 use stoatflow_core::{ErrorKind, Offset, TopicPartition};
 
@@ -41,6 +42,8 @@ fn an_answer_that_contradicts_a_recent_change_is_not_ready() {
     assert_eq!(recent.code("new", unknown), Code::LeaderNotAvailable);
     assert_eq!(recent.code("gone", unknown), unknown);
     assert_eq!(recent.code("new", Code::NoError), Code::NoError);
+    let listed = ["gone", "other"].map(Arc::from).to_vec();
+    assert_eq!(recent.applied(listed), ["new", "other"].map(Arc::from));
     recent.note(&["gone"], true);
     assert!(!recent.contradicts("gone", true), "it was created again");
 }
