@@ -17,7 +17,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{ErrorKind, Result};
+use stoatflow_core::{ErrorKind, Result, TopicPartition};
 
 /// A broker that doesn't answer a metadata request for this long is skipped.
 const SILENT_BROKER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -48,7 +48,8 @@ impl Call<'_> {
         Ok(names)
     }
 
-    /// Creates topics; leaves those that exist as they are.
+    /// Creates topics; leaves those that exist as they are. Waits until all brokers know them, and their
+    /// leaders serve them.
     pub(super) fn create_topics(&mut self, topics: &[NewTopic]) -> Result<()> {
         let mut wanted: Vec<&NewTopic> = Vec::new();
         for topic in topics {
@@ -78,7 +79,18 @@ impl Call<'_> {
                 }
             }
             Ok(())
-        })
+        })?;
+        self.await_leaders(&names)
+    }
+
+    /// A broker that is a leader by its metadata may not have opened the log yet. Kafka 3.6 then refuses a
+    /// transaction's records for ever, instead of for the moment.
+    fn await_leaders(&mut self, names: &[&str]) -> Result<()> {
+        let topics = self.topics(names)?;
+        let partitions: Vec<_> = (topics.iter().flatten())
+            .flat_map(|t| (0..t.partitions).map(|p| TopicPartition::new(t.name.clone(), p)))
+            .collect();
+        self.high_watermarks(&partitions).map(drop)
     }
 
     fn creatable(&self, topic: &NewTopic) -> Result<CreatableTopic> {
