@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from broker.cluster import Coordinator, KafkaCluster
+from broker.kafka_since import UNCLEAN_ELECTIONS
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 from counting import PATIENCE_S as SOON_S
@@ -127,6 +128,7 @@ def leader_and_follower(secured: KafkaCluster, topic: str) -> tuple[int, int]:
     return leader, next(node for node in secured.replicas(topic) if node != leader)
 
 
+@UNCLEAN_ELECTIONS
 @pytest.mark.long
 def test_a_source_lost_records_while_it_was_away(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     """An unclean leader election takes records that were read, and others take their offsets."""
@@ -162,6 +164,7 @@ def test_a_source_lost_records_while_it_was_away(secured: KafkaCluster, name: st
     check_every_update(KafkaTopics(secured.bootstrap()).read(out), kept + lost + new)
 
 
+@UNCLEAN_ELECTIONS
 def test_a_changelog_lost_records_while_it_was_away(secured: KafkaCluster, name: str, tmp_path: Path) -> None:
     """An unclean leader election takes updates of the state whose results and positions are committed."""
     changelog, out = f"{name}-counts-changelog", f"{name}-out"
@@ -200,6 +203,7 @@ def test_a_changelog_lost_records_while_it_was_away(secured: KafkaCluster, name:
         secured.wait_until_in_sync(out)
 
 
+@UNCLEAN_ELECTIONS
 @pytest.mark.parametrize("client", ["native", "librdkafka"])
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.long)])
 def test_a_changelog_loses_records_while_it_runs(

@@ -324,57 +324,98 @@ fn a_newer_writer_fences() {
     }
 }
 
-/// The broker has aborted a transaction that took too long: that is no newer producer.
+/// The broker has aborted a transaction that took too long: that is no newer producer. Before Kafka 4.0 it
+/// leaves the producer with an epoch that it refuses.
 #[test]
 fn a_transaction_that_took_too_long_is_lost_and_the_next_one_goes_on() {
-    let broker = FaultyBroker::start(1, 0, true);
-    let topic: Arc<str> = "left".into();
-    let mut writer = open(&broker, "slow");
-    writer.begin().unwrap();
-    written(&mut writer, &topic, "lost").unwrap();
-    broker.kept.lock().time_out("slow");
-    let told = written(&mut writer, &topic, "lost too").unwrap_err();
-    assert_eq!(told.kind(), ErrorKind::Unavailable, "{told}");
-    assert!(!told.next_step().is_empty());
-    writer.abort(WAIT).unwrap();
-    writer.begin().unwrap();
-    sent(&mut writer, &topic, "good").unwrap();
-    assert_eq!(
-        writer.commit(WAIT).unwrap(),
-        CommitOutcome::Committed,
-        "it flushes first"
-    );
-    // The same, found out only at the commit.
-    writer.begin().unwrap();
-    written(&mut writer, &topic, "lost").unwrap();
-    broker.kept.lock().time_out("slow");
-    assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Aborted);
-    writer.begin().unwrap();
-    sent(&mut writer, &topic, "better").unwrap();
-    assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Committed);
-    assert_eq!(broker.committed("left", 0), ["good", "better"]);
-    assert!(!broker.is_hanging());
+    for transactions_v2 in [true, false] {
+        let broker = FaultyBroker::start(1, 0, transactions_v2);
+        let topic: Arc<str> = "left".into();
+        let mut writer = open(&broker, "slow");
+        writer.begin().unwrap();
+        written(&mut writer, &topic, "lost").unwrap();
+        broker.kept.lock().time_out("slow");
+        let told = written(&mut writer, &topic, "lost too").unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::Unavailable, "{told}");
+        assert!(!told.next_step().is_empty());
+        writer.abort(WAIT).unwrap();
+        writer.begin().unwrap();
+        sent(&mut writer, &topic, "good").unwrap();
+        assert_eq!(
+            writer.commit(WAIT).unwrap(),
+            CommitOutcome::Committed,
+            "it flushes first"
+        );
+        // The same, found out only by the offsets, or at the commit.
+        for found_by in ["offsets", "commit"] {
+            writer.begin().unwrap();
+            written(&mut writer, &topic, "lost").unwrap();
+            broker.kept.lock().time_out("slow");
+            if found_by == "offsets" {
+                let told = writer.offsets("group", &cut(&topic, 1), WAIT).unwrap_err();
+                assert_eq!(told.kind(), ErrorKind::Unavailable, "{told}");
+                writer.abort(WAIT).unwrap();
+            } else {
+                assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Aborted);
+            }
+        }
+        writer.begin().unwrap();
+        sent(&mut writer, &topic, "better").unwrap();
+        assert_eq!(writer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+        assert_eq!(broker.committed("left", 0), ["good", "better"]);
+        assert!(!broker.is_hanging());
+    }
 }
 
-/// Without KIP-890 this can't be told: the epoch may be a newer producer's.
+/// Before Kafka 4.0 the coordinator describes an id in the same way after a transaction that took too long,
+/// and after one that a newer producer has aborted.
 #[test]
-fn by_the_older_rules_a_transaction_that_took_too_long_ends_its_writer() {
-    let broker = FaultyBroker::start(1, 0, false);
-    let topic: Arc<str> = "left".into();
-    let mut writer = open(&broker, "slow");
-    writer.begin().unwrap();
-    written(&mut writer, &topic, "lost").unwrap();
-    broker.kept.lock().time_out("slow");
-    let told = written(&mut writer, &topic, "lost too").unwrap_err();
-    assert_eq!(told.kind(), ErrorKind::Fenced, "{told}");
+fn a_newer_producer_that_has_aborted_a_transaction_is_not_fenced() {
+    for transactions_v2 in [true, false] {
+        let broker = FaultyBroker::start(1, 0, transactions_v2);
+        let topic: Arc<str> = "left".into();
+        let mut old = open(&broker, "app");
+        old.begin().unwrap();
+        written(&mut old, &topic, "first").unwrap();
+        assert_eq!(old.commit(WAIT).unwrap(), CommitOutcome::Committed);
+        old.begin().unwrap();
+        let mut newer = open(&broker, "app");
+        newer.begin().unwrap();
+        written(&mut newer, &topic, "aborted").unwrap();
+        newer.abort(WAIT).unwrap();
+
+        let told = written(&mut old, &topic, "late").unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::Fenced, "{told}");
+        newer.begin().unwrap();
+        written(&mut newer, &topic, "new").unwrap();
+        assert_eq!(newer.commit(WAIT).unwrap(), CommitOutcome::Committed);
+        assert_eq!(broker.committed("left", 0), ["first", "new"]);
+    }
+}
+
+/// The same if the transaction was open, and its end, which got no answer, has closed it.
+#[test]
+fn a_commit_without_an_answer_does_not_fence_the_newer_producer() {
+    for transactions_v2 in [true, false] {
+        let broker = FaultyBroker::start(1, 0, transactions_v2);
+        let topic: Arc<str> = "left".into();
+        let mut old = open(&broker, "app");
+        old.begin().unwrap();
+        written(&mut old, &topic, "committed").unwrap();
+        broker.kept.lock().take_over_at_end = Some("app".into());
+        let told = old.commit(WAIT).unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::Fenced, "{told}");
+        assert_eq!(broker.committed("left", 0), ["committed"]);
+    }
 }
 
 /// A broker that gets InitProducerId for an id with an open transaction aborts that first, and asks for
 /// a retry. The old producer must not take the id back meanwhile.
 #[test]
 fn an_id_that_is_being_taken_over_is_lost() {
-    for found_by in ["records", "commit"] {
-        let broker = FaultyBroker::start(1, 0, true);
+    let cases = ["records", "commit"].map(|by| [(by, true), (by, false)]);
+    for (found_by, transactions_v2) in cases.into_iter().flatten() {
+        let broker = FaultyBroker::start(1, 0, transactions_v2);
         let topic: Arc<str> = "left".into();
         let mut old = open(&broker, "app");
         old.begin().unwrap();

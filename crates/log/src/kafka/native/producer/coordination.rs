@@ -43,8 +43,9 @@ const END: i16 = 4;
 pub(in crate::kafka::native) const PRODUCE_V2: i16 = 12;
 const OFFSETS_V2: i16 = 5;
 const END_V2: i16 = 5;
-/// A coordinator's name for the state of an open transaction.
+/// A coordinator's names for the state of an open transaction, and of one that was aborted.
 pub(in crate::kafka::native) const ONGOING: &str = "Ongoing";
+const COMPLETE_ABORT: &str = "CompleteAbort";
 /// The `transaction.version` from which on those are supported.
 pub(in crate::kafka::native) const TRANSACTIONS_V2: i16 = 2;
 
@@ -54,11 +55,12 @@ pub(in crate::kafka::native) enum CoordinatorAnswer<T> {
     /// It was done.
     Done(T),
     /// It was not done and won't be. With `maybe_applied`, an earlier attempt that got no answer may have
-    /// done it.
+    /// done it; with `maybe_begun`, an earlier attempt was answered with "not yet".
     Code {
         code: i16,
         answer: Option<T>,
         maybe_applied: bool,
+        maybe_begun: bool,
     },
     /// There was no final answer in time. With `maybe_applied`, it may have been done: an attempt got no
     /// answer, or "not yet". Without it, no request was sent.
@@ -76,10 +78,12 @@ impl<T> CoordinatorAnswer<T> {
                 code,
                 answer,
                 maybe_applied,
+                maybe_begun,
             } => CoordinatorAnswer::Code {
                 code,
                 answer: answer.map(with),
                 maybe_applied,
+                maybe_begun,
             },
             Self::Silence {
                 maybe_applied,
@@ -103,6 +107,9 @@ pub(in crate::kafka::native) struct Coordination {
     pub transactions_v2: bool,
     /// Whether the coordinator may have a transaction that must be ended.
     pub may_be_open_at_coordinator: bool,
+    /// Whether the coordinator has acknowledged an open transaction of this epoch, and can't have ended it
+    /// for a request of ours. Only without KIP-890.
+    pub known_open: bool,
     /// Whether a request of this epoch got no answer.
     pub unanswered: bool,
     silence: Duration,
@@ -125,6 +132,7 @@ impl Coordination {
             identity: Identity::NONE,
             transactions_v2: false,
             may_be_open_at_coordinator: false,
+            known_open: false,
             unanswered: false,
             silence,
             request_timeout: config.request_timeout,
@@ -227,6 +235,7 @@ impl Coordination {
                         code,
                         answer: None,
                         maybe_applied,
+                        maybe_begun: begun,
                     };
                 }
                 Ok(Ok(node)) => {
@@ -254,6 +263,7 @@ impl Coordination {
                                         code,
                                         answer,
                                         maybe_applied,
+                                        maybe_begun: begun,
                                     };
                                 }
                             }

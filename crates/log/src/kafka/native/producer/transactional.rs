@@ -184,6 +184,7 @@ impl Producer for TransactionalProducer {
             .negotiate_transaction_version(SIDE_REQUEST_TIMEOUT);
         self.state = State::Open;
         self.coordination.may_be_open_at_coordinator = false;
+        self.coordination.known_open = false;
         self.sender.accumulator.forget_added();
         self.sender.note_start();
         Ok(())

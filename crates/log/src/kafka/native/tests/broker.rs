@@ -52,6 +52,9 @@ pub(in crate::kafka::native) struct Kept {
     pub forgetful: bool,
     /// The next request that ends a transaction of this id is lost.
     pub lose_end: Option<String>,
+    /// The next request that ends a transaction of this id is applied without an answer; then another
+    /// producer takes the id over, and aborts a transaction.
+    pub take_over_at_end: Option<String>,
     /// Produce requests are lost.
     pub deaf: bool,
     /// Maximum size of a batch.
@@ -91,6 +94,7 @@ impl Kept {
             named: 0,
             forgetful: false,
             lose_end: None,
+            take_over_at_end: None,
             deaf: false,
             most: 1 << 20,
             first_epoch: -1,
@@ -520,6 +524,19 @@ impl Kept {
     pub(in crate::kafka::native) fn end_is_lost(&mut self, request: &[u8]) -> Option<String> {
         let end = (ApiKey::EndTxn as i16).to_be_bytes();
         self.lose_end.take_if(|_| request.starts_with(&end))
+    }
+
+    pub(in crate::kafka::native) fn is_taken_over(&mut self, request: &[u8]) -> Option<String> {
+        let end = (ApiKey::EndTxn as i16).to_be_bytes();
+        self.take_over_at_end.take_if(|_| request.starts_with(&end))
+    }
+
+    /// A newer producer has taken the id over, and aborted a transaction.
+    pub(in crate::kafka::native) fn take_over(&mut self, name: &str) {
+        let id = self.ids.get_mut(name).unwrap();
+        assert!(!id.open, "it would be aborted first");
+        id.advance(false);
+        id.last_end = Some(false);
     }
 
     pub(in crate::kafka::native) fn is_lost(&self, request: &[u8]) -> bool {

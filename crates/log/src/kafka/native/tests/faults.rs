@@ -107,6 +107,11 @@ fn serve(mut stream: TcpStream, kept: &Mutex<Kept>) {
             if kept.is_lost(&request) {
                 return Ok(());
             }
+            if let Some(id) = kept.is_taken_over(&request) {
+                kept.answer(Bytes::from(request), false);
+                kept.take_over(&id);
+                return Ok(());
+            }
             let fault = InjectedFault::of(&mut kept);
             if matches!(fault, InjectedFault::Close { done: false }) {
                 return Ok(());

@@ -3,7 +3,7 @@
 //! Takes over a transactional id, requests its next epoch, and finds out whether a newer producer has
 //! it. Owns nothing: the broker's answer becomes the identity of [`Coordination`].
 
-use super::{Coordination, CoordinatorAnswer, LONGEST_PAUSE, ONGOING, PAUSE};
+use super::{COMPLETE_ABORT, Coordination, CoordinatorAnswer, LONGEST_PAUSE, ONGOING, PAUSE};
 use crate::kafka::native::error_class::{ErrorClass, PRODUCER_FENCED, classify, named};
 use crate::kafka::native::net::cluster::CoordinatorType;
 use crate::kafka::native::net::connection_error::ConnectionError;
@@ -17,6 +17,14 @@ use stoatflow_core::{Error, ErrorKind, Result};
 /// A producer that is taking the id over, and was asked to retry, has done so after this time.
 const TAKEOVER_RETRY_WINDOW: Duration = Duration::from_millis(600);
 
+/// What the coordinator knows of a transactional id.
+#[derive(Debug, Clone, Copy)]
+struct TransactionState {
+    identity: Identity,
+    is_ongoing: bool,
+    is_aborted: bool,
+}
+
 impl Coordination {
     /// Takes over the id, or requests its next epoch if there is an identity already.
     pub(in crate::kafka::native) fn init_producer_id(
@@ -25,10 +33,19 @@ impl Coordination {
         timeout: Duration,
     ) -> Result<()> {
         let clock = self.cluster.stopwatch();
-        if own != Identity::NONE && self.newer_producer_is_in_transaction(own, timeout / 2) {
-            return Err(self.outdated());
+        if own != Identity::NONE {
+            let state = self.transaction_state(timeout / 2);
+            // Requesting the next epoch would abort the transaction of a newer producer, and fence that
+            // one as well: the coordinator compares the epochs only afterwards.
+            if state.is_some_and(|s| s.is_ongoing && s.identity != own) {
+                return Err(self.outdated());
+            }
         }
-        let timeout = timeout.saturating_sub(clock.elapsed());
+        self.next_epoch(own, timeout.saturating_sub(clock.elapsed()))
+    }
+
+    fn next_epoch(&mut self, own: Identity, timeout: Duration) -> Result<()> {
+        let clock = self.cluster.stopwatch();
         let id = self.id.clone();
         let request = InitProducerIdRequest::default()
             .with_transactional_id(Some(self.id()))
@@ -46,23 +63,43 @@ impl Coordination {
                 };
                 // A request of an earlier epoch is refused, whenever it arrives.
                 self.unanswered = false;
+                self.known_open = false;
                 Ok(())
             }
-            CoordinatorAnswer::Code { code, .. } => Err(match classify(code) {
-                // An epoch that the broker no longer accepts was replaced by a newer producer's.
-                ErrorClass::Outdated | ErrorClass::Fenced => self.outdated(),
-                _ => self.refused(code, "refused", "opening the producer"),
-            }),
+            CoordinatorAnswer::Code { code, .. } => match classify(code) {
+                ErrorClass::Outdated | ErrorClass::Fenced => {
+                    let left = timeout.saturating_sub(clock.elapsed());
+                    match self.epoch_of_timed_out_transaction(own, left / 2) {
+                        Some(epoch) => self.next_epoch(Identity { epoch, ..own }, left / 2),
+                        // It was replaced by a newer producer's.
+                        None => Err(self.outdated()),
+                    }
+                }
+                _ => Err(self.refused(code, "refused", "opening the producer")),
+            },
             CoordinatorAnswer::Silence { last, .. } => {
                 Err(self.silent(&last, "opening the producer"))
             }
         }
     }
 
-    /// Asks whether a newer producer of the id is in a transaction. Requesting the next epoch then would
-    /// abort that transaction, and fence the newer producer as well: the coordinator compares the epochs
-    /// only afterwards. `false` without an answer, and from brokers before 3.0.
-    fn newer_producer_is_in_transaction(&mut self, own: Identity, timeout: Duration) -> bool {
+    /// The epoch in which a coordinator before Kafka 4.0 has aborted our transaction, because it took too
+    /// long: the next one, which it doesn't give to a producer. An epoch that a newer producer has got looks
+    /// the same once that producer has aborted a transaction; but no producer gets the epoch after ours
+    /// while a transaction of ours is open, as the coordinator aborts that first, in this epoch.
+    fn epoch_of_timed_out_transaction(&mut self, own: Identity, timeout: Duration) -> Option<i16> {
+        // Only once, and only for the transaction that was open.
+        if !std::mem::take(&mut self.known_open) {
+            return None;
+        }
+        let next = own.epoch.checked_add(1)?;
+        let aborted = Identity { epoch: next, ..own };
+        let state = self.transaction_state(timeout)?;
+        (state.is_aborted && state.identity == aborted).then_some(next)
+    }
+
+    /// The state of the id; none without an answer, and from brokers before 3.0.
+    fn transaction_state(&mut self, timeout: Duration) -> Option<TransactionState> {
         let id = self.id.clone();
         let request =
             DescribeTransactionsRequest::default().with_transactional_ids(vec![self.id()]);
@@ -73,13 +110,18 @@ impl Coordination {
                 .map_or(0, |s| s.error_code)
         };
         let coordinator = (CoordinatorType::Transaction, id.as_str());
-        match self.ask(coordinator, 0, &request, code, timeout) {
-            CoordinatorAnswer::Done(answer) => answer.transaction_states.first().is_some_and(|s| {
-                let now = (s.producer_id.0, s.producer_epoch);
-                s.transaction_state.as_str() == ONGOING && now != (own.id, own.epoch)
-            }),
-            _ => false,
-        }
+        let CoordinatorAnswer::Done(answer) = self.ask(coordinator, 0, &request, code, timeout)
+        else {
+            return None;
+        };
+        answer.transaction_states.first().map(|s| TransactionState {
+            identity: Identity {
+                id: s.producer_id.0,
+                epoch: s.producer_epoch,
+            },
+            is_ongoing: s.transaction_state.as_str() == ONGOING,
+            is_aborted: s.transaction_state.as_str() == COMPLETE_ABORT,
+        })
     }
 
     fn outdated(&self) -> Error {

@@ -69,6 +69,7 @@ impl Coordination {
             |answer| worst(answer).map_or(0, |(_, code)| code),
             timeout,
         );
+        self.known_open |= matches!(asked, CoordinatorAnswer::Done(_));
         asked.map(|answer| worst(&answer).map(|(topic, _)| topic))
     }
 
@@ -93,6 +94,7 @@ impl Coordination {
             if !matches!(added, CoordinatorAnswer::Done(_)) {
                 return added.map(|_| TxnOffsetCommitResponse::default());
             }
+            self.known_open = true;
         }
         let mut topics: Vec<TxnOffsetCommitRequestTopic> = Vec::new();
         for entry in cut {
@@ -154,6 +156,16 @@ impl Coordination {
         let most = if self.transactions_v2 { END_V2 } else { END };
         let id = self.id.clone();
         let coordinator = (CoordinatorType::Transaction, id.as_str());
-        self.ask(coordinator, most, &request, |a| a.error_code, timeout)
+        let ended = self.ask(coordinator, most, &request, |a| a.error_code, timeout);
+        let refused = matches!(
+            ended,
+            CoordinatorAnswer::Code {
+                maybe_applied: false,
+                maybe_begun: false,
+                ..
+            }
+        );
+        self.known_open &= refused;
+        ended
     }
 }

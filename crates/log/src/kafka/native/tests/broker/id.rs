@@ -49,7 +49,12 @@ impl Kept {
     ) -> DescribeTransactionsResponse {
         let ids = request.transactional_ids.iter().filter_map(|name| {
             let id = self.ids.get(&*name.0)?;
-            let state = if id.open { "Ongoing" } else { "Empty" };
+            let state = match (id.open, id.last_end) {
+                (true, _) => "Ongoing",
+                (false, Some(true)) => "CompleteCommit",
+                (false, Some(false)) => "CompleteAbort",
+                (false, None) => "Empty",
+            };
             let state = TransactionState::default()
                 .with_transactional_id(name.clone())
                 .with_transaction_state(StrBytes::from_static_str(state));
