@@ -52,7 +52,8 @@ step_oracle() {
         STOATFLOW_TEST_KAFKA_STREAMS_VERSION=4.4.0 pytest -n 2 -k "recorded or parity" \
             tests/oracle/test_oracle.py tests/oracle/test_parity.py tests/oracle/test_serializers.py
     fi
-    pytest tests/skew
+    # Three brokers: these tests mostly wait.
+    pytest -n 3 tests/skew
 }
 
 # Not for every change: all vectors in all variants, also on disk, and longer runs of random topologies.

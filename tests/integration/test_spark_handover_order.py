@@ -185,6 +185,7 @@ def test_an_interrupted_handover_continues(words: Words, monkeypatch: pytest.Mon
     words.check()
 
 
+@pytest.mark.long
 def test_a_query_started_in_spark_goes_to_a_new_application(words: Words) -> None:
     words.write()
     words.run("one")
@@ -202,6 +203,7 @@ def test_a_query_started_in_spark_goes_to_a_new_application(words: Words) -> Non
     words.check()
 
 
+@pytest.mark.long
 def test_a_topology_without_stores_does_not_start_either(words: Words, monkeypatch: pytest.MonkeyPatch) -> None:
     builder = sf.StreamsBuilder()
     builder.stream(f"{words.name}-in", key=str, value=str).to(f"{words.name}-out", key=str, value=str)
