@@ -30,7 +30,7 @@ VERSIONS ?= 4.1.1 3.9.1 3.6.2
 .DEFAULT_GOAL := help
 .PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-kafka-versions test-spark test-ports smoke lint \
 	bench-queries bench-http-queries bench-spark bench-stores bench-functions \
-	test-console test-recovery test-long sim-long fuzz fuzz-admin memcheck chaos chaos-cluster audit drill soak soak-commits versus bench-latency bench-restore bench-charts bench-timers \
+	test-console test-recovery test-long sim-long fuzz fuzz-admin memcheck chaos chaos-cluster audit drill soak soak-commits versus bench-latency bench-restore bench-failover bench-charts bench-timers \
 	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check docs-site clean
 
 help: ## this list
@@ -189,6 +189,12 @@ bench-restore: ## restore of 2 million keys, cold and after a kill, on Kafka Str
 	@scripts/rocksdb.sh
 	@scripts/wheel.sh
 	@$(VENV)/bin/python benches/versus/restore.py $(ARGS)
+
+bench-failover: ## the time to RUNNING by size of the state: empty disk, clean stop, SIGKILL (ARGS="--gigabytes 0.5,1,2,4")
+	@scripts/setup.sh java maven build dev
+	@scripts/rocksdb.sh
+	@scripts/wheel.sh
+	@$(VENV)/bin/python benches/versus/failover.py $(ARGS)
 
 bench-floor: ## what reading, writing and committing 1 KB cost without an engine, with librdkafka and without (ARGS=--help)
 	@scripts/setup.sh java maven build dev
