@@ -3,8 +3,9 @@
 Takes files of tests/conformance: parity.json (public methods of Kafka Streams 4.1 to 4.4 and its test utilities, each
 with its Python spelling or the reason why there is none), parity_classes.json (classes with one reason for all their
 methods), kips.json (what came with 4.2 to 4.4), the recorded vectors, and the results of their last run (results.json,
-which each run compares with its own); and the package itself. Writes the page; exit code 1 if it is stale, or if a
-spelling is not in the package. Each spelling of the table is looked up in the package, and a run counts only if its
+which each run compares with its own); and the package itself. Writes the page, and the table from which `stoatflow
+explain` and errors of the package name the counterpart of a method (explain/kafka_streams.json); exit code 1 if one is
+stale, or if a spelling is not in the package. Each spelling is looked up in the package, and a run counts only if its
 results are the same. tests/oracle/test_parity.py compares both lists with the methods of the real Kafka Streams.
 """
 
@@ -22,6 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "parity.md"
 CONFORMANCE = ROOT / "tests" / "conformance"
+NAMES = ROOT / "python" / "stoatflow" / "explain" / "kafka_streams.json"
 NOTE = "<!-- Written by `make docs` (scripts/parity.py). Edits here are lost. -->"
 
 _SPELLING = re.compile(r"(?P<path>[\w.]+)(\((?P<argument>\w*)=?\))?")
@@ -131,6 +133,13 @@ def page() -> tuple[str, list[str]]:
     return "\n".join([*lines, ""]), wrong
 
 
+def names() -> str:
+    """Return the package's table: a method, its spelling, or the reason why there is none."""
+    rows: list[dict[str, str]] = json.loads((CONFORMANCE / "parity.json").read_text("utf-8"))
+    table = [json.dumps([row["java"], row.get("python", ""), row.get("why", "")]) for row in rows]
+    return "[\n{}\n]\n".format(",\n".join(table))
+
+
 def _versions(row: dict[str, str]) -> str:
     return "".join(f", {word} {row[word]}" for word in ("since", "until") if word in row)
 
@@ -141,11 +150,13 @@ def main() -> int:
     for line in wrong:
         print(line, file=sys.stderr)
     if "--check" in sys.argv:
-        stale = not PAGE.exists() or PAGE.read_text("utf-8") != text
-        if stale:
-            print("docs/reference/parity.md is stale. Next: make docs", file=sys.stderr)
-        return int(stale or bool(wrong))
+        written = {PAGE: text, NAMES: names()}
+        stale = [file for file, wanted in written.items() if not file.exists() or file.read_text("utf-8") != wanted]
+        for file in stale:
+            print(f"{file.relative_to(ROOT)} is stale. Next: make docs", file=sys.stderr)
+        return int(bool(stale or wrong))
     PAGE.write_text(text, "utf-8")
+    NAMES.write_text(names(), "utf-8")
     return int(bool(wrong))
 
 

@@ -288,12 +288,21 @@ if not TYPE_CHECKING:  # otherwise a type checker would accept every misspelt na
     def __getattr__(name):
         """Load a public name at its first use."""
         if name not in _HOME_OF:
-            raise AttributeError(f"module 'stoatflow' has no attribute {name!r}")
+            raise _no_such(name)
         import importlib
 
         found = getattr(importlib.import_module(f"stoatflow.{_HOME_OF[name]}"), name)
         globals()[name] = found
         return found
+
+    def _no_such(name):
+        text = f"module 'stoatflow' has no attribute {name!r}"
+        if name.startswith("_"):
+            return AttributeError(text)
+        from stoatflow.explain.methods import class_named
+
+        found = class_named(name)
+        return AttributeError(f"{text}. {found.advice}" if found else text)
 
     def __dir__():
         """List public names, loaded or not, without modules and names that only type checkers need."""

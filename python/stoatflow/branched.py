@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from stoatflow._dsl.java_names import JavaNames
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
 from stoatflow.plan import Handle, PlanBuilder, nodes
@@ -23,7 +24,7 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True)
-class Branched(Generic[K, V]):
+class Branched(JavaNames, Generic[K, V]):
     """Name of a branch, and what is done with it.
 
     `function` returns the stream for the result map; with `consumer` the branch is not in the map.

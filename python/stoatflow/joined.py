@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from stoatflow._dsl.java_names import JavaNames
 from stoatflow.durations import Duration
 from stoatflow.serdes import SerdeLike
 
@@ -17,7 +18,7 @@ VO = TypeVar("VO")
 
 
 @dataclass(frozen=True)
-class Joined(Generic[K, V, VO]):
+class Joined(JavaNames, Generic[K, V, VO]):
     """For a stream-table join. `grace` (with a versioned table): how long records wait for late table records.
 
     >>> builder = sf.StreamsBuilder()
@@ -36,7 +37,7 @@ class Joined(Generic[K, V, VO]):
 
 
 @dataclass(frozen=True)
-class StreamJoined(Generic[K, V, VO]):
+class StreamJoined(JavaNames, Generic[K, V, VO]):
     """For a stream-stream join. `store_name` is the base of its stores' names; the default is `name`.
 
     >>> builder = sf.StreamsBuilder()
@@ -56,7 +57,7 @@ class StreamJoined(Generic[K, V, VO]):
 
 
 @dataclass(frozen=True, slots=True)
-class TableJoined:
+class TableJoined(JavaNames):
     """For a foreign-key join of two tables.
 
     >>> builder = sf.StreamsBuilder()

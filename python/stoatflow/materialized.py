@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
+from stoatflow._dsl.java_names import JavaNames
 from stoatflow._dsl.row_ttl import expiry_spec
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
@@ -111,7 +112,7 @@ TimestampLike: TypeAlias = "Callable[[ConsumedRecord, int], int] | Expression | 
 
 
 @dataclass(frozen=True)
-class Consumed(Generic[K, V]):
+class Consumed(JavaNames, Generic[K, V]):
     """How a source topic is read.
 
     >>> how = sf.Consumed(str, dict, name="orders", reset="latest")
@@ -133,7 +134,7 @@ class Consumed(Generic[K, V]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Produced(Generic[K, V]):
+class Produced(JavaNames, Generic[K, V]):
     """How a sink topic is written; the default serdes are those that the records were read with.
 
     >>> builder = sf.StreamsBuilder()
@@ -150,7 +151,7 @@ class Produced(Generic[K, V]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grouped(Generic[K, V]):
+class Grouped(JavaNames, Generic[K, V]):
     """How grouped records are serialized where necessary.
 
     >>> builder = sf.StreamsBuilder()
@@ -166,7 +167,7 @@ class Grouped(Generic[K, V]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Repartitioned(Generic[K, V]):
+class Repartitioned(JavaNames, Generic[K, V]):
     """How a stream is repartitioned: its records move to the lanes of their keys, in memory, without a topic.
 
     >>> builder = sf.StreamsBuilder()
@@ -182,7 +183,7 @@ class Repartitioned(Generic[K, V]):
 
 
 @dataclass(frozen=True, slots=True)
-class Materialized:
+class Materialized(JavaNames):
     """How a table is stored: `Materialized("orders", value=dict, logging=False)`.
 
     `logging` may hold settings of the changelog topic; `history` makes a versioned table that keeps versions this far

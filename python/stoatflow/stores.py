@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from stoatflow._dsl.header_values import AggregationWithHeaders, ValueTimestampHeaders
+from stoatflow._dsl.java_names import JavaNames
 from stoatflow._runtime.bridge import (
     KeyValueStore,
     SessionStore,
@@ -163,7 +164,7 @@ class StoreBuilder(Generic[K, V]):
             )
 
 
-class Stores:
+class Stores(JavaNames):
     """The kinds of stores. Serdes that are left out are those of the settings, or raw bytes.
 
     >>> totals = sf.Stores.in_memory_key_value("totals", key=str, value=int)

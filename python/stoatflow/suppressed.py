@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from stoatflow._dsl.java_names import JavaNames
 from stoatflow.durations import Duration
 from stoatflow.errors import TopologyError
 from stoatflow.plan.functions import given, user_line
@@ -67,7 +68,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Suppressed:
+class Suppressed(JavaNames):
     """When suppressed updates are emitted; created by the methods below.
 
     >>> limited = sf.Suppressed.until_time_limit("10s", sf.Buffer(max_records=1000))

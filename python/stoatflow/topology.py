@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from stoatflow._dsl.java_names import JavaNames
 from stoatflow._dsl.wrapped import checked_wrapper, wrapped
 from stoatflow._runtime import bridge
 from stoatflow.asynchronous import Awaiting
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 Parents = str | Sequence[str]
 
 
-class Topology:
+class Topology(JavaNames):
     """The result of `StreamsBuilder.build()`, which `StoatFlow` runs. It can run any number of times.
 
     `Topology()` is empty: sources, processors and sinks are added by name, parents first. As in Kafka Streams, records

@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from stoatflow._dsl.java_names import JavaNames
 from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
 from stoatflow.errors import TopologyError
 from stoatflow.plan.functions import user_line
@@ -58,7 +59,7 @@ def says_grace(make: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-class Windows:
+class Windows(JavaNames):
     """Argument of `windowed_by`; one of the classes below."""
 
     __slots__ = ("_idle_ms", "_spec")
@@ -370,7 +371,7 @@ class CountWindows(Windows):
 
 
 @dataclass(frozen=True, slots=True)
-class JoinWindows:
+class JoinWindows(JavaNames):
     """Which records of two streams are joined: `left - before <= right <= left + after`, both inclusive.
 
     `JoinWindows("5m", grace="1m")` is symmetric; `before=` and `after=` set each side. One of them may be negative:

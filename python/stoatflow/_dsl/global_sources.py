@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from stoatflow._dsl.java_names import JavaNames
 from stoatflow._dsl.sources import how_consumed
 from stoatflow.errors import TopologyError
 from stoatflow.global_table import GlobalKTable
@@ -34,7 +35,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class GlobalSources:
+class GlobalSources(JavaNames):
     """The builder's methods for global tables and global stores."""
 
     _plan: PlanBuilder

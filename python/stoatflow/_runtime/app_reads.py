@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from stoatflow._dsl.java_names import JavaNames
 from stoatflow.durations import Duration
 from stoatflow.errors import ConfigError
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["AppReads"]
 
 
-class AppReads:
+class AppReads(JavaNames):
     """The part of `StoatFlow` that reads."""
 
     topology: Topology

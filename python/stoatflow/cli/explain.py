@@ -25,8 +25,8 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         help=COMMANDS["explain"],
         description="Say what a name means, without a network: the class or kind of an error (FencedError, fenced), a "
         "setting (commit.interval.ms), why records are dropped (null_key), a metric "
-        "(stoatflow_last_commit_timestamp_seconds), or a name of Kafka Streams' configuration. Without a name: list "
-        "all of them. Exit code 2: nothing has this name.",
+        "(stoatflow_last_commit_timestamp_seconds), a name of Kafka Streams' configuration, or a method or class of "
+        "Kafka Streams (KStream.mapValues). Without a name: list all but methods. Exit code 2: nothing has this name.",
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="what to explain")
     add_json(parser, "a JSON array")
@@ -36,10 +36,11 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
 def run(given: argparse.Namespace) -> int:
     """Look the name up, print."""
     from stoatflow.explain.catalog import entries, find, nearest
+    from stoatflow.explain.methods import find as method
     from stoatflow.explain.text import listed, shown
 
     known = entries()
-    found = known if given.name is None else find(given.name, known)
+    found = known if given.name is None else find(given.name, known) or [each.to_entry() for each in method(given.name)]
     if not found:
         near = nearest(given.name, known)
         hint = f"the nearest: {', '.join(near)}" if near else "`stoatflow explain` lists all that is known"

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 __all__ = ["Entry", "Sort"]
 
-Sort: TypeAlias = Literal["error", "setting", "metric", "drop", "Kafka Streams"]
+Sort: TypeAlias = Literal["error", "setting", "metric", "drop", "Kafka Streams", "method of Kafka Streams"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 
+from stoatflow._dsl.java_names import JavaNames
 from stoatflow.errors import TopologyError
 from stoatflow.plan.node_base import Node
 
@@ -31,7 +32,7 @@ class PlanBuilder:
         return tuple(self._nodes)
 
 
-class Handle:
+class Handle(JavaNames):
     """Base class of DSL objects: a position in a plan that later calls refer to."""
 
     __slots__ = ("_at", "_plan")

@@ -12,6 +12,7 @@ import struct
 import typing
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from stoatflow._dsl.java_names import JavaNames
 from stoatflow.durations import Duration
 from stoatflow.errors import SerdeError, TopologyError
 from stoatflow.serdes.base import Serde
@@ -107,7 +108,7 @@ def _deserialize(name: str, data: bytes) -> Any:
     return struct.unpack(_FORMATS[name], data)[0]
 
 
-class Serdes:
+class Serdes(JavaNames):
     """The built-in serdes.
 
     >>> text = sf.Serdes.string()

@@ -16,6 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
+from stoatflow._dsl.java_names import JavaNames
 from stoatflow._runtime import bridge
 from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
 from stoatflow.errors import ConfigError, TopologyError
@@ -38,7 +39,7 @@ _DEAD_LETTERS = re.compile(r'"dlq":"((?:[^"\\]|\\.)*)"')
 _DEFAULTS = {"application.id": "test", "bootstrap.servers": "embedded:"}
 
 
-class TopologyTestDriver:
+class TopologyTestDriver(JavaNames):
     """Runs a topology record by record: `with TopologyTestDriver(topology) as driver: ...`.
 
     >>> builder = sf.StreamsBuilder()

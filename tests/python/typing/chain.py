@@ -73,3 +73,7 @@ counts.to_stream().to("counts", value=str)  # type: ignore[arg-type]
 grouped.reduce(lambda agg, value: 1)  # type: ignore[arg-type,return-value]
 builder.stream("a", reset="first")  # type: ignore[call-overload]
 driver.input("lines", str, int).pipe("k", "v")  # type: ignore[call-overload]
+
+# Names of Java answer at run time only: a type checker finds them wrong.
+lines.mapValues(len)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+sf.Serdes.Long()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
