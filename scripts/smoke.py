@@ -1,9 +1,9 @@
 """Install a wheel where there is nothing else, and do what a newcomer does: `smoke.py WHEEL [PYTHON ...]`.
 
 Takes a wheel, and interpreters (default: each python3.10 to python3.14 of the PATH that starts). For each it makes an
-empty environment, installs the wheel with pip, and runs `stoatflow --version`, `stoatflow new`, the tests of the new
-project, and `stoatflow demo`. Prints the seconds of each step; exit code 1 if one fails or all take over three minutes,
-or if the wheel's list of its crates lacks a version or a licence.
+empty environment, installs the wheel with pip, and runs `stoatflow --version`, `stoatflow new`, the commands that it
+names as the next ones, and `stoatflow demo`. Prints the seconds of each step; exit code 1 if one fails or all take over
+three minutes, or if the wheel's list of its crates lacks a version or a licence.
 Needs neither Rust nor Java. Writes only into a temporary folder.
 """
 
@@ -56,6 +56,12 @@ class Smoke:
             raise SystemExit(f"stoatflow --version printed {version!r}")
         self._step("new", [str(self._bin / "stoatflow"), "new", "shop", "--in", str(self._folder)])
         self._step("pytest", [str(self._bin / "python"), "-m", "pytest", "-q"], project)
+        tried = self._step("try it", [str(self._bin / "python"), "try_it.py"], project)
+        if tried.split() != ["ann", "2", "bob", "1"]:
+            raise SystemExit(f"try_it.py printed {tried!r}")
+        self._step(
+            "check", [str(self._bin / "stoatflow"), "run", "app.py", "--config", "settings.toml", "--check"], project
+        )
         demo = self._step("demo", [str(self._bin / "stoatflow"), "demo"])
         for text in ("OK: nothing lost, nothing counted twice", "1 time, and recovered", "Python reads both topics"):
             if text not in demo:

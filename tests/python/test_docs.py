@@ -75,16 +75,27 @@ def runnable(page: Path) -> list[Block]:
 
 TRANSCRIPTS = """
 def _transcript(page, line, text):
-    import contextlib, io, os, re, shlex
+    import contextlib, io, os, re, shlex, subprocess, sys
     from stoatflow.cli import main
+    here, path = os.getcwd(), os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+    def plain(text):
+        text = re.sub(r"^ *[~^]+\\n", "", text.rstrip("\\n") + "\\n", flags=re.MULTILINE)
+        return re.sub(r" in [0-9.]+s\\b", " in 0.00s", text)
     for part in re.split(r"^(?=\\$ )", text, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\\n")
+        words = shlex.split(command)[1:]
         said = io.StringIO()
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), contextlib.suppress(SystemExit):
-            main(shlex.split(command)[2:])
-        found = said.getvalue().replace(os.getcwd(), "/home/ann")
-        plain = lambda text: re.sub(r"^ *[~^]+\\n", "", text.rstrip("\\n") + "\\n", flags=re.MULTILINE)
+        if words[0] == "cd":
+            os.chdir(words[1])
+        elif words[0] == "stoatflow":
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), contextlib.suppress(SystemExit):
+                main(words[1:])
+        else:
+            done = subprocess.run(words, env=os.environ | {"PATH": path}, stdout=-1, text=True)
+            said.write(done.stdout)
+        found = said.getvalue().replace(here, "/home/ann")
         assert plain(found) == plain(expected), f"{page}:{line}: {command} says\\n{found}"
+    os.chdir(here)
 
 def _commands(page, line, text):
     import os, subprocess, sys

@@ -382,6 +382,26 @@ def test_late_binding_of_loop_variables_is_found() -> None:
     assert found(bound) == found(once) == found(made) == []
 
 
+def test_a_forgotten_to() -> None:
+    def forgotten(stream: Any) -> None:
+        stream.filter(sf.value > 3).map_values(sf.value + 1)
+        stream.group_by_key().count(store="c").to_stream()
+
+    def used(stream: Any) -> None:
+        stream.peek(print)
+        stream.map_values(sf.value + 1).foreach(print)
+        stream.filter(sf.value > 3).to("o", value=JSON)
+        stream.group_by_key().count(store="c")
+        stream.to_table(store="t")
+
+    first, second = found(forgotten)
+    assert {first.kind, second.kind} == {"unused result"}
+    assert (first.op, second.op) == ("map_values", "to_stream")
+    assert "test_doctor.py:" in first.line
+    assert str(second).endswith("nothing reads its results\n    Next: end it with .to(topic), or remove it")
+    assert found(used) == []
+
+
 def test_stores_without_names() -> None:
     def build(stream: Any) -> None:
         stream.group_by_key().count().to_stream().to("o", value=int)

@@ -326,3 +326,37 @@ def test_a_partitioner() -> None:
         assert calls[0] == ("out", "k", "default", 1)
         with pytest.raises(sf.ProcessingError, match="partition 1 of the topic out, which has 1"):
             topic.pipe("k", "beyond")
+
+
+def test_a_mistyped_input_topic_names_the_right_one() -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream(["orders", "users"], key=str, value=str).to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        for topic, step in (
+            ("order", "write to 'orders', which it reads"),
+            ("elsewhere", "write to one that it reads: 'orders', 'users'"),
+        ):
+            with pytest.raises(sf.MissingTopicError, match=f"the topology doesn't read the topic '{topic}'") as caught:
+                driver.input(topic, str, str).pipe("k", "v")
+            assert caught.value.next_step == step
+        driver.input("orders", str, str).pipe("k", "v")
+        assert driver.output("out", str, str).read_value() == "v"
+
+
+def test_a_forgotten_to_is_found_by_reading_its_topic() -> None:
+    builder = sf.StreamsBuilder()
+    builder.stream("orders", key=str, value=str).map_values(str.upper)
+    with TopologyTestDriver(builder.build()) as driver:
+        with pytest.raises(sf.TopologyError, match="writes to no topic: nothing reads the results of map_values") as at:
+            driver.output("out", str, str)
+        assert "test_driver.py:" in at.value.message
+        assert at.value.next_step == 'end it with .to("out")'
+    with TopologyTestDriver(builder.build(), {"deserialization.exception.handler": "dlq:bad"}) as driver:
+        assert driver.output("bad").is_empty, "dead letters may come"
+    builder.stream("users", key=str, value=str).foreach(print)
+    with TopologyTestDriver(builder.build()) as driver, pytest.raises(sf.TopologyError, match="map_values"):
+        driver.output("out")
+    effects = sf.StreamsBuilder()
+    effects.stream("users", key=str, value=str).foreach(print)
+    with TopologyTestDriver(effects.build()) as driver:
+        assert driver.output("out").is_empty

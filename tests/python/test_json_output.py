@@ -272,7 +272,8 @@ def test_results_have_what_the_text_says(places: dict[str, str], capsys: pytest.
     manifest = f"{places['folder']}/made.json"
     assert done(capsys, *loaded, "--manifest", manifest) == json.loads(Path(manifest).read_text("utf-8"))
     made = done(capsys, "new", "project", "--in", places["folder"])
-    there = [each.name for each in Path(made["folder"]).iterdir()]
+    folder = Path(made["folder"])
+    there = [str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file()]
     assert sorted(made["files"]) == sorted(there)
     taken = done(
         capsys, "record", "--topic", "in", "--out", f"{places['folder']}/x", "--bootstrap", places["bootstrap"]

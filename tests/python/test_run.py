@@ -322,24 +322,49 @@ def test_a_new_project_works(tmp_path: Path) -> None:
     made = subprocess.run(
         command("new", "orders-by-customer"), cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert "stoatflow run app.py --check" in made.stdout
     project = tmp_path / "orders-by-customer"
-    assert {path.name for path in project.iterdir()} == {
-        ".dockerignore", ".gitignore", "Dockerfile", "README.md", "app.py", "pyproject.toml", "settings.toml",
-        "test_app.py",
+    files = {str(path.relative_to(project)) for path in project.rglob("*") if path.is_file()}
+    assert files == {
+        ".dockerignore", ".github/workflows/test.yml", ".gitignore", "Dockerfile", "README.md", "app.py",
+        "pyproject.toml", "settings.toml", "test_app.py", "try_it.py",
     }  # fmt: skip
-    tested = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-        cwd=project, capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    assert tested.returncode == 0, tested.stdout + tested.stderr
-    assert "2 passed" in tested.stdout
-    assert check(project, "app.py", "--config", "settings.toml").returncode == 0
+    first, folder, *commands = made.stdout.splitlines()
+    assert (first, folder) == ("orders-by-customer is made. Next:", "  cd orders-by-customer")
+    workflow = (project / ".github/workflows/test.yml").read_text("utf-8")
+    readme = (project / "README.md").read_text("utf-8")
+    printed = []
+    for line in map(str.strip, commands):
+        assert line in readme
+        words = {"pytest": [sys.executable, "-m", "pytest"], "python": [sys.executable], "stoatflow": command()}
+        program, *arguments = line.split()
+        done = subprocess.run(
+            [*words[program], *arguments], cwd=project, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+        assert f"run: {line}\n" in workflow or program == "python"
+        printed.append(done.stdout)
+    assert "2 passed" in printed[0]
+    assert printed[1].splitlines() == ["ann 2", "bob 1"]
+    assert printed[2].startswith("orders-by-customer: the topology and the settings are valid")
     again = subprocess.run(command("new", "orders-by-customer"), cwd=tmp_path, capture_output=True, check=False)
     assert again.returncode == 2
-    for file in project.iterdir():
-        if file.is_file():
-            assert "PROJECT_NAME" not in file.read_text("utf-8")
+    for name in files:
+        text = (project / name).read_text("utf-8")
+        assert "PROJECT_NAME" not in text
+        assert "STOATFLOW_VERSION" not in text
+
+
+def test_missing_settings_name_the_file_beside_the_application(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP.replace("beside.change", "bytes.upper").replace("import beside", ""), "utf-8")
+    done = check(tmp_path, "app.py")
+    assert done.returncode == 2, done.stderr
+    assert "application.id is not set" in done.stderr
+    assert "Next: give --application-id ID and --bootstrap HOST:PORT (embedded:PATH needs no broker)" in done.stderr
+    (tmp_path / "settings.toml").write_text("", "utf-8")
+    done = check(tmp_path, "app.py")
+    assert done.stderr.splitlines()[-2].endswith("Next: add --config settings.toml")
+    done = check(tmp_path, "app.py", "--config", "settings.toml")
+    assert "Next: fix what is listed" in done.stderr
 
 
 def test_names_of_projects_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,7 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "--version" in given and set(given) & {"--verbose", "--json"} and set(given) <= _VERSIONS:
         return _built_with(as_json="--json" in given)
     wanted = next((word for word in given if not word.startswith("-")), "")
-    return call(_parser(parser, wanted).parse_args(given))
+    of_all = _parser(parser, wanted)
+    if not given:
+        of_all.print_help(sys.stderr)
+        return 2
+    return call(of_all.parse_args(given))
 
 
 def parser_of_all() -> argparse.ArgumentParser:

@@ -6,7 +6,7 @@ from typing import Final
 
 COMMANDS: Final = {
     "run": "run an application",
-    "new": "make a project: application, tests, settings, Dockerfile",
+    "new": "make a project: application, tests, settings, CI, Dockerfile",
     "acls": "print the permissions that an application needs on a cluster with ACLs",
     "broker": "start or stop a Kafka broker for development",
     "bundle": "make a support archive of a running application",

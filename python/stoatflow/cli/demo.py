@@ -258,6 +258,4 @@ def _bar(done: int, total: int, line: dict[str, Any]) -> None:
 
 def _next(places: Places, keep: bool) -> str:
     kept = f"\n  kept: {places.folder} (topics {places.source}, {places.sink})" if keep else ""
-    return (
-        f"{kept}\nWhere to look next: README.md (a topology of your own), docs/explain/architecture.md (how it works)."
-    )
+    return f"{kept}\nNext: a project of your own, with tests: stoatflow new orders-by-customer"

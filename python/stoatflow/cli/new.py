@@ -1,4 +1,4 @@
-"""`stoatflow new NAME`: create a working project: an application, its tests, settings, a Dockerfile.
+"""`stoatflow new NAME`: create a working project: an application, its tests, settings, CI, a Dockerfile.
 
 Takes a name, for the folder and the application's id; writes files from `template/`. Never writes into a folder that is
 not empty.
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,99}")
 _TEMPLATE = Path(__file__).parent / "template"
-_HIDDEN = ("dockerignore", "gitignore")
+_PLACES = {"dockerignore": ".dockerignore", "gitignore": ".gitignore", "test.yml": ".github/workflows/test.yml"}
+_NEXT = ("pytest", "python try_it.py", "stoatflow run app.py --config settings.toml --check")
 
 
 def add_to(commands: argparse._SubParsersAction[Any]) -> None:
@@ -49,11 +50,13 @@ def run(given: argparse.Namespace) -> int:
     for source in sorted(_TEMPLATE.glob("*.txt")):
         stem = source.name.removesuffix(".txt")
         text = source.read_text("utf-8").replace("PROJECT_NAME", given.name).replace("STOATFLOW_VERSION", __version__)
-        name = f".{stem}" if stem in _HIDDEN else stem
+        name = _PLACES.get(stem, stem)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, "utf-8")
         files.append(name)
     if given.json:
         print_json(given, {"folder": str(folder), "files": files})
         return 0
-    print(f"{folder} is made. Next:\n  cd {folder}\n  pytest\n  stoatflow run app.py --check")
+    print(f"{folder} is made. Next:\n  cd {folder}")
+    print("\n".join(f"  {command}" for command in _NEXT))
     return 0

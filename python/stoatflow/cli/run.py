@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoatflow.cli.commands import COMMANDS
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from stoatflow.topology import Topology
 
 _USUAL = ("app", "topology", "builder")
+_FILES = ("settings.toml", "settings.json", "streams.properties", "application.properties")
+"""Files of settings, as most are called."""
 _FLAGS = {"application_id": "application.id", "bootstrap": "bootstrap.servers", "state_dir": "state.dir"}
 
 
@@ -93,7 +96,7 @@ def run(given: argparse.Namespace) -> int:
         return 0
     settings = _settings(given.config, _flags(given))
     topology = _built(found, settings)
-    settings.check()
+    _check(settings, given)
     if given.check:
         topology.plan.check_names()
         _print_summary(given, str(settings.get("application.id")), topology)
@@ -186,6 +189,25 @@ def _settings(file: str | None, flags: dict[str, object]) -> Settings:
     from stoatflow.settings import Settings
 
     return Settings(flags) if file is None else Settings.from_file(file, flags)
+
+
+def _check(settings: Settings, given: argparse.Namespace) -> None:
+    """Check the settings; if there is no file of settings, and one is needed, say how to give it."""
+    from stoatflow.errors import ConfigError
+
+    try:
+        settings.check()
+    except ConfigError as error:
+        if given.config is not None or "is not set" not in error.message:
+            raise
+        beside = [Path(given.app).parent / name for name in _FILES]
+        found = next((file for file in beside if file.is_file()), None)
+        how = (
+            f"add --config {found}"
+            if found
+            else "give --application-id ID and --bootstrap HOST:PORT (embedded:PATH needs no broker), or --config FILE"
+        )
+        raise ConfigError(error.message, next_step=how) from None
 
 
 def _print_summary(given: argparse.Namespace, application: str, topology: Topology) -> None:

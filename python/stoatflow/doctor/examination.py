@@ -1,6 +1,7 @@
 """Runs all checks of a topology, in order.
 
-Takes a topology, returns findings. Decides what is checked: every use of a function by a node, and the names of stores.
+Takes a topology, returns findings. Decides what is checked: every use of a function by a node, results
+that nothing reads, and the names of stores.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from stoatflow.doctor.suggestion import suggest
 from stoatflow.errors import TopologyError
 from stoatflow.plan import Node, Udf, encode
 from stoatflow.plan.node_base import LateFunction, TimestampFunction
+from stoatflow.plan.unused import Unused, unused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +50,8 @@ class _Examination:
         # Without sharing, each use of a function has its own number, and so the name of its own node.
         encoded = encode(plan, shared=False)
         self.compiled = compile_plan(encoded)
-        names = names_by_function(json.loads(self.compiled.physical_json))
+        self.physical = json.loads(self.compiled.physical_json)
+        names = names_by_function(self.physical)
         self.names = {use: names.get(("udf", at), "") for at, use in enumerate(encoded.function_uses)}
         self.together: dict[CodeType, list[Written]] = {}
 
@@ -61,6 +64,7 @@ class _Examination:
         for at, field, udf, function in uses:
             if function is not None and not function.silent:
                 yield from self._function(at, field, udf, function)
+        yield from map(_of_unused, unused(self.physical))
         try:
             self.compiled.check_names()
         except TopologyError as error:
@@ -125,6 +129,18 @@ class _Examination:
 def _of(udf: Udf) -> Written | None:
     call: Callable[..., Any] = udf.call
     return written(call.function if isinstance(call, Awaiting) else call)
+
+
+def _of_unused(step: Unused) -> Finding:
+    return Finding(
+        kind="unused result",
+        line=step.line,
+        node=step.node,
+        op=step.op,
+        function="",
+        message="nothing reads its results",
+        next_step="end it with .to(topic), or remove it",
+    )
 
 
 def _of_names(error: TopologyError) -> Iterator[Finding]:

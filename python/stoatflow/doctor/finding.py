@@ -15,6 +15,7 @@ Kind: TypeAlias = Literal[
     "changed view",
     "late binding",
     "store names",
+    "unused result",
     "open transaction",
     "settings",
     "open files",

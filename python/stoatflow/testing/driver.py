@@ -7,11 +7,9 @@ Nothing is simulated: outputs and stores are those of the engine.
 from __future__ import annotations
 
 import json
-import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar, overload
@@ -19,7 +17,7 @@ from typing import Any, TypeVar, overload
 from stoatflow._dsl.java_names import JavaNames
 from stoatflow._runtime import bridge
 from stoatflow.durations import Duration, Timestamp, duration_ms, timestamp_ms
-from stoatflow.errors import ConfigError, TopologyError
+from stoatflow.errors import ConfigError, MissingTopicError, TopologyError
 from stoatflow.handlers import OnError, with_handlers
 from stoatflow.offload import Parked
 from stoatflow.serdes import BareDict, Serde, SerdeLike, Serdes, resolve
@@ -28,14 +26,13 @@ from stoatflow.serdes.registered import RegisteredSerde
 from stoatflow.settings import Settings
 from stoatflow.testing.record import Header
 from stoatflow.testing.store import TestStore, TestTimerStore, TestVersionedStore, TestWindowStore
+from stoatflow.testing.topic_names import TopicNames
 from stoatflow.testing.topics import RawRecord, TestInputTopic, TestOutputTopic
 from stoatflow.topology import Topology, built
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-_SIMILARITY = 0.8
-_DEAD_LETTERS = re.compile(r'"dlq":"((?:[^"\\]|\\.)*)"')
 _DEFAULTS = {"application.id": "test", "bootstrap.servers": "embedded:"}
 
 
@@ -73,7 +70,7 @@ class TopologyTestDriver(JavaNames):
         topology = built(topology).for_settings(settings)
         plan = with_handlers(topology.plan, on_processing_error, on_deserialization_error, on_production_error)
         self._topology = topology
-        self._written = _written(json.loads(plan.physical_json), plan.physical_json, settings)
+        self._topics = TopicNames(plan.physical_json, settings)
         self._now = 0 if start is None else timestamp_ms(start)
         self._lanes = _lanes(lanes)
         self._outputs: dict[str, deque[RawRecord]] = {}
@@ -139,7 +136,10 @@ class TopologyTestDriver(JavaNames):
         """
 
         def pipe(key_data: bytes | None, value_data: bytes | None, timestamp: int, headers: list[Header]) -> None:
-            self._native.pipe(topic, 0, key_data, value_data, timestamp, headers)
+            try:
+                self._native.pipe(topic, 0, key_data, value_data, timestamp, headers)
+            except MissingTopicError as error:
+                raise self._topics.missing_input(topic, error) from None
 
         key, value = _of_topic(topic, key, value)
         return TestInputTopic(pipe, lambda: self._now, key, value, start, advance)
@@ -160,7 +160,7 @@ class TopologyTestDriver(JavaNames):
         """Return a topic to read from. Two objects of one topic share its records, as in Kafka Streams.
 
         A topic that the topology doesn't write to is empty; a name similar to that of one that it does write to is
-        taken for a typo (`TopologyError`).
+        taken for a typo (`TopologyError`). So is a topology without outputs in which a `.to(...)` was forgotten.
 
         >>> builder = sf.StreamsBuilder()
         >>> builder.stream("orders", key=str, value=int).to("copy")
@@ -169,13 +169,7 @@ class TopologyTestDriver(JavaNames):
         ...     print(driver.output("copy", str, int).read_key_value())
         ('ann', 30)
         """
-        if self._written is not None and topic not in self._written:
-            near = get_close_matches(topic, self._written, 1, _SIMILARITY)
-            if near:
-                raise TopologyError(
-                    f"the topology doesn't write to the topic '{topic}'",
-                    next_step=f"read '{near[0]}', which it writes to",
-                )
+        self._topics.check_output(topic)
 
         def fill() -> deque[RawRecord]:
             waiting = self._outputs.setdefault(topic, deque())
@@ -474,18 +468,6 @@ def _of_topic(topic: str, key: SerdeLike[Any] | None, value: SerdeLike[Any] | No
 
 def _serde(serde: SerdeLike[Any] | None) -> Serde[Any]:
     return Serdes.bytes() if serde is None else resolve(serde)
-
-
-def _written(plan: dict[str, Any], text: str, settings: Settings) -> set[str] | None:
-    """Return the topics that a topology can write to; `None` if a function may choose any other one."""
-    if any(sink.get("topic") is None for sink in plan["sinks"]) or '"call"' in text:
-        return None
-    topics = {sink["topic"] for sink in plan["sinks"]}
-    topics |= {json.loads(f'"{name}"') for name in _DEAD_LETTERS.findall(text)}
-    values = [str(settings.get(name)) for name in settings]
-    topics |= {value.partition(":")[2].strip() for value in values if value.startswith("dlq:")}
-    topics |= {str(settings.get(name)) for name in settings if name.endswith("letter.queue.topic.name")}
-    return topics
 
 
 def _lanes(lanes: object) -> int:
