@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from stoatflow._dsl.by_keyword import by_keyword
 from stoatflow._dsl.global_sources import GlobalSources
 from stoatflow._dsl.scheduled import CatchUp, scheduled_node
 from stoatflow._dsl.sources import Topics, how_consumed, topics_or_pattern
@@ -149,6 +150,7 @@ class StreamsBuilder(GlobalSources):
     ) -> KStream[bytes, bytes]: ...
     @overload
     def stream(self, topics: Topics, *, consumed: Consumed[K, V]) -> KStream[K, V]: ...
+    @by_keyword
     def stream(
         self,
         topics: Topics,
@@ -283,6 +285,7 @@ class StreamsBuilder(GlobalSources):
     def table(
         self, topic: str, *, consumed: Consumed[K, V], store: str | Materialized | None = ...
     ) -> KTable[K, V]: ...
+    @by_keyword
     def table(
         self,
         topic: str,

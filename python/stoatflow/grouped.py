@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from stoatflow._dsl.by_keyword import by_keyword
 from stoatflow._dsl.folding import Folding
 from stoatflow.aggregations import Aggregation
 from stoatflow.expressions import Expression
@@ -40,6 +41,7 @@ class KGroupedStream(Folding, Generic[K, V]):
 
     __slots__ = ()
 
+    @by_keyword
     def count(
         self,
         *,
@@ -60,6 +62,7 @@ class KGroupedStream(Folding, Generic[K, V]):
         """
         return self._count(store, key, value, name)
 
+    @by_keyword
     def reduce(
         self,
         fn: Callable[[V, V], V | None] | Expression,
@@ -130,6 +133,7 @@ class KGroupedStream(Folding, Generic[K, V]):
         name: str | None = ...,
         on_error: OnError | None = ...,
     ) -> KTable[K, A]: ...
+    @by_keyword
     def aggregate(
         self,
         initializer: Callable[[], Any] | Expression | Aggregation[Any],
@@ -217,6 +221,7 @@ class KGroupedTable(Folding, Generic[K, V]):
 
     __slots__ = ()
 
+    @by_keyword
     def count(
         self,
         *,
@@ -240,6 +245,7 @@ class KGroupedTable(Folding, Generic[K, V]):
         """
         return self._count(store, key, value, name)
 
+    @by_keyword
     def reduce(
         self,
         adder: Callable[[V, V], V | None] | Expression,
@@ -316,6 +322,7 @@ class KGroupedTable(Folding, Generic[K, V]):
         name: str | None = ...,
         on_error: OnError | None = ...,
     ) -> KTable[K, A]: ...
+    @by_keyword
     def aggregate(
         self,
         initializer: Callable[[], Any] | Expression | Aggregation[Any],

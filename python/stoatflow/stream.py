@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from stoatflow._dsl.by_keyword import by_keyword
 from stoatflow._dsl.stateless import Stateless
 from stoatflow._dsl.stream_joins import StreamJoins
 from stoatflow._dsl.stream_offload import StreamOffload
@@ -87,6 +88,7 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
             merged = merged._then(nodes.Merge(line=line, name=name, parent=merged._at, other=at))
         return merged
 
+    @by_keyword
     def group_by_key(
         self,
         *,
@@ -143,6 +145,7 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
         on_error: OnError | None = ...,
         grouped: Grouped[K2, V] | None = ...,
     ) -> KGroupedStream[K2, V]: ...
+    @by_keyword
     def group_by(
         self,
         fn: Callable[..., Any] | Expression,
@@ -222,6 +225,7 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
             {branch: made[prefix + branch] for branch in [*branches, *([] if default is None else [default])]}
         )
 
+    @by_keyword
     def repartition(
         self,
         repartitioned: Repartitioned[K, V] | None = None,
@@ -250,6 +254,7 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
         )
         return self._then(node)
 
+    @by_keyword
     def to_table(
         self,
         *,
@@ -406,6 +411,7 @@ class KStream(Stateless[K, V], StreamJoins[K, V], StreamOffload[K, V]):
         on_error: OnError | None = ...,
     ) -> None: ...
 
+    @by_keyword
     def to(
         self,
         topic: str | Callable[[K, V, RecordContext], str] | Expression,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from stoatflow._dsl import joins
+from stoatflow._dsl.by_keyword import by_keyword
 from stoatflow._dsl.table_joins import TableJoins
 from stoatflow.errors import TopologyError
 from stoatflow.expressions import Expression
@@ -273,6 +274,7 @@ class KTable(TableJoins[K, V]):
     def group_by(
         self, fn: tuple[Expression, Operand] | Expression, *, name: str | None = ..., on_error: OnError | None = ...
     ) -> KGroupedTable[Any, Any]: ...
+    @by_keyword
     def group_by(
         self,
         fn: Callable[[K, V], tuple[Any, Any]] | tuple[Expression, Operand] | Expression,

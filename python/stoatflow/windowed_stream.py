@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
+from stoatflow._dsl.by_keyword import by_keyword
 from stoatflow._dsl.folding import Folding
 from stoatflow.aggregations import Aggregation
 from stoatflow.errors import TopologyError
@@ -41,6 +42,7 @@ class _WindowedKStream(Folding, Generic[K, V]):
             )
         return self._plan.add(nodes.EmitStrategyNode(line=line, parent=self._at, strategy=strategy.value))
 
+    @by_keyword
     def count(
         self,
         *,
@@ -64,6 +66,7 @@ class _WindowedKStream(Folding, Generic[K, V]):
         """
         return self._count(store, key, value, name)
 
+    @by_keyword
     def reduce(
         self,
         fn: Callable[[V, V], V | None] | Expression,
@@ -168,6 +171,7 @@ class TimeWindowedKStream(_WindowedKStream[K, V]):
         name: str | None = ...,
         on_error: OnError | None = ...,
     ) -> KTable[Windowed[K], A]: ...
+    @by_keyword
     def aggregate(
         self,
         initializer: Callable[[], Any] | Expression | Aggregation[Any],
@@ -276,6 +280,7 @@ class SessionWindowedKStream(_WindowedKStream[K, V]):
         name: str | None = ...,
         on_error: OnError | None = ...,
     ) -> KTable[Windowed[K], A]: ...
+    @by_keyword
     def aggregate(
         self,
         initializer: Callable[[], Any] | Expression | Aggregation[Any],

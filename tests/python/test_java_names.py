@@ -91,6 +91,34 @@ def test_names_of_java_end_with_the_next_step(get: Any, ending: str) -> None:
     assert error_of(get).endswith(ending)
 
 
+@pytest.mark.parametrize(
+    ("call", "step"),
+    [
+        (lambda: sf.StreamsBuilder().stream("in", sf.Consumed(str, str)), "write stream(topics, consumed=...)"),
+        (lambda: sf.StreamsBuilder().stream("in", str, str), "write stream(topics, key=..., value=...)"),
+        (lambda: sf.StreamsBuilder().stream("a", "b"), "write stream([topic, topic])"),
+        (
+            lambda: sf.StreamsBuilder().table("in", sf.Consumed(str, str), sf.Materialized("kept")),
+            "write table(topic, consumed=..., store=...)",
+        ),
+        (lambda: sf.StreamsBuilder().global_table("in", str, str), "write global_table(topic, key=..., value=...)"),
+        (lambda: stream().to("out", sf.Produced(key=str)), "write to(topic, produced=...)"),
+        (lambda: stream().to("out", str, str), "write to(topic, key=..., value=...)"),
+        (lambda: stream().group_by_key(sf.Grouped(key=str)), "write group_by_key(grouped=...)"),
+        (lambda: stream().group_by_key().count("n"), "write count(store=...)"),
+        (lambda: stream().group_by_key().count(sf.Materialized("n")), "write count(store=...)"),
+        (
+            lambda: stream().group_by_key().aggregate(int, lambda k, v, n: n + 1, sf.Materialized("n")),
+            "write aggregate(initializer, aggregator, store=...)",
+        ),
+    ],
+)  # fmt: skip
+def test_arguments_in_the_order_of_java_name_the_keyword(call: Any, step: str) -> None:
+    with pytest.raises(sf.TopologyError, match=r"test_java_names\.py:\d+ \w+: \w+ is given by position") as caught:
+        call()
+    assert caught.value.next_step == step
+
+
 def test_other_names_get_the_usual_error() -> None:
     with pytest.raises(AttributeError, match=r"^'KStream' object has no attribute 'map_value'$") as caught:
         _ = stream().map_value  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from stoatflow._dsl.by_keyword import by_keyword
 from stoatflow._dsl.java_names import JavaNames
 from stoatflow._dsl.sources import how_consumed
 from stoatflow.errors import TopologyError
@@ -111,6 +112,7 @@ class GlobalSources(JavaNames):
     def global_table(
         self, topic: str, *, consumed: Consumed[K, V], store: str | Materialized | None = ...
     ) -> GlobalKTable[K, V]: ...
+    @by_keyword
     def global_table(
         self,
         topic: str,
