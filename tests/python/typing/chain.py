@@ -75,5 +75,5 @@ builder.stream("a", reset="first")  # type: ignore[call-overload]
 driver.input("lines", str, int).pipe("k", "v")  # type: ignore[call-overload]
 
 # Names of Java answer at run time only: a type checker finds them wrong.
-lines.mapValues(len)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-sf.Serdes.Long()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+lines.mapValues(len)  # type: ignore[attr-defined]
+sf.Serdes.Long()  # type: ignore[attr-defined]
