@@ -7,7 +7,7 @@
 
 use crate::ProducerRecord;
 use crate::kafka::native::consumer::fetch::{FetchOutcome, said};
-use crate::kafka::native::records::batch_reader::{Aborted, Records, UnreadableBatch};
+use crate::kafka::native::records::batch_reader::{Aborted, Records, Unmarked, UnreadableBatch};
 use crate::kafka::native::records::batch_writer::{
     ATTRIBUTES, BatchWriter, CRC, HEAD, Identity, LENGTH, TRANSACTIONAL,
 };
@@ -76,12 +76,12 @@ fn check(bytes: &mut [u8]) {
 
 fn read(bytes: Bytes, aborted: Vec<Aborted>) -> Result<usize, UnreadableBatch> {
     let mut count = 0;
-    let mut position = 0;
+    let (mut position, mut unmarked) = (0, Unmarked::default());
     let Some(mut records) = Records::new(bytes, aborted, -1)? else {
         return Ok(0);
     };
-    while records.seek(&mut position)? {
-        records.take(&mut position, |record| {
+    while records.seek(&mut position, &mut unmarked)? {
+        records.take(&mut position, &mut unmarked, |record| {
             count += 1 + record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len);
             record.headers().map(drop)
         })?;

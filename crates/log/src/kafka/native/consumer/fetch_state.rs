@@ -5,7 +5,9 @@
 
 use crate::kafka::native::consumer::fetch::{FetchLimits, FetchTarget};
 use crate::kafka::native::net::cluster::Node;
-use crate::kafka::native::records::batch_reader::{Aborted, Record, Records, UnreadableBatch};
+use crate::kafka::native::records::batch_reader::{
+    Aborted, Record, Records, Unmarked, UnreadableBatch,
+};
 use bytes::Bytes;
 use kafka_protocol::messages::MetadataResponse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -58,6 +60,7 @@ pub(in crate::kafka::native) struct FetchState {
     /// First offset and leader epoch of records that were written under the same leader.
     epochs: VecDeque<(i64, i32)>,
     here: VecDeque<Records>,
+    unmarked: Unmarked,
     pub paused: bool,
     leader: Option<Leader>,
     /// The last stable offset in the last answer.
@@ -165,7 +168,7 @@ impl FetchState {
     /// Moves to the next record; false if there is none here.
     fn seek(&mut self) -> Result<bool, UnreadableBatch> {
         while let Some(records) = self.here.front_mut() {
-            if records.seek(&mut self.position)? {
+            if records.seek(&mut self.position, &mut self.unmarked)? {
                 return Ok(true);
             }
             self.position = self.position.max(records.end);
@@ -185,7 +188,8 @@ impl FetchState {
             let Some(records) = self.here.front_mut().filter(|_| given < room) else {
                 break;
             };
-            while given < room && records.take(&mut self.position, &mut each)? {
+            let (position, unmarked) = (&mut self.position, &mut self.unmarked);
+            while given < room && records.take(position, unmarked, &mut each)? {
                 given += 1;
             }
         }
@@ -237,6 +241,7 @@ impl FetchStates {
                 seen_epoch: -1,
                 epochs: VecDeque::new(),
                 here: VecDeque::new(),
+                unmarked: Unmarked::default(),
                 paused: false,
                 leader: None,
                 stable_end: None,

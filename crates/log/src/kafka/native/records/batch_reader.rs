@@ -28,6 +28,8 @@ pub(in crate::kafka::native) enum UnreadableBatch {
     Corrupt(String),
     /// Of a format from before 2017.
     Old(u8),
+    /// The marker at this offset aborts a transaction whose records were returned as committed.
+    Unlisted(i64),
 }
 
 fn corrupt(why: impl ToString) -> UnreadableBatch {
@@ -264,6 +266,26 @@ fn snappy_may_be(mut body: &[u8]) -> bool {
     true
 }
 
+/// Producers with records that were returned as committed, and no marker behind them yet. A broker that
+/// doesn't list an aborted transaction is found out by its marker: compaction keeps the marker of a commit
+/// as long as a record of its transaction.
+#[derive(Debug, Default)]
+pub(in crate::kafka::native) struct Unmarked(Vec<i64>);
+
+impl Unmarked {
+    fn add(&mut self, producer: i64) {
+        if !self.0.contains(&producer) {
+            self.0.push(producer);
+        }
+    }
+
+    fn remove(&mut self, producer: i64) -> bool {
+        let before = self.0.len();
+        self.0.retain(|known| *known != producer);
+        self.0.len() < before
+    }
+}
+
 /// Records of one partition.
 #[derive(Debug)]
 pub(in crate::kafka::native) struct Records {
@@ -336,8 +358,9 @@ impl Records {
     pub(in crate::kafka::native) fn seek(
         &mut self,
         position: &mut i64,
+        unmarked: &mut Unmarked,
     ) -> Result<bool, UnreadableBatch> {
-        while self.enter(position)? {
+        while self.enter(position, unmarked)? {
             if let Some(open) = &mut self.open {
                 let (record, behind) = open.record()?;
                 if record.offset >= *position {
@@ -353,9 +376,10 @@ impl Records {
     pub(in crate::kafka::native) fn take(
         &mut self,
         position: &mut i64,
+        unmarked: &mut Unmarked,
         each: impl FnOnce(Record<'_>) -> Result<(), UnreadableBatch>,
     ) -> Result<bool, UnreadableBatch> {
-        while self.enter(position)? {
+        while self.enter(position, unmarked)? {
             if let Some(open) = &mut self.open {
                 let (record, behind) = open.record()?;
                 let offset = record.offset;
@@ -372,7 +396,11 @@ impl Records {
     }
 
     /// Opens the next batch with records, unless the open one has some left; false if there is none.
-    fn enter(&mut self, position: &mut i64) -> Result<bool, UnreadableBatch> {
+    fn enter(
+        &mut self,
+        position: &mut i64,
+        unmarked: &mut Unmarked,
+    ) -> Result<bool, UnreadableBatch> {
         loop {
             if let Some(open) = &self.open {
                 if open.left > 0 {
@@ -388,8 +416,11 @@ impl Records {
             let batch = self.rest.split_to(head.size);
             // A skipped batch too, because it is its head that decides whether to skip it.
             check(&head, &batch)?;
-            if self.holds_records(&head, &batch)? && head.last >= *position {
+            if self.holds_records(&head, &batch, unmarked)? && head.last >= *position {
                 self.open = Some(Open::new(head, &batch)?);
+                if head.is(TRANSACTIONAL) {
+                    unmarked.add(head.producer);
+                }
             } else {
                 *position = (*position).max(head.last + 1);
             }
@@ -401,10 +432,12 @@ impl Records {
         &mut self,
         head: &BatchHeader,
         batch: &Bytes,
+        unmarked: &mut Unmarked,
     ) -> Result<bool, UnreadableBatch> {
         while let Some(begun) = self.aborted.pop_if(|a| a.first <= head.last) {
             self.within.push(begun.producer);
         }
+        let is_unlisted = head.is(CONTROL) && unmarked.remove(head.producer);
         // Compaction keeps an empty batch to preserve the state of its producer, also one of a marker.
         if head.count <= 0 {
             return Ok(false);
@@ -415,6 +448,9 @@ impl Records {
             let mut key = open.record()?.0.key.unwrap_or_default();
             let kind = key.try_get_i16().and_then(|_version| key.try_get_i16());
             if kind.map_err(corrupt)? == ABORTED {
+                if is_unlisted {
+                    return Err(UnreadableBatch::Unlisted(head.base));
+                }
                 self.within.retain(|producer| *producer != head.producer);
             }
             return Ok(false);

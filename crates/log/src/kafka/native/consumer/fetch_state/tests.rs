@@ -263,3 +263,20 @@ fn the_leader_epoch_of_each_position_is_known() {
     assert_eq!(slot.epoch_before(1), None);
     assert_eq!(slot.epoch_before(slot.from), Some(119));
 }
+
+/// The marker may be in another answer than the records that it aborts.
+#[test]
+fn an_unlisted_abort_is_found_across_answers() {
+    use crate::kafka::native::tests::mark;
+    let mut slots = slots(1);
+    came(&mut slots, 0, 3);
+    let given = slots.deliver(10, |_, _| Ok(()));
+    assert_eq!(given, (3, None));
+    let slot = &mut slots.all[0];
+    slot.asked = slot.from;
+    let marker = mark(Identity { id: 1, epoch: 0 }, false, 3);
+    slot.store_records(4, Bytes::from(marker.to_vec()), Vec::new(), NOW)
+        .unwrap();
+    let given = slots.deliver(10, |_, _| Ok(()));
+    assert_eq!(given, (0, Some((0, UnreadableBatch::Unlisted(3)))));
+}

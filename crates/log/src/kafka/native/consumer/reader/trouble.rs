@@ -52,6 +52,21 @@ impl NativeConsumer {
                 );
                 self.note(error.hint("set kafka.client = librdkafka, which knows them"));
             }
+            UnreadableBatch::Unlisted(offset) => {
+                let (partition, address) = (&self.slots.all[index].partition, &self.address);
+                let error = Error::new(
+                    ErrorKind::Incompatible,
+                    format!(
+                        "reading: {address} returned records of {partition} as committed, and their \
+                            transaction was aborted: its marker is at offset {offset}"
+                    ),
+                );
+                self.note(error.hint(
+                    "this broker doesn't list aborted transactions, as Kafka's protocol requires. Results of \
+                        records before this offset may be wrong: run the application on another broker, and \
+                        compute them again",
+                ));
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-use super::{Aborted, Records, UnreadableBatch};
+use super::{Aborted, Records, Unmarked, UnreadableBatch};
 use crate::ProducerRecord;
 use crate::kafka::native::records::batch_writer::{
     ATTRIBUTES, BatchWriter, CRC, HEAD, Identity, LATEST_TIME, LOG_TIME, MAGIC, TRANSACTIONAL,
@@ -51,8 +51,8 @@ fn read(bytes: Bytes, aborted: &[Aborted], from: i64) -> Result<Seen, Unreadable
     let Some(mut records) = Records::new(bytes, aborted.to_vec(), -1)? else {
         return Ok((Vec::new(), from));
     };
-    let (mut seen, mut position) = (Vec::new(), from);
-    while records.take(&mut position, |record| {
+    let (mut seen, mut position, mut unmarked) = (Vec::new(), from, Unmarked::default());
+    while records.take(&mut position, &mut unmarked, |record| {
         let record = (
             record.offset,
             ProducerRecord {
@@ -67,7 +67,7 @@ fn read(bytes: Bytes, aborted: &[Aborted], from: i64) -> Result<Seen, Unreadable
         seen.push(record);
         Ok(())
     })? {}
-    assert!(!records.seek(&mut position)?);
+    assert!(!records.seek(&mut position, &mut unmarked)?);
     Ok((seen, position))
 }
 
@@ -123,6 +123,29 @@ fn aborted_transactions_are_passed_over_and_others_are_not() {
     // The broker also reports it if the position lies within the transaction.
     let (seen, _) = read(bytes.freeze(), &aborted, 3).unwrap();
     assert_eq!(seen[0].0, 5);
+}
+
+/// Some brokers don't list aborted transactions: their marker is the first sign of them.
+#[test]
+fn an_aborted_transaction_that_is_not_listed_is_an_error() {
+    use crate::kafka::native::tests::mark;
+    let own = |id| Identity { id, epoch: 0 };
+    let log = |ends: &[(i64, bool)]| {
+        let mut bytes = batch(0, 1, 0..5);
+        bytes.extend_from_slice(&batch(5, 2, 0..5));
+        for (at, (producer, commits)) in (10..).zip(ends) {
+            bytes.extend_from_slice(&mark(own(*producer), *commits, at));
+        }
+        bytes.freeze()
+    };
+    let unlisted = |at| Err(UnreadableBatch::Unlisted(at));
+    assert_eq!(read(log(&[(1, false)]), &[], 0), unlisted(10));
+    assert_eq!(read(log(&[(1, true), (2, false)]), &[], 0), unlisted(11));
+    // Nothing of it was returned: it wrote nothing here, or it was committed before, or begins later.
+    for ends in [[(3, false), (1, true)], [(1, true), (1, false)]] {
+        assert_eq!(read(log(&ends), &[], 0).unwrap().1, 12);
+    }
+    assert_eq!(read(log(&[(1, false)]), &[], 5).unwrap().1, 11);
 }
 
 /// Compaction keeps the head of a batch to preserve the state of its producer.

@@ -2,7 +2,7 @@
 
 use super::{Codec, Compression};
 use crate::ProducerRecord;
-use crate::kafka::native::records::batch_reader::{Record, Records};
+use crate::kafka::native::records::batch_reader::{Record, Records, Unmarked};
 use crate::kafka::native::records::batch_writer::{BatchWriter, Identity};
 use bytes::Bytes;
 use stoatflow_core::Timestamp;
@@ -45,7 +45,10 @@ fn keys(batch: &BatchWriter) -> Vec<String> {
         keys.push(String::from_utf8(record.key.unwrap().to_vec()).unwrap());
         Ok(())
     };
-    while records.take(&mut position, &mut note).unwrap() {}
+    while records
+        .take(&mut position, &mut Unmarked::default(), &mut note)
+        .unwrap()
+    {}
     keys
 }
 
