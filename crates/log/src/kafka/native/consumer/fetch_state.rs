@@ -87,7 +87,10 @@ impl FetchState {
         if self.asked != self.from {
             return Ok(());
         }
-        self.stable_end = Some(stable_end);
+        // A broker that doesn't know the end at the moment answers with -1.
+        if stable_end >= 0 {
+            self.stable_end = Some(stable_end);
+        }
         if records.is_empty() {
             if self.from < stable_end {
                 self.starved.get_or_insert(now);

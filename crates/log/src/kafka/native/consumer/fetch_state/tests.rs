@@ -280,3 +280,21 @@ fn an_unlisted_abort_is_found_across_answers() {
     let given = slots.deliver(10, |_, _| Ok(()));
     assert_eq!(given, (0, Some((0, UnreadableBatch::Unlisted(3)))));
 }
+
+/// Some brokers answer with -1 if they can't find out the end in time.
+#[test]
+fn an_unknown_end_is_no_end() {
+    let mut slots = slots(1);
+    let slot = &mut slots.all[0];
+    slot.store_records(-1, Bytes::new(), Vec::new(), NOW)
+        .unwrap();
+    assert!(!slot.has_caught_up(), "no end is known");
+    slot.store_records(0, Bytes::new(), Vec::new(), NOW)
+        .unwrap();
+    assert!(slot.has_caught_up());
+    slot.store_records(5, Bytes::new(), Vec::new(), NOW)
+        .unwrap();
+    slot.store_records(-1, Bytes::new(), Vec::new(), NOW)
+        .unwrap();
+    assert!(!slot.has_caught_up(), "the end that was known is kept");
+}
