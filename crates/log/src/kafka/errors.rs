@@ -219,7 +219,8 @@ fn permission(code: Code, what: &str, topic: Option<&str>) -> String {
         }
         (Code::TransactionalIdAuthorizationFailed, _) => {
             "grant this user Write on both transactional ids: application.id, and the same with ~2 \
-                behind it"
+                behind it. A broker without transactions, such as Nisshi, refuses them too: an application needs \
+                them with either guarantee"
                 .to_owned()
         }
         (Code::ClusterAuthorizationFailed, _) => {
