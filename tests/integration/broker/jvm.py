@@ -1,8 +1,4 @@
-"""One JVM: a running broker, the tool that formats its storage, or another server of the tests.
-
-A broker gets its own session, so Ctrl-C reaches the tests, which then stop it cleanly. A guard process ends it when
-the program that started it dies.
-"""
+"""One JVM: a running broker, the tool that formats its storage, or another server of the tests."""
 
 from __future__ import annotations
 
@@ -14,22 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from broker.class_archive import ClassArchive
+from broker.guarded_process import GuardedProcess
 from broker.java_home import BrokerError
 
-# Ends the broker when the pipe from the program that owns it closes without a farewell line, so that a test
-# run killed with SIGKILL leaves no JVM behind. Checking the command line guards against a reused pid. Then
-# it removes the folder in the third argument, if there is one.
-_GUARD = """\
-read -r line && exit 0
-runs() { tr "\\0" " " <"/proc/$1/cmdline" | grep -qF -- "$2"; }
-runs "$1" "$2" && kill -9 "$1"
-[ -n "$3" ] || exit 0
-while runs "$1" "$2"; do sleep 0.1; done
-rm -rf -- "$3"
-"""
 
-
-class BrokerProcess:
+class BrokerProcess(GuardedProcess):
     """A running broker. `java` is the command up to the main class, `server` its properties file.
 
     Another server has another `main`, and its own file instead. `temporary` is a folder that is also removed if the
@@ -40,52 +25,15 @@ class BrokerProcess:
         self, java: Sequence[str], server: Path, log: Path, temporary: Path | None = None, main: str = "kafka.Kafka"
     ) -> None:
         self._classes = ClassArchive(java)
-        with log.open("ab") as out:
-            self._process = subprocess.Popen(
-                [java[0], *self._classes.use_or_make(log), *java[1:], main, str(server)],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
-        self._guard = subprocess.Popen(
-            ["sh", "-c", _GUARD, "guard", str(self.pid), str(server), str(temporary or "")],
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
-
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._process.pid
-
-    @property
-    def exit_code(self) -> int | None:
-        """None while it runs."""
-        return self._process.poll()
-
-    def send(self, number: signal.Signals) -> None:
-        """Sends the process a signal, unless it has ended."""
-        self._process.send_signal(number)
+        command = [java[0], *self._classes.use_or_make(log), *java[1:], main, str(server)]
+        super().__init__(command, str(server), log, temporary)
 
     def end(self, how: signal.Signals, patience: float) -> None:
         """Sends `how`, and SIGKILL if it still runs after `patience` seconds; returns when it has ended."""
-        self._process.send_signal(how)  # does nothing if it has already ended
-        try:
-            self._process.wait(patience)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        super().end(how, patience)
         # A killed JVM has written no archive, or only part of it.
         if self._process.returncode >= 0:
             self._classes.keep()
-        self._dismiss_guard()
-
-    def _dismiss_guard(self) -> None:
-        pipe = self._guard.stdin
-        if pipe is not None and not pipe.closed:
-            try:
-                pipe.write(b"done\n")
-                pipe.close()
-            except BrokenPipeError:
-                pass  # the guard was killed: nothing is left to guard
-        self._guard.wait()
 
 
 def cluster_id() -> str:
