@@ -28,7 +28,7 @@ NODES ?= 1
 VERSIONS ?= 4.1.1 3.9.1 3.6.2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-kafka-versions test-spark test-ports smoke lint \
+.PHONY: help setup rocksdb wheel demo test test-rust test-python test-conformance test-oracle test-integration test-kafka-versions test-spark test-ports test-other-broker smoke lint \
 	bench-queries bench-http-queries bench-spark bench-stores bench-functions \
 	test-console test-recovery test-long sim-long fuzz fuzz-admin memcheck chaos chaos-cluster audit drill soak soak-commits versus bench-latency bench-restore bench-failover bench-charts bench-timers \
 	bench-scaling bench-border bench-floor bench-instructions bench docs docs-check docs-site clean
@@ -94,6 +94,11 @@ test-ports: ## install Faust, Quix Streams and Bytewax, and run their programs b
 	@scripts/setup.sh java maven build dev
 	@scripts/rocksdb.sh
 	@scripts/test.sh wheel ports
+
+test-other-broker: ## the contract suite on Nisshi, a broker with none of Kafka's code (compiles it; needs Rust 1.96 and PostgreSQL)
+	@scripts/setup.sh build dev
+	@scripts/rocksdb.sh
+	@scripts/test.sh wheel other-broker
 
 lint: ## rustfmt, clippy, tidy, ruff, mypy --strict, stubtest
 	@scripts/setup.sh build dev

@@ -4,7 +4,8 @@
 #   scripts/test.sh                  everything, in order
 #   scripts/test.sh integration      the steps named, of: lint-rust rust wheel lint-python python conformance
 #                                    oracle kafka integration spark; and kafka-versions, recovery, long,
-#                                    ports, console and fuzz-admin, which take longer or need more
+#                                    ports, console, fuzz-admin and other-broker, which take longer or
+#                                    need more
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 
@@ -159,6 +160,12 @@ step_fuzz_admin() {
 
 # The console in a headless Chromium.
 step_console() { pytest tests/console; }
+
+# Nisshi, a broker with Kafka's protocol that has none of Kafka's code. It is compiled the first time.
+step_other_broker() {
+    "${CARGO_TEST[@]}" --test kafka --no-run
+    pytest tests/other_broker
+}
 
 # A process of its own: PySpark leaves a JVM and its sockets behind.
 step_spark() { pytest tests/spark; }
