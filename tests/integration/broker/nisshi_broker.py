@@ -1,6 +1,6 @@
 """Nisshi, a broker in Rust that has Kafka's protocol and none of its code, on loopback.
 
-Takes: cargo, and crates.io the first time (the binary goes to the cache); for the storage `postgres`, PostgreSQL.
+Takes: cargo, which installs the crate the first time (into the cache); for the storage `postgres`, PostgreSQL.
 Gives: `NisshiBroker`, a context manager, and a command: `python nisshi_broker.py memory COMMAND ...` runs COMMAND with
 the address in STOATFLOW_TEST_BOOTSTRAP.
 Owns: one broker process, and ends it by its pid, also when the program that started it is killed.
@@ -83,7 +83,7 @@ def nisshi() -> Path:
         if subprocess.run([*command, *options], env=variables, check=False).returncode != 0:
             raise BrokerError(
                 f"cargo could not install Nisshi {VERSION}; its message is above. "
-                "Next: check that crates.io is reachable, and that a C compiler and cmake are there; then run it again."
+                "Next: check that cargo can download crates, and that there is a C compiler and cmake; run it again."
             )
         shutil.rmtree(target, ignore_errors=True)
 
