@@ -526,19 +526,6 @@ impl Kept {
         self.lose_end.take_if(|_| request.starts_with(&end))
     }
 
-    pub(in crate::kafka::native) fn is_taken_over(&mut self, request: &[u8]) -> Option<String> {
-        let end = (ApiKey::EndTxn as i16).to_be_bytes();
-        self.take_over_at_end.take_if(|_| request.starts_with(&end))
-    }
-
-    /// A newer producer has taken the id over, and aborted a transaction.
-    pub(in crate::kafka::native) fn take_over(&mut self, name: &str) {
-        let id = self.ids.get_mut(name).unwrap();
-        assert!(!id.open, "it would be aborted first");
-        id.advance(false);
-        id.last_end = Some(false);
-    }
-
     pub(in crate::kafka::native) fn is_lost(&self, request: &[u8]) -> bool {
         self.deaf && request.starts_with(&(ApiKey::Produce as i16).to_be_bytes())
     }

@@ -4,7 +4,7 @@ use super::{Kept, Part};
 use crate::kafka::native::records::batch_writer::Identity;
 use kafka_protocol::messages::describe_transactions_response::TransactionState;
 use kafka_protocol::messages::{
-    DescribeTransactionsRequest, DescribeTransactionsResponse, ProducerId,
+    ApiKey, DescribeTransactionsRequest, DescribeTransactionsResponse, ProducerId,
 };
 use kafka_protocol::protocol::StrBytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,6 +65,19 @@ impl Kept {
             )
         });
         DescribeTransactionsResponse::default().with_transaction_states(ids.collect())
+    }
+
+    pub(in crate::kafka::native) fn is_taken_over(&mut self, request: &[u8]) -> Option<String> {
+        let end = (ApiKey::EndTxn as i16).to_be_bytes();
+        self.take_over_at_end.take_if(|_| request.starts_with(&end))
+    }
+
+    /// A newer producer has taken the id over, and aborted a transaction.
+    pub(in crate::kafka::native) fn take_over(&mut self, name: &str) {
+        let id = self.ids.get_mut(name).unwrap();
+        assert!(!id.open, "it would be aborted first");
+        id.advance(false);
+        id.last_end = Some(false);
     }
 
     /// The ids with an open transaction.
