@@ -36,6 +36,12 @@ pub trait AdminTarget: Send + Sync + Debug {
     /// `Config` if the application is gone.
     fn set_paused(&self, paused: bool) -> Result<()>;
 
+    /// Whether reading is paused, or about to be: what the last [`Self::set_paused`] asked for.
+    ///
+    /// # Errors
+    /// `Config` if the application is gone.
+    fn is_paused(&self) -> Result<bool>;
+
     /// The size of each store; indexes are stores of their own.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use stoatflow_core::settings::AdminAccess;
 use stoatflow_core::{
@@ -159,8 +159,10 @@ pub(crate) fn plan() -> PhysicalPlan {
 }
 
 /// An application without state.
-#[derive(Debug)]
-pub(super) struct NoState;
+#[derive(Debug, Default)]
+pub(super) struct NoState {
+    paused: AtomicBool,
+}
 
 impl AdminTarget for NoState {
     fn snapshot(&self, _store: Option<&str>) -> Result<CommittedSnapshot> {
@@ -195,8 +197,13 @@ impl AdminTarget for NoState {
         }))
     }
 
-    fn set_paused(&self, _paused: bool) -> Result<()> {
-        Err(Error::config("nothing runs"))
+    fn set_paused(&self, paused: bool) -> Result<()> {
+        self.paused.store(paused, Relaxed);
+        Ok(())
+    }
+
+    fn is_paused(&self) -> Result<bool> {
+        Ok(self.paused.load(Relaxed))
     }
 
     fn foreign(&self) -> Result<Arc<ForeignCode>> {
@@ -229,6 +236,10 @@ impl Port {
     }
 
     pub(super) fn with(access: AdminAccess) -> Self {
+        Self::of(access, Arc::new(NoState::default()))
+    }
+
+    pub(super) fn of(access: AdminAccess, target: Arc<dyn AdminTarget>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -249,7 +260,7 @@ impl Port {
                 settings,
                 info: json!({ "host": "here" }),
             },
-            Arc::new(NoState),
+            target,
             stopped,
         )
         .unwrap();

@@ -65,6 +65,10 @@ impl AdminTarget for EngineTarget {
         Ok(())
     }
 
+    fn is_paused(&self) -> Result<bool> {
+        Ok(self.engine()?.is_paused())
+    }
+
     fn foreign(&self) -> Result<Arc<ForeignCode>> {
         Ok(Arc::clone(&self.engine()?.inner.spec.foreign))
     }
