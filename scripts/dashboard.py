@@ -46,14 +46,15 @@ def total(of: str, *away: str) -> str:
     return f"sum without ({', '.join(away)}) ({of})"
 
 
-def commit_quantile(quantile: float) -> str:
-    """Return a quantile of commit durations in the interval."""
-    return f"histogram_quantile({quantile}, {rate('stoatflow_commit_duration_seconds_bucket')})"
+def quantile(of: float, histogram: str, labels: str = "") -> str:
+    """Return a quantile of a histogram in the interval."""
+    return f"histogram_quantile({of}, {rate(f'{histogram}_bucket', labels)})"
 
 
 WHO = "{{application_id}} {{instance}}"
 PARTITION = "{{topic}}-{{partition}}"
 FUNCTION = "{{node}}: {{function}}"
+CLIENT_API = "{{client}} {{api}}"
 
 ROWS: dict[str, list[Panel]] = {
     "Is it well?": [
@@ -150,7 +151,25 @@ ROWS: dict[str, list[Panel]] = {
             "Duration of commits",
             "From barrier to local store.",
             "s",
-            {commit_quantile(0.5): "half", commit_quantile(0.99): "99 %"},
+            {
+                quantile(0.5, "stoatflow_commit_duration_seconds"): "half",
+                quantile(0.99, "stoatflow_commit_duration_seconds"): "99 %",
+            },
+        ),
+        Panel(
+            "Phases of commits",
+            "99 % of them take at most so long: align waits for lanes, the others are the steps of the commit.",
+            "s",
+            {quantile(0.99, "stoatflow_commit_phase_duration_seconds"): "{{phase}}"},
+        ),
+        Panel(
+            "Age of records at their commit",
+            "Of the oldest record in each commit, by its timestamp.",
+            "s",
+            {
+                quantile(0.5, "stoatflow_record_latency_seconds"): "half",
+                quantile(0.99, "stoatflow_record_latency_seconds"): "99 %",
+            },
         ),
         Panel("The last commit by phase", "", "s", {gauge("stoatflow_last_commit_seconds"): "{{phase}}"}),
         Panel(
@@ -180,6 +199,54 @@ ROWS: dict[str, list[Panel]] = {
             "The one that admits records, and the last committed one.",
             "short",
             {gauge("stoatflow_open_epoch"): "open", gauge("stoatflow_committed_epoch"): "committed"},
+        ),
+    ],
+    "Kafka clients": [
+        Panel(
+            "Answers to requests",
+            "99 % arrive within this time. A Fetch waits for records.",
+            "s",
+            {quantile(0.99, "stoatflow_client_request_duration_seconds"): CLIENT_API},
+        ),
+        Panel(
+            "Requests by second",
+            "Native client only, as all panels of this row.",
+            "ops",
+            {rate("stoatflow_client_requests_total"): CLIENT_API},
+        ),
+        Panel(
+            "Requests in trouble",
+            "By second: without an answer, and sent again.",
+            "ops",
+            {
+                rate("stoatflow_client_requests_unanswered_total"): f"{CLIENT_API} unanswered",
+                rate("stoatflow_client_retries_total"): f"{CLIENT_API} again",
+            },
+        ),
+        Panel(
+            "Errors in answers",
+            "By second. Those that come and go with a new leader are retried.",
+            "ops",
+            {rate("stoatflow_client_errors_total"): f"{CLIENT_API}: {{{{error}}}}"},
+        ),
+        Panel(
+            "Connections",
+            "Open ones, and how many were opened again or failed in 15 minutes.",
+            "short",
+            {
+                gauge("stoatflow_client_connections"): "{{client}} open",
+                f"increase({gauge('stoatflow_client_reconnects_total')}[15m])": "{{client}} opened again",
+                f"increase({gauge('stoatflow_client_connections_failed_total')}[15m])": "{{client}} failed",
+            },
+        ),
+        Panel(
+            "Bytes by second",
+            "Of requests and answers.",
+            "Bps",
+            {
+                total(rate("stoatflow_client_sent_bytes_total"), "api"): "{{client}} sent",
+                total(rate("stoatflow_client_received_bytes_total"), "api"): "{{client}} received",
+            },
         ),
     ],
     "Event time": [

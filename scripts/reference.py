@@ -171,9 +171,30 @@ def metrics_page() -> str:
             "|---|---|---|",
             *(f"| `{name}` | {kind} | {_cell(text)} |" for name, kind, text in measured.metrics()),
             "",
+            *_kafka_clients(),
             *_kafka_streams(),
         ]
     )
+
+
+def _kafka_clients() -> list[str]:
+    """Return what the metrics of the Kafka clients count."""
+    return [
+        "## Kafka clients",
+        "",
+        "`stoatflow_client_*` count the requests of the native client, which is the default. The label `client` is",
+        "`consumer`, `producer` or `admin`; `api` is the name of a request in Kafka's protocol (`Produce`, `Fetch`).",
+        "With `kafka.client=librdkafka`, and on embedded topics, these metrics have no samples.",
+        "",
+        "- A duration ends when the client reads the answer. A `Fetch` includes the wait for records at the broker,",
+        "  and its answer may wait in the socket until the application wants more: it says little about the broker.",
+        "- Requests without an answer are those of a lost connection or a timeout. A request in flight when the",
+        "  client itself closed the connection counts neither as answered nor as unanswered.",
+        "- Errors are codes in answers, by Kafka's name. Most of them are retried: after a new leader,",
+        "  `NOT_LEADER_OR_FOLLOWER` comes and goes. One answer may have many, one for each partition.",
+        "- Retries of `Produce` are record batches; of other APIs, requests.",
+        "",
+    ]
 
 
 def _kafka_streams() -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from broker.kafka_broker import KafkaBroker
 from monitoring.finding import find_prometheus
 from monitoring.server import PrometheusServer
 from monitoring.shipped import (
@@ -26,7 +27,7 @@ from monitoring.shipped import (
     metrics_in,
     rules,
 )
-from monitoring.watched import APPLICATION, TOKEN, troubled, watched
+from monitoring.watched import APPLICATION, TOKEN, on_kafka, troubled, watched
 
 import stoatflow as sf
 
@@ -78,11 +79,11 @@ def ask(app: sf.StoatFlow, path: str, method: str = "GET", accept: str = "*/*") 
         return str(answer.read().decode())
 
 
-def configuration(folder: Path, target: str) -> Path:
-    """The shipped files, for this target and for a test that has no minutes."""
+def configuration(folder: Path, targets: list[str]) -> Path:
+    """The shipped files, for these targets and for a test that has no minutes."""
     config = yaml.safe_load((MONITORING / "prometheus.yml").read_text("utf-8"))
     config["global"] = {"scrape_interval": "200ms", "scrape_timeout": "200ms", "evaluation_interval": "200ms"}
-    config["scrape_configs"][0]["static_configs"][0]["targets"] = [target]
+    config["scrape_configs"][0]["static_configs"][0]["targets"] = targets
     (folder / config["scrape_configs"][0]["authorization"]["credentials_file"]).write_text(TOKEN, "utf-8")
     (folder / "alerts.yml").write_text(hurried((MONITORING / "alerts.yml").read_text("utf-8"), SPAN, "500ms"), "utf-8")
     theirs = {**config["scrape_configs"][0], "job_name": THEIR_NAMES, "params": {"names": ["kafka-streams"]}}
@@ -93,12 +94,11 @@ def configuration(folder: Path, target: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def watching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watching]:
+def watching(tmp_path_factory: pytest.TempPathFactory, cluster: KafkaBroker) -> Iterator[Watching]:
     folder = tmp_path_factory.mktemp("monitoring")
-    with watched(folder) as (app, broker), troubled(broker):
-        assert app.admin_url is not None
-        target = app.admin_url.partition("://")[2].rstrip("/")
-        with PrometheusServer(configuration(folder, target), folder) as prometheus:
+    with watched(folder) as (app, broker), troubled(broker), on_kafka(folder, cluster.bootstrap) as calm:
+        targets = [str(of.admin_url).partition("://")[2].rstrip("/") for of in (app, calm)]
+        with PrometheusServer(configuration(folder, targets), folder) as prometheus:
             # The last of its metrics to appear.
             late = 'stoatflow_dropped_records_total{reason="late"}'
             until(lambda: bool(prometheus.query(late)), lambda: prometheus.ask("targets"))
@@ -130,7 +130,7 @@ def test_every_metric_that_is_named_exists_with_its_labels(watching: Watching) -
     def is_all_there() -> bool:
         series.update(
             (name, [row["metric"] for row in watching.prometheus.query(f'{{__name__="{name}"}}')])
-            for name in _scraped(ask(watching.app, "/metrics"))
+            for name in {name for expression in asked for name in metrics_in(expression)}
         )
         return missing() == set()
 
@@ -152,7 +152,7 @@ def test_the_budget_alert_fires(watching: Watching) -> None:
         found: list[dict[str, Any]] = []
 
         def is_there() -> bool:
-            found[:] = watching.prometheus.query(f"stoatflow_in_flight_{name}_bytes")
+            found[:] = watching.prometheus.query(f'stoatflow_in_flight_{name}_bytes{{application_id="{APPLICATION}"}}')
             return bool(found)
 
         until(is_there, lambda: name)
@@ -179,10 +179,6 @@ def test_a_second_job_has_the_names_of_kafka_streams(watching: Watching) -> None
     until(is_all_there, lambda: empty)
     ours = watching.prometheus.query(f'{{__name__=~"stoatflow_.+", job="{THEIR_NAMES}"}}')
     assert ours == [], "they would be there twice"
-
-
-def _scraped(text: str) -> set[str]:
-    return {re.split(r"[{ ]", line, maxsplit=1)[0] for line in text.splitlines() if not line.startswith("#")}
 
 
 def test_exactly_the_right_alerts_fire(watching: Watching) -> None:

@@ -26,11 +26,14 @@ SIZE = 1000
 
 
 def throttled_s(port: int) -> float:
-    """The value of the metric."""
+    """The value of the metric, which is also the sum over the clients' APIs."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:  # loopback
         text = answer.read().decode()
     found = re.search(r"^stoatflow_broker_throttle_seconds_total\S* (\S+)$", text, re.MULTILINE)
     assert found is not None
+    by_api = re.findall(r"^stoatflow_client_throttle_seconds_total\S* (\S+)$", text, re.MULTILINE)
+    # The sum is looked up once a second, so it may be behind.
+    assert sum(map(float, by_api)) >= float(found[1]) - 0.001
     return float(found[1])
 
 

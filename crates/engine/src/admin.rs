@@ -311,8 +311,18 @@ pub fn close(runtime: Runtime, stop: &watch::Sender<bool>) {
     runtime.shutdown_timeout(CLOSE_TIMEOUT);
 }
 
+impl Shared {
+    /// Looks up what the Kafka clients have done. An application that is gone keeps its last counts.
+    fn refresh_clients(&self) {
+        if let Ok(counts) = self.target.client_counts() {
+            self.status.set_clients(counts);
+        }
+    }
+}
+
 async fn take_samples(shared: Arc<Shared>) {
     loop {
+        shared.refresh_clients();
         (shared.samples).take(&shared.status, shared.clock.monotonic());
         tokio::time::sleep(top::SAMPLE_INTERVAL).await;
     }

@@ -169,12 +169,14 @@ impl Committer {
                 epoch,
                 cut,
                 records,
+                oldest,
                 at,
             } => {
                 assert_eq!(epoch, self.open, "an epoch is committed as a whole");
                 self.cut = Some(Cut {
                     entries: cut,
                     records,
+                    oldest,
                     at,
                 });
             }

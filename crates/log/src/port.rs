@@ -3,10 +3,12 @@
 //! All calls are synchronous and run on the engine's own threads (intake and commit); none may
 //! block longer than the time it is given. Every implementation passes [`crate::contract`].
 
+mod client_counts;
 mod consumer;
 mod producer;
 
 use bytes::Bytes;
+pub use client_counts::{ClientCounts, ConnectionCounts, RequestCounts, RequestDurations};
 pub use consumer::Consumer;
 pub use producer::{CommitOutcome, Producer, ProducerMode};
 use std::fmt::Debug;
@@ -221,6 +223,10 @@ pub trait Broker: Send + Sync + Debug {
     /// Total time for which a quota of the broker has throttled this application.
     fn throttled(&self) -> Duration {
         Duration::ZERO
+    }
+    /// What the clients have done since the start, by role; empty if the client doesn't count.
+    fn client_counts(&self) -> Vec<ClientCounts> {
+        Vec::new()
     }
     /// Whether committed offsets and tombstones expire.
     fn expiry(&self) -> ClusterExpiry;

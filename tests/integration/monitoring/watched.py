@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from topics import KafkaTopics
+
 import stoatflow as sf
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105
 APPLICATION = "watched"
+ON_KAFKA = "watched-on-kafka"
 MAX_PARKED = 10
 TOPICS = ("orders", "quiet", "work", "requests", "answers", "out", "bad")
 HOUR_MS = 3_600_000
@@ -78,6 +81,27 @@ def watched(folder: Path) -> Iterator[tuple[sf.StoatFlow, sf.EmbeddedBroker]]:
         with app:
             app.wait_until("RUNNING", timeout="90s")
             yield app, broker
+
+
+@contextmanager
+def on_kafka(folder: Path, bootstrap: str) -> Iterator[sf.StoatFlow]:
+    """Runs an application without trouble on a real broker, for the metrics of its clients."""
+    kafka = KafkaTopics(bootstrap)
+    for topic in ("in", "out"):
+        kafka.create(f"{ON_KAFKA}-{topic}")
+    builder = sf.StreamsBuilder()
+    builder.stream(f"{ON_KAFKA}-in", key=str, value=str).to(f"{ON_KAFKA}-out")
+    config = {
+        "application.id": ON_KAFKA,
+        "bootstrap.servers": bootstrap,
+        "state.dir": str(folder / "on-kafka"),
+        "admin.token": TOKEN,
+    }
+    kafka.write(f"{ON_KAFKA}-in", ["x"], key="k")
+    # For a while the topics are not known, and a coordinator is not found: that was an error in an answer.
+    with sf.StoatFlow(builder.build(), config) as app:
+        app.wait_until("RUNNING", timeout="90s")
+        yield app
 
 
 @contextmanager

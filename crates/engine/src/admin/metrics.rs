@@ -4,6 +4,8 @@
 //! are never renamed or removed.
 
 mod cached_probe;
+mod clients;
+mod commits;
 mod custom;
 mod disk;
 mod families;
@@ -127,6 +129,7 @@ impl Collector for Engine {
         self.partitions(&mut families)?;
         self.parked(&mut families)?;
         self.stores(&mut families)?;
+        clients::encode(&self.status.clients(), &mut families)?;
         self.stores.encode(&mut families)
     }
 }
@@ -352,59 +355,6 @@ impl Engine {
             "lane_records",
             "Records a lane took from its queue",
             lanes().map(|(l, lane)| (l, lane.records.load(Relaxed))),
-        )
-    }
-
-    fn commits(&self, families: &mut Families<'_>) -> fmt::Result {
-        let status = &self.status;
-        families.counter("commits", "Commits done", one(status.commits.load(Relaxed)))?;
-        families.counter(
-            "restarts",
-            "Automatic restarts because the broker was unreachable",
-            one(status.restarts.load(Relaxed)),
-        )?;
-        let quantiles = [("0.5", 0.5), ("0.9", 0.9), ("0.99", 0.99), ("1", 1.0)];
-        let quantiles = quantiles.map(|(name, q)| {
-            (
-                vec![("quantile", name.to_owned())],
-                seconds(status.commit_quantile_us(q), 1e6),
-            )
-        });
-        families.gauge(
-            "commit_duration_quantile_seconds",
-            "From barrier to local store, since the start",
-            quantiles,
-        )?;
-        families.durations(
-            "commit_duration_seconds",
-            "How long commits took, from barrier to local store",
-            status.commit_buckets(),
-        )?;
-        let last = status.recent_commits().pop();
-        families.gauge(
-            "last_commit_timestamp_seconds",
-            "When the last commit was done, in seconds since 1970",
-            last.as_ref()
-                .map(|last| (Vec::new(), in_seconds(last.at_ms))),
-        )?;
-        let last = last.unwrap_or_default();
-        let phases = [
-            ("align", last.align_us),
-            ("commit", last.commit_us),
-            ("apply", last.apply_us),
-        ];
-        let phases = phases.map(|(name, us)| (vec![("phase", name.to_owned())], seconds(us, 1e6)));
-        families.gauge("last_commit_seconds", "The last commit, by phase", phases)?;
-        let barrier = status.barrier();
-        families.gauge(
-            "open_epoch",
-            "The epoch that admits records",
-            one(barrier.open_epoch),
-        )?;
-        families.gauge(
-            "committed_epoch",
-            "The last committed epoch",
-            barrier.committed.map(|e| (Vec::new(), e)),
         )
     }
 

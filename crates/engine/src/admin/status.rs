@@ -4,6 +4,7 @@
 //! state and a few counters (`announced`, `broker_away`, `progress_ms`, the lanes' busy times). Reading
 //! never waits for a lane, the interpreter or a broker.
 
+mod clients;
 mod commits;
 mod drops;
 pub mod duration_buckets;
@@ -33,6 +34,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stoatflow_core::{Error, Lane, RocksDbOptions, Timestamp};
+use stoatflow_log::ClientCounts;
 use stoatflow_operators::{
     ActiveNode, ForeignCode, RunCoordinator, current_call::CurrentCall,
     custom_metrics::CustomMetrics, offload::Occupancy,
@@ -195,6 +197,10 @@ struct Detail {
     silent_since: Option<Duration>,
     commit_seconds: hdrhistogram::Histogram<u64>,
     commit_buckets: DurationBuckets,
+    /// By phase, in the order of their first commit.
+    phase_buckets: Vec<(String, DurationBuckets)>,
+    record_buckets: DurationBuckets,
+    clients: Vec<ClientCounts>,
 }
 
 /// Adds to a count, or creates it.
@@ -262,6 +268,9 @@ impl Status {
                 silent_since: None,
                 commit_seconds,
                 commit_buckets: DurationBuckets::default(),
+                phase_buckets: Vec::new(),
+                record_buckets: DurationBuckets::default(),
+                clients: Vec::new(),
             }),
         }
     }

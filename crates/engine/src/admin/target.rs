@@ -4,6 +4,7 @@ use crate::query::{CommittedSnapshot, FollowSpec, Follower};
 use std::fmt::Debug;
 use std::sync::Arc;
 use stoatflow_core::{Offset, Result, TopicPartition};
+use stoatflow_log::ClientCounts;
 use stoatflow_operators::ForeignCode;
 use stoatflow_plan::Store;
 use stoatflow_state::{DatabaseFigures, StoreSize};
@@ -41,6 +42,12 @@ pub trait AdminTarget: Send + Sync + Debug {
     /// # Errors
     /// `Config` if the application is gone.
     fn is_paused(&self) -> Result<bool>;
+
+    /// What the Kafka clients have done, by role. Never waits.
+    ///
+    /// # Errors
+    /// `Config` if the application is gone.
+    fn client_counts(&self) -> Result<Vec<ClientCounts>>;
 
     /// The size of each store; indexes are stores of their own.
     ///

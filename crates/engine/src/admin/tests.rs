@@ -1,6 +1,7 @@
 //! Every endpoint through a real request on loopback.
 
 mod access;
+mod client_metrics;
 mod control;
 mod endpoints;
 mod exposition;

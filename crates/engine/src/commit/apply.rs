@@ -81,6 +81,10 @@ impl Committer {
         let rollovers = self.parts.producer.rollovers();
         let new = rollovers - std::mem::replace(&mut self.rollovers, rollovers);
         shared.status.rollovers.fetch_add(new, Relaxed);
+        if let Some(oldest) = cut.oldest {
+            let done_at = Timestamp(status.at_ms);
+            shared.status.committed_record_of(oldest, done_at);
+        }
         shared.status.committed(status);
         shared.status.with_partitions(|known| {
             for (partition, entry) in known.iter_mut().zip(&cut.entries) {

@@ -9,7 +9,7 @@ mod tests;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::Duration;
-use stoatflow_core::{Epoch, Lane, Offset, StoreId, TopicPartition};
+use stoatflow_core::{Epoch, Lane, Offset, StoreId, Timestamp, TopicPartition};
 use stoatflow_log::{CutEntry, ProducerRecord};
 use stoatflow_state::{KeyRange, Sealed};
 
@@ -64,6 +64,8 @@ pub enum OutboxItem {
         cut: Vec<CutEntry>,
         /// Input records in the epoch.
         records: u64,
+        /// The lowest timestamp of them.
+        oldest: Option<Timestamp>,
         /// When the barrier was inserted (monotonic).
         at: Duration,
     },

@@ -9,7 +9,7 @@ use crate::index::StoreIndexes;
 use crate::runtime::shared::Shared;
 use std::sync::Arc;
 use std::time::Duration;
-use stoatflow_core::{Guarantee, Serde, StoreId};
+use stoatflow_core::{Guarantee, Serde, StoreId, Timestamp};
 use stoatflow_log::{Broker, CutEntry, Producer};
 use stoatflow_protocol::CommitOrder;
 use stoatflow_state::{Backend, KeyRange, KeyValueStore, Sealed};
@@ -96,5 +96,6 @@ pub(super) struct Writes {
 pub(super) struct Cut {
     pub(super) entries: Vec<CutEntry>,
     pub(super) records: u64,
+    pub(super) oldest: Option<Timestamp>,
     pub(super) at: Duration,
 }

@@ -100,6 +100,8 @@ pub struct Dispatch {
     times: EventTimes,
     ticks: Ticks,
     epoch_records: u64,
+    /// The lowest timestamp in the epoch.
+    epoch_oldest: Option<Timestamp>,
     epoch_bytes: u64,
     uncommitted: UncommittedBytes,
     /// True if an offset has moved past a commit marker, without a record.
@@ -162,6 +164,7 @@ impl Dispatch {
             epoch: Epoch(1),
             cut: slots.iter().map(|s| s.start).collect(),
             epoch_records: 0,
+            epoch_oldest: None,
             epoch_bytes: 0,
             uncommitted: UncommittedBytes::new(stores, schedule.max_bytes / 32),
             skipped: false,
@@ -396,6 +399,8 @@ impl Dispatch {
         record.number = self.ticks.number();
         let times = self.times.admit(index, &record);
         self.epoch_records += 1;
+        let oldest = self.epoch_oldest.get_or_insert(record.timestamp);
+        *oldest = record.timestamp.min(*oldest);
         self.epoch_bytes += bytes.unsigned_abs();
         let hash = match &record.key {
             Some(key) => key_hash(self.slots[index].affinity(key)),

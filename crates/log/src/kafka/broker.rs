@@ -13,8 +13,9 @@ use super::tokens::TokenProvider;
 use crate::kafka::librdkafka::admin::Admin;
 use crate::kafka::librdkafka::consumer::KafkaConsumer;
 use crate::{
-    Broker, ClientInUse, ClusterExpiry, Committed, Consumer, GroupInUse, LastTransaction, NewTopic,
-    OpenTransaction, Producer, ProducerMode, Range, TopicInfo, TransactionOutcome,
+    Broker, ClientCounts, ClientInUse, ClusterExpiry, Committed, Consumer, GroupInUse,
+    LastTransaction, NewTopic, OpenTransaction, Producer, ProducerMode, Range, TopicInfo,
+    TransactionOutcome,
 };
 use rdkafka::config::ClientConfig;
 use std::sync::Arc;
@@ -113,6 +114,19 @@ impl Broker for KafkaBroker {
         native.map_or(Duration::ZERO, |native| {
             native.config.context.throttled.time()
         })
+    }
+
+    fn client_counts(&self) -> Vec<ClientCounts> {
+        let roles = [
+            (ClientRole::Consumer, "consumer"),
+            (ClientRole::Producer, "producer"),
+            (ClientRole::Admin, "admin"),
+        ];
+        let counted = roles.into_iter().filter_map(|(role, name)| {
+            let native = self.properties.native(role)?;
+            Some(native.config.context.counters.counts(name))
+        });
+        counted.collect()
     }
 
     fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Option<TopicInfo>>> {

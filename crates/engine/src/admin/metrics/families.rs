@@ -5,6 +5,8 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeG
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use std::fmt;
+use std::time::Duration;
+use stoatflow_log::RequestDurations;
 
 pub(super) type Labels = Vec<(&'static str, String)>;
 
@@ -53,14 +55,54 @@ impl Families<'_> {
         Ok(())
     }
 
-    /// A histogram of durations, without labels.
-    pub(super) fn durations(&mut self, name: &str, help: &str, of: DurationBuckets) -> fmt::Result {
+    /// A histogram of durations.
+    pub(super) fn durations(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (Labels, Durations)>,
+    ) -> fmt::Result {
+        let mut family = self
+            .0
+            .encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (labels, Durations { buckets, sum }) in samples {
+            let count = buckets.iter().map(|(_, n)| n).sum();
+            if labels.is_empty() {
+                family.encode_histogram::<Labels>(sum, count, &buckets, None)?;
+            } else {
+                family
+                    .encode_family(&labels)?
+                    .encode_histogram::<Labels>(sum, count, &buckets, None)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Durations in buckets, in seconds.
+pub(super) struct Durations {
+    /// The upper bound of each bucket, and the number of durations in it. Not cumulative.
+    buckets: Vec<(f64, u64)>,
+    sum: f64,
+}
+
+impl From<DurationBuckets> for Durations {
+    fn from(of: DurationBuckets) -> Self {
         let bound = |us: Option<u64>| us.map_or(f64::INFINITY, |us| seconds(us, 1e6));
-        let buckets: Vec<_> = of.buckets().map(|(us, n)| (bound(us), n)).collect();
-        let count = buckets.iter().map(|(_, n)| n).sum();
-        self.0
-            .encode_descriptor(name, help, None, MetricType::Histogram)?
-            .encode_histogram::<Labels>(seconds(of.sum_us(), 1e6), count, &buckets, None)
+        Self {
+            buckets: of.buckets().map(|(us, n)| (bound(us), n)).collect(),
+            sum: seconds(of.sum_us(), 1e6),
+        }
+    }
+}
+
+impl From<&RequestDurations> for Durations {
+    fn from(of: &RequestDurations) -> Self {
+        let bound = |bound: Option<Duration>| bound.map_or(f64::INFINITY, |b| b.as_secs_f64());
+        Self {
+            buckets: of.buckets.iter().map(|(b, n)| (bound(*b), *n)).collect(),
+            sum: of.sum.as_secs_f64(),
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 #![allow(clippy::cast_precision_loss)] // rates
 
+mod clients;
 mod names;
 #[cfg(test)]
 mod tests;
@@ -69,7 +70,8 @@ impl Collector for KafkaStreams {
         self.tasks(&mut out)?;
         self.sources(&mut out)?;
         self.stores(&mut out)?;
-        self.clients_within(&mut out)
+        self.clients_within(&mut out)?;
+        self.kafka_clients(&mut out)
     }
 }
 

@@ -46,6 +46,7 @@ pub(in crate::admin) async fn metrics(
         }
     };
     shared.metrics.stores.refresh(&shared.target).await;
+    shared.refresh_clients();
     let text = match names {
         Names::Stoatflow => {
             shared.metrics.disk.refresh().await;

@@ -120,6 +120,16 @@ impl Status {
         // Saturating: a value out of the histogram's bounds is recorded as the bound.
         detail.commit_seconds.saturating_record(took);
         detail.commit_buckets.record(took);
+        let steps = (commit.steps.iter()).map(|taken| (taken.step.as_str(), taken.us));
+        for (phase, us) in [("align", commit.align_us)].into_iter().chain(steps) {
+            let known = detail.phase_buckets.iter().position(|(of, _)| of == phase);
+            let at = known.unwrap_or_else(|| {
+                let first = (phase.to_owned(), DurationBuckets::default());
+                detail.phase_buckets.push(first);
+                detail.phase_buckets.len() - 1
+            });
+            detail.phase_buckets[at].1.record(us);
+        }
         detail.commits.push_back(commit);
     }
 
@@ -134,6 +144,24 @@ impl Status {
     /// Durations of commits, in buckets.
     pub fn commit_buckets(&self) -> DurationBuckets {
         self.detail.lock().commit_buckets
+    }
+
+    /// Durations of phases of commits, in buckets.
+    pub fn commit_phases(&self) -> Vec<(String, DurationBuckets)> {
+        self.detail.lock().phase_buckets.clone()
+    }
+
+    /// Records how old the oldest record of a commit was when the commit was done. One with a later
+    /// timestamp than that counts as 0.
+    pub fn committed_record_of(&self, timestamp: Timestamp, now: Timestamp) {
+        let ms = now.0.saturating_sub(timestamp.0).max(0).unsigned_abs();
+        let us = ms.saturating_mul(1_000);
+        self.detail.lock().record_buckets.record(us);
+    }
+
+    /// Ages of the oldest records of commits, in buckets.
+    pub fn record_latency(&self) -> DurationBuckets {
+        self.detail.lock().record_buckets
     }
 
     /// The latest barrier.

@@ -16,7 +16,10 @@ fn overtaken(
     path: &'static str,
     meanwhile: impl FnOnce(&Port, &NoState),
 ) -> (u16, Value) {
-    let target = Arc::new(NoState::default());
+    let target = Arc::new(NoState {
+        runs: true,
+        ..NoState::default()
+    });
     let shared: Arc<dyn AdminTarget> = Arc::clone(&target) as _;
     let port = Arc::new(Port::of(AdminAccess::default(), shared));
     port.enter(states);

@@ -3,19 +3,19 @@
 use super::fixture::{MONOTONIC_MS, NOW_MS};
 use super::fixture::{Port, Still, options, partition, plan};
 use crate::admin::metrics::Exposition;
-use crate::admin::status::{CommitStatus, RestoreProgress, Status};
+use crate::admin::status::{CommitStatus, RestoreProgress, Status, StepStatus};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use stoatflow_core::SourceId;
+use stoatflow_core::{SourceId, Timestamp};
 use stoatflow_operators::{AsyncUdf, Call, CallQueue, CallsInFlight, Cost, ForeignCode, Udf};
 use stoatflow_plan::{Function, Op};
 use stoatflow_protocol::Lifecycle;
 
 /// Parses OpenMetrics text strictly: families are declared, no sample occurs twice, and there is an end
 /// mark.
-fn samples(text: &str) -> Vec<(String, f64)> {
+pub(super) fn samples(text: &str) -> Vec<(String, f64)> {
     assert!(text.ends_with("# EOF\n"), "it must say where it ends");
     let mut types = std::collections::HashMap::new();
     let mut seen = HashSet::new();
@@ -87,8 +87,15 @@ fn metrics_are_valid_and_complete() {
         records: 10,
         commit_us: 2_000_000,
         at_ms: NOW_MS - 500,
+        steps: vec![StepStatus {
+            step: "flush".to_owned(),
+            us: 1_250_000,
+        }],
         ..CommitStatus::default()
     });
+    let now = Timestamp(NOW_MS);
+    status.committed_record_of(Timestamp(NOW_MS - 1_500), now);
+    status.committed_record_of(Timestamp(NOW_MS + 1_500), now);
     let (code, head, text) = port.ask("GET", "/metrics");
     assert_eq!(code, 200);
     assert!(
@@ -189,6 +196,29 @@ fn metrics_are_valid_and_complete() {
     close(within("+Inf"), 1.0);
     close(value("stoatflow_commit_duration_seconds_sum", &[]), 2.0);
     close(value("stoatflow_commit_duration_seconds_count", &[]), 1.0);
+    close(
+        value(
+            "stoatflow_commit_phase_duration_seconds_count",
+            &["phase=\"align\""],
+        ),
+        1.0,
+    );
+    let flushed = ["phase=\"flush\"", "le=\"2.5\""];
+    close(
+        value("stoatflow_commit_phase_duration_seconds_bucket", &flushed),
+        1.0,
+    );
+    close(
+        value(
+            "stoatflow_commit_phase_duration_seconds_sum",
+            &["phase=\"flush\""],
+        ),
+        1.25,
+    );
+    close(value("stoatflow_record_latency_seconds_sum", &[]), 1.5);
+    let old = ["le=\"1.0\""];
+    close(value("stoatflow_record_latency_seconds_bucket", &old), 1.0);
+    close(value("stoatflow_record_latency_seconds_count", &[]), 2.0);
     let room = value("stoatflow_state_disk_size_bytes", &[]);
     assert!(value("stoatflow_state_disk_free_bytes", &[]) <= room && room > 1e6);
     close(value("stoatflow_build_info", &["version=\"1.2.3\""]), 1.0);

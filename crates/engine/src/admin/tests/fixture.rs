@@ -16,6 +16,7 @@ use stoatflow_core::{
     Clock, Error, NodeId, Offset, Result, SinkId, SourceId, StageId, StoreId, Timestamp,
     TopicPartition,
 };
+use stoatflow_log::{ClientCounts, ConnectionCounts, RequestCounts, RequestDurations};
 use stoatflow_operators::ForeignCode;
 use stoatflow_plan::{
     Delivery, Function, Op, PhysicalNode, PhysicalPlan, SerdeSpec, Sink, Source, Stage, Store,
@@ -158,10 +159,44 @@ pub(crate) fn plan() -> PhysicalPlan {
     }
 }
 
+/// A consumer after this many fetches: each took 2 ms, and the last one was refused.
+pub(crate) fn client_counts(fetches: u64) -> ClientCounts {
+    let request = RequestCounts {
+        api: "Fetch".to_owned(),
+        sent: fetches + 2,
+        unanswered: 1,
+        retried: 3,
+        sent_bytes: fetches * 100,
+        received_bytes: fetches * 1_000,
+        throttled: Duration::from_millis(250),
+        errors: vec![("NOT_LEADER_OR_FOLLOWER".to_owned(), 1)],
+        durations: RequestDurations {
+            buckets: vec![
+                (Some(Duration::from_millis(1)), 0),
+                (Some(Duration::from_millis(5)), fetches),
+                (None, 0),
+            ],
+            sum: Duration::from_millis(2) * u32::try_from(fetches).unwrap(),
+        },
+    };
+    ClientCounts {
+        client: "consumer",
+        connections: ConnectionCounts {
+            opened: 5,
+            failed: 4,
+            closed: 2,
+            reopened: 1,
+        },
+        requests: vec![request],
+    }
+}
+
 /// An application without state.
 #[derive(Debug, Default)]
 pub(super) struct NoState {
-    paused: AtomicBool,
+    /// Whether it can be paused: otherwise nothing runs.
+    pub(super) runs: bool,
+    pub(super) paused: AtomicBool,
 }
 
 impl AdminTarget for NoState {
@@ -198,12 +233,19 @@ impl AdminTarget for NoState {
     }
 
     fn set_paused(&self, paused: bool) -> Result<()> {
+        if !self.runs {
+            return Err(Error::config("nothing runs"));
+        }
         self.paused.store(paused, Relaxed);
         Ok(())
     }
 
     fn is_paused(&self) -> Result<bool> {
         Ok(self.paused.load(Relaxed))
+    }
+
+    fn client_counts(&self) -> Result<Vec<ClientCounts>> {
+        Ok(vec![client_counts(7)])
     }
 
     fn foreign(&self) -> Result<Arc<ForeignCode>> {

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use stoatflow_log::ClientCounts;
 
 /// Time between two samples.
 pub(in crate::admin) const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
@@ -45,6 +46,8 @@ pub(in crate::admin) struct Sample {
     pub nodes: Vec<u64>,
     pub functions: Vec<FunctionCost>,
     pub partitions: Vec<PartitionSample>,
+    /// By role.
+    pub clients: Vec<ClientCounts>,
     /// Node, reason, count.
     pub drops: Vec<(String, &'static str, u64)>,
 }
@@ -84,6 +87,7 @@ impl Sample {
                 .collect(),
             functions: status.calls.spent(),
             partitions: partitions.collect(),
+            clients: status.clients(),
             drops: status.drops(),
         }
     }

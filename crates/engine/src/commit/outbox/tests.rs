@@ -21,6 +21,7 @@ fn cut() -> OutboxItem {
         epoch: Epoch(1),
         cut: Vec::new(),
         records: 0,
+        oldest: None,
         at: Duration::ZERO,
     }
 }

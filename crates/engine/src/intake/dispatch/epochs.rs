@@ -104,6 +104,7 @@ impl Dispatch {
             epoch: self.epoch,
             cut: cut.collect(),
             records: self.epoch_records,
+            oldest: self.epoch_oldest.take(),
             at: now,
         });
         let mark = self.ticks.barrier(watermark, now);

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, TopicPartition};
+use stoatflow_log::ClientCounts;
 use stoatflow_operators::ForeignCode;
 use stoatflow_plan::Store;
 use stoatflow_state::{DatabaseFigures, StoreSize};
@@ -63,6 +64,10 @@ impl AdminTarget for EngineTarget {
             engine.resume();
         }
         Ok(())
+    }
+
+    fn client_counts(&self) -> Result<Vec<ClientCounts>> {
+        Ok(self.engine()?.inner.spec.components.broker.client_counts())
     }
 
     fn is_paused(&self) -> Result<bool> {

@@ -26,7 +26,7 @@ use crate::{
     Committed, GroupInUse, LastTransaction, NewTopic, OpenTransaction, Range, TopicInfo,
     TransactionOutcome,
 };
-use kafka_protocol::messages::{MetadataResponse, TopicName};
+use kafka_protocol::messages::{MetadataRequest, MetadataResponse, TopicName};
 use kafka_protocol::protocol::{Request, StrBytes};
 use parking_lot::Mutex;
 use rdkafka::types::RDKafkaErrorCode as Code;
@@ -69,6 +69,8 @@ struct Call<'a> {
     clock: Stopwatch,
     timeout: Duration,
     what: &'static str,
+    /// The API of the last request, for the count of retries.
+    api: i16,
 }
 
 impl NativeAdmin {
@@ -94,6 +96,7 @@ impl NativeAdmin {
             clock: self.config.context.stopwatch(),
             timeout,
             what,
+            api: MetadataRequest::KEY,
         };
         let outcome = ask(&mut call);
         self.return_connections(call.cluster);
@@ -175,6 +178,8 @@ impl Call<'_> {
                     }
                     tracing::trace!(target: "stoatflow::kafka", %error, "asked again");
                     last = Some(error);
+                    let counters = &self.admin.config.context.counters;
+                    counters.retried(self.api, 1);
                     self.cluster.pause(pause.min(left - MIN_TIME_LEFT));
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
@@ -212,6 +217,7 @@ impl Call<'_> {
     where
         R::Response: Throttled,
     {
+        self.api = R::KEY;
         let (clock, end) = (&self.clock, (self.clock.elapsed() + most).min(self.timeout));
         let left = || end.saturating_sub(clock.elapsed());
         let asked = self.cluster.control(node, left()).and_then(|link| {
@@ -232,6 +238,7 @@ impl Call<'_> {
     where
         R::Response: Throttled,
     {
+        self.api = R::KEY;
         let most = self.left().min(ANSWER_TIMEOUT);
         let asked = (self.cluster).ask_anyone(i16::MAX, |_| request.clone(), most);
         asked
@@ -241,6 +248,7 @@ impl Call<'_> {
 
     /// The metadata of these topics, and of the brokers, from any broker.
     fn metadata(&mut self, names: &[&str]) -> Result<MetadataResponse> {
+        self.api = MetadataRequest::KEY;
         let names: BTreeSet<&str> = names.iter().copied().collect();
         let names: Vec<Arc<str>> = names.into_iter().map(Arc::from).collect();
         let asked = self

@@ -116,6 +116,7 @@ impl NativeProperties {
                     network: Arc::new(SystemNetwork::default()),
                     throttled: Arc::clone(&security.throttled),
                     leader_epochs: Arc::clone(&security.leader_epochs),
+                    counters: Arc::default(),
                 }),
                 compression,
                 request_timeout,

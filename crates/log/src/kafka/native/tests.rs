@@ -2,6 +2,7 @@
 
 mod asking;
 mod broker;
+mod counting;
 pub(in crate::kafka::native) mod faults;
 mod idempotent;
 mod old_brokers;

@@ -1,7 +1,7 @@
 use super::names::{FamilyKind, KAFKA_STREAMS_METRICS};
 use super::{KafkaStreams, counted_by_kafka_streams, kafka_streams_state};
 use crate::admin::status::{CommitStatus, RestoreProgress, Status};
-use crate::admin::tests::fixture::plan;
+use crate::admin::tests::fixture::{client_counts, plan};
 use crate::admin::top::Sample;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use stoatflow_log::ClientCounts;
 use stoatflow_operators::dropped;
 use stoatflow_protocol::Lifecycle;
 use stoatflow_state::StoreSize;
@@ -18,7 +19,10 @@ const NOW_MS: i64 = 1_700_000_100_000;
 /// The metrics of an application that has worked for half a minute.
 fn written() -> String {
     let status = Arc::new(Status::new("shop", Arc::new(plan()), 2));
+    status.set_clients(vec![client_counts(10), of_the_others("admin")]);
     let before = Sample::take(&status, Duration::from_secs(100));
+    let producer = of_the_others("producer");
+    status.set_clients(vec![client_counts(40), producer, of_the_others("admin")]);
     status.lanes[1].records.store(60, Relaxed);
     status.nodes[0].store(90, Relaxed);
     status.nodes[1].store(500, Relaxed);
@@ -59,6 +63,14 @@ fn written() -> String {
     let mut text = String::new();
     text::encode_registry(&mut text, &registry).unwrap();
     text
+}
+
+/// Another client's counts: 20 answers to Produce requests.
+fn of_the_others(client: &'static str) -> ClientCounts {
+    let mut counts = client_counts(20);
+    counts.client = client;
+    counts.requests[0].api = "Produce".to_owned();
+    counts
 }
 
 #[test]
@@ -170,6 +182,24 @@ fn numbers_are_those_of_the_last_minute() {
     );
     close("producer_producer_metrics_record_send_total ", 45.0);
     close("producer_producer_metrics_record_send_rate ", 1.5);
+    // 30 more fetches of 2 ms in half a minute, and what was there before it.
+    let consumer = "consumer_consumer_metrics";
+    close(&format!("{consumer}_request_total "), 42.0);
+    close(&format!("{consumer}_request_rate "), 1.0);
+    close(&format!("{consumer}_outgoing_byte_total "), 4_000.0);
+    close(&format!("{consumer}_outgoing_byte_rate "), 100.0);
+    close(&format!("{consumer}_incoming_byte_rate "), 1_000.0);
+    close(&format!("{consumer}_connection_count "), 3.0);
+    close(&format!("{consumer}_connection_creation_total "), 5.0);
+    close(&format!("{consumer}_connection_close_total "), 2.0);
+    let fetches = "consumer_consumer_fetch_manager_metrics_fetch";
+    close(&format!("{fetches}_total "), 42.0);
+    close(&format!("{fetches}_rate "), 1.0);
+    close(&format!("{fetches}_latency_avg "), 2.0);
+    close("producer_producer_metrics_request_latency_avg ", 2.0);
+    close("producer_producer_metrics_request_total ", 22.0);
+    close("admin_client_admin_client_metrics_request_total ", 22.0);
+    close("admin_client_admin_client_metrics_request_rate ", 0.0);
 }
 
 #[test]
@@ -193,6 +223,10 @@ fn without_a_commit_a_latency_is_no_number() {
             "{text}"
         );
     }
+    assert!(
+        !text.contains("\nkafka_consumer_consumer_metrics_request_total"),
+        "a client that doesn't count has no samples: {text}"
+    );
     assert!(
         text.contains("alive_stream_threads 0.0"),
         "it was not started: {text}"

@@ -14,6 +14,7 @@ fn sample(at: u64) -> Sample {
         commits: 0,
         watermark: -1,
         throttled: Duration::ZERO,
+        clients: Vec::new(),
         lanes: vec![LaneSample::default(); 3],
         nodes: Vec::new(),
         functions: Vec::new(),

@@ -187,7 +187,7 @@ impl NativeConsumer {
                 Ok(said) => {
                     self.flights.remove(&node);
                     self.answer_timeout.answered();
-                    link.throttle(said.throttle_time_ms);
+                    link.note(&said);
                     self.note_answer(node, &said);
                     self.answers.insert(node, answer);
                     self.take(node, said);

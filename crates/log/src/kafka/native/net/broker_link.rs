@@ -127,8 +127,13 @@ impl BrokerLink {
         // Slow brokers get a longer timeout.
         let patience = CONNECT_TIMEOUT * 2_u32.pow(self.failures.min(4));
         let (to, by) = (address.clone(), Arc::clone(context));
+        let again = self.was_connected;
         let attempt = Attempt::start(&*context.network, now, move || {
-            Connection::connect(&to, &by, patience)
+            let connected = Connection::connect(&to, &by, patience)?;
+            if again {
+                by.counters.reopened();
+            }
+            Ok(connected)
         });
         self.attempt = Some(attempt?);
         Ok(())
@@ -202,6 +207,13 @@ impl BrokerLink {
         self.link = None;
     }
 
+    /// Drops the connection after an error, for a caller that decides itself when to connect again.
+    pub(super) fn cut_lost(&mut self) {
+        if let Some(mut link) = self.link.take() {
+            link.count_unanswered();
+        }
+    }
+
     /// Skips the pause before the next attempt.
     pub(super) const fn reset_backoff(&mut self) {
         self.not_before = Duration::ZERO;
@@ -217,7 +229,10 @@ impl BrokerLink {
 
     fn failed(&mut self, clock: &Stopwatch, why: &ConnectionError, least: Duration) {
         // A new connection must not circumvent a quota.
-        let throttled = self.link.take().map(|link| link.throttled_for());
+        let throttled = self.link.take().map(|mut link| {
+            link.count_unanswered();
+            link.throttled_for()
+        });
         let least = least.max(throttled.unwrap_or_default());
         let pause = (PAUSE * 2_u32.pow(self.failures.min(6)))
             .min(LONGEST_PAUSE)

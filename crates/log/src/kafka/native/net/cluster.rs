@@ -80,6 +80,11 @@ impl Cluster {
         self.context.stopwatch()
     }
 
+    /// Requests, or record batches, are sent again.
+    pub(in crate::kafka::native) fn count_retries<R: Request>(&self, count: usize) {
+        self.context.counters.retried(R::KEY, count);
+    }
+
     pub(in crate::kafka::native) fn leader_epochs(&self) -> &LeaderEpochs {
         &self.context.leader_epochs
     }
@@ -271,7 +276,7 @@ impl Cluster {
                     Ok((answer, version)) => return Ok((answer, version, None)),
                     Err(why) => {
                         if !why.leaves_connection() {
-                            link.cut();
+                            link.cut_lost();
                         }
                         // The next call need not wait.
                         link.reset_backoff();

@@ -30,6 +30,8 @@ use stoatflow_core::ErrorKind;
 
 /// Larger responses are refused.
 const MAX_RESPONSE_BYTES: usize = 128 << 20;
+/// Bytes of the length before a frame.
+const LENGTH_BYTES: usize = 4;
 /// Size of the first read: most responses are shorter.
 const FIRST_READ_BYTES: usize = 4 << 10;
 
@@ -52,7 +54,20 @@ pub(in crate::kafka::native) struct Connection {
     session: Session,
     /// Until when the broker accepts no further request (KIP-219), by `clock`.
     throttled_until: Duration,
+    /// The API of the last request, and since when, by `clock`, it waits for its answer.
+    api: i16,
+    sent_at: Option<Duration>,
+    /// Whether it was counted as opened.
+    is_counted: bool,
     clock: Stopwatch,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.is_counted {
+            self.context.counters.closed();
+        }
+    }
 }
 
 impl Connection {
@@ -76,8 +91,15 @@ impl Connection {
                 break;
             }
             match Self::to(place, address, context, left) {
-                Ok(connection) => return Ok(connection),
-                Err(why) => last = why.of(&name),
+                Ok(mut connection) => {
+                    context.counters.opened();
+                    connection.is_counted = true;
+                    return Ok(connection);
+                }
+                Err(why) => {
+                    context.counters.failed();
+                    last = why.of(&name);
+                }
             }
             if last.is_final() {
                 break;
@@ -106,6 +128,9 @@ impl Connection {
             received: Vec::new(),
             session: Session::default(),
             throttled_until: Duration::ZERO,
+            api: 0,
+            sent_at: None,
+            is_counted: false,
             clock: context.stopwatch(),
         };
         connection.negotiate(left())?;
@@ -174,6 +199,7 @@ impl Connection {
             .with_client_id(Some(self.context.client_id.clone()));
         let written = header.encode(&mut frame, R::header_version(version));
         written.map_err(|e| self.fail(e))?;
+        self.api = R::KEY;
         Ok(frame)
     }
 
@@ -184,6 +210,9 @@ impl Connection {
         timeout: Duration,
     ) -> Result<(), ConnectionError> {
         let clock = self.context.stopwatch();
+        let bytes = pieces.iter().map(|piece| piece.len()).sum();
+        self.context.counters.sent(self.api, bytes);
+        self.sent_at = Some(self.clock.elapsed());
         let mut slices: Vec<_> = pieces.iter().map(|p| IoSlice::new(p)).collect();
         let mut rest = slices.as_mut_slice();
         loop {
@@ -223,6 +252,7 @@ impl Connection {
         let Some(mut response) = self.frame()? else {
             return Ok(None);
         };
+        let bytes = response.len();
         let form = <R::Response as HeaderVersion>::header_version(version);
         let header = ResponseHeader::decode(&mut response, form).map_err(|e| self.fail(e))?;
         if header.correlation_id != self.correlation_id {
@@ -230,7 +260,19 @@ impl Connection {
             return Err(self.fail(format!("response {came} came to request {asked}")));
         }
         self.is_served = !self.api_versions.ranges.is_empty();
+        if let Some(sent_at) = self.sent_at.take() {
+            let took = self.clock.elapsed().saturating_sub(sent_at);
+            let bytes = bytes + LENGTH_BYTES;
+            self.context.counters.answered(self.api, bytes, took);
+        }
         Ok(Some(response))
+    }
+
+    /// The connection is lost: a request in flight gets no answer any more.
+    pub(super) fn count_unanswered(&mut self) {
+        if self.sent_at.take().is_some() {
+            self.context.counters.unanswered(self.api);
+        }
     }
 
     /// How many bytes of the response have arrived.
@@ -380,17 +422,24 @@ impl Connection {
         let left = timeout.saturating_sub(clock.elapsed());
         let mut response = self.ask(version, request, left)?;
         let response = R::Response::decode(&mut response, version).map_err(|e| self.fail(e))?;
-        self.throttle(response.throttle_time_ms());
+        self.note(&response);
         Ok(response)
     }
 
+    /// Counts the error codes of an answer, and waits with the next request as long as it says.
+    pub(in crate::kafka::native) fn note(&mut self, response: &impl Throttled) {
+        (self.context.counters).codes(self.api, response.error_codes());
+        self.throttle(response.throttle_time_ms());
+    }
+
     /// The broker accepts no further request for this long.
-    pub(in crate::kafka::native) fn throttle(&mut self, ms: i32) {
+    fn throttle(&mut self, ms: i32) {
         let time = Duration::from_millis(u64::try_from(ms).unwrap_or(0));
         if time.is_zero() {
             return;
         }
         self.throttled_until = self.clock.elapsed() + time;
+        self.context.counters.throttled(self.api, time);
         let broker = &self.address;
         if self.context.throttled.add(time) {
             tracing::warn!(target: "stoatflow::kafka", %broker, throttle_time_ms = ms, "a quota of \

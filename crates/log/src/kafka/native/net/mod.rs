@@ -6,6 +6,8 @@ mod broker_link;
 pub(in crate::kafka) mod cluster;
 pub(in crate::kafka) mod connection;
 pub(in crate::kafka) mod connection_error;
+pub(in crate::kafka) mod counters;
+mod error_codes;
 pub(in crate::kafka) mod leader_epochs;
 pub(in crate::kafka) mod network;
 mod poll;

@@ -1,5 +1,6 @@
 //! Encryption and authentication of connections, and what else the connections of a client share.
 
+use super::counters::ClientCounters;
 use super::leader_epochs::LeaderEpochs;
 #[cfg(test)]
 use super::network::SystemNetwork;
@@ -39,6 +40,8 @@ pub(in crate::kafka) struct ClientContext {
     pub throttled: Arc<ThrottleTotals>,
     /// The leader epochs that this application knows.
     pub leader_epochs: Arc<LeaderEpochs>,
+    /// Requests and connections of all clients with this configuration.
+    pub counters: Arc<ClientCounters>,
 }
 
 impl ClientContext {
@@ -64,6 +67,7 @@ impl ClientContext {
             network: Arc::new(SystemNetwork::default()),
             throttled: Arc::default(),
             leader_epochs: Arc::default(),
+            counters: Arc::default(),
         }
     }
 }

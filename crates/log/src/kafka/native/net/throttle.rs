@@ -4,6 +4,7 @@
 //! connection until that is over. A request sent meanwhile would only wait there, while its timeout
 //! runs.
 
+use super::error_codes::ErrorCodes;
 use kafka_protocol::messages as m;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -33,7 +34,7 @@ impl ThrottleTotals {
 }
 
 /// A response with a throttle time.
-pub(in crate::kafka::native) trait Throttled {
+pub(in crate::kafka::native) trait Throttled: ErrorCodes {
     /// In milliseconds; 0 if not throttled.
     fn throttle_time_ms(&self) -> i32;
 }

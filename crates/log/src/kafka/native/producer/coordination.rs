@@ -291,6 +291,7 @@ impl Coordination {
                 };
             }
             last = Some(said);
+            self.cluster.count_retries::<R>(1);
             let left = timeout.saturating_sub(clock.elapsed());
             self.cluster.pause(pause.min(left));
             pause = (pause * 2).min(LONGEST_PAUSE);

@@ -3,6 +3,7 @@
 //! Takes records; returns errors. Owns when a request is worth sending, when it is repeated, and for how
 //! long a broker may be away. Never decides what happens to the transaction.
 
+mod retries;
 mod send_error;
 
 use crate::ProducerRecord;
@@ -268,7 +269,7 @@ impl Sender {
                     return Ok(());
                 };
                 if let Some(link) = at.cluster.open_data(node) {
-                    link.throttle(answer.throttle_time_ms);
+                    link.note(&answer);
                 }
                 self.answer_timeout.answered();
                 let partition_errors = self.accumulator.complete(flight, &answer);
@@ -281,7 +282,9 @@ impl Sender {
                     self.missing = None;
                     return Ok(());
                 }
-                self.handle_errors(&partition_errors)
+                self.handle_errors(&partition_errors)?;
+                Self::count_retries(at, partition_errors.len());
+                Ok(())
             }
         }
     }
@@ -296,7 +299,7 @@ impl Sender {
     ) -> Result<(), SendError> {
         at.cluster.drop_data(node, why);
         if let Some(flight) = self.accumulator.take_flight(node) {
-            self.accumulator.requeue(flight);
+            self.send_again(at, flight);
         }
         self.stale = true;
         self.hold_back();
@@ -424,7 +427,7 @@ impl Sender {
                 self.accumulator.mark_in_flight(node, flight, now);
             }
             Err(why) => {
-                self.accumulator.requeue(flight);
+                self.send_again(at, flight);
                 return self.requeue(at, node, &why);
             }
         }
