@@ -19,7 +19,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
-pub use find::{MemberPlace, find};
+pub use find::{MemberPlace, find, pick};
 
 /// The deepest nesting allowed in a text with a repeated member: a recursive function rewrites it.
 const MAX_DEPTH: usize = 1_000;

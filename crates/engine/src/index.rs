@@ -121,6 +121,12 @@ impl StoreIndexes {
         with.map(of).collect()
     }
 
+    /// True if the restore of the store emptied an index, which is then built before anything else runs.
+    #[must_use]
+    pub fn is_emptied(&self) -> bool {
+        self.emptied.load(Relaxed)
+    }
+
     /// What an epoch changes in the indexes of a store, once all lanes have finished it.
     ///
     /// # Errors

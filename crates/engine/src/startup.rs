@@ -295,14 +295,16 @@ impl EngineSpec {
         let all = all.map(|index| Arc::clone(&index.status));
         shared.status.set_indexes(all.collect());
         for of in with {
-            let Some(mut unbuilt) = find_unbuilt(backend, of)? else {
+            let Some(unbuilt) = find_unbuilt(backend, of)? else {
                 continue;
             };
             if beside && !unbuilt.is_urgent(backend) {
                 later.push(unbuilt);
-            } else if !build_now(backend, &mut unbuilt, || shared.is_stopping())? {
+            } else if !build_now(backend, &unbuilt, || shared.is_stopping())? {
                 return Ok(None);
             }
+            // Its restore has left this to the build of its indexes.
+            backend.loaded(of.store)?;
         }
         Ok(Some(later))
     }

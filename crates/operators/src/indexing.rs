@@ -1,5 +1,8 @@
 //! The entries by which the indexes of a store find its rows.
 //!
+//! If the indexes read only members of JSON objects, these are picked from a row in one pass, and all
+//! fields are computed from the picked part instead of searching the whole row once for each field.
+//!
 //! Takes the bytes of a row, returns for each index the bytes of its fields in their order
 //! ([`stoatflow_core::ordered`]), and what a covering index keeps with them. A field that can't be
 //! computed is placed among values without an order, and the caller learns about it. Never touches a
@@ -10,29 +13,64 @@ mod tests;
 
 use crate::ForeignCode;
 use crate::expr::Compiled;
-use std::collections::BTreeMap;
-use stoatflow_core::json::check_bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use stoatflow_core::json::{check_bytes, pick};
 use stoatflow_core::serde::write_json;
 use stoatflow_core::{Bytes, Datum, PlainJson, Record, Result, Serde, Timestamp, ordered};
 use stoatflow_plan::{Expression, IndexField, IndexSpec, Store};
 
-/// Decodes rows for expressions.
+/// Shorter values are searched as they are.
+const MIN_PICK_BYTES: usize = 256;
+
+/// Decodes rows for the expressions of indexes.
 #[derive(Debug)]
 pub struct RowReader {
     key: Serde,
     value: Serde,
+    /// The members of a value that the indexes read; empty if they read more than members.
+    members: Vec<String>,
 }
 
 impl RowReader {
-    /// A reader for the rows of a store.
+    /// A reader for the rows of a store and its indexes.
     ///
     /// # Errors
     /// `Topology` for an unknown serde.
     pub fn new(store: &Store, foreign: &ForeignCode) -> Result<Self> {
+        let value = foreign.serde(&store.value)?;
+        let fields = store.indexes.iter();
+        let fields = fields.flat_map(|index| index.fields.iter().chain(&index.storing));
+        let mut members = BTreeSet::new();
+        let only_members = fields
+            .map(|field| &field.expr)
+            .all(|expr| add_members(expr, &mut members));
+        if !only_members || !matches!(value, Serde::Json) {
+            members.clear();
+        }
         Ok(Self {
             key: foreign.serde(&store.key)?,
-            value: foreign.serde(&store.value)?,
+            value,
+            members: members.into_iter().map(str::to_owned).collect(),
         })
+    }
+
+    /// Appends what indexes read of the bytes of a value, or all of it.
+    pub fn append_part(&self, value: &[u8], out: &mut Vec<u8>) {
+        if self.members.is_empty() || !pick(value, &self.members, out) {
+            out.extend_from_slice(value);
+        }
+    }
+
+    /// What indexes read of the bytes of a value, or all of it.
+    fn part(&self, value: Bytes) -> Bytes {
+        let mut part = Vec::new();
+        if self.members.is_empty()
+            || value.len() < MIN_PICK_BYTES
+            || !pick(&value, &self.members, &mut part)
+        {
+            return value;
+        }
+        part.into()
     }
 
     /// The serde of the keys.
@@ -41,21 +79,21 @@ impl RowReader {
         &self.key
     }
 
-    /// The record of a row, from the bytes of key and value.
+    /// The record of a row, from the bytes of key and value. Its value may lack what indexes don't read.
     ///
     /// # Errors
     /// `Serde` if they can't be read.
     pub fn record(&self, key: &Bytes, value: Bytes, timestamp: Timestamp) -> Result<Record> {
         Ok(Record {
             key: self.key.decode(Some(key.clone()))?,
-            value: self.value.decode(Some(value))?,
+            value: self.value.decode(Some(self.part(value)))?,
             timestamp,
             ..Record::default()
         })
     }
 
     /// The record of a value in memory. A foreign value is encoded and decoded, to look like a stored
-    /// one.
+    /// one. The value may lack what indexes don't read.
     ///
     /// # Errors
     /// `Serde` if it can't be written or read.
@@ -64,12 +102,32 @@ impl RowReader {
             Datum::Opaque(_) => self.value.decode(self.value.encode(value)?)?,
             plain => plain.clone(),
         };
+        let value = match value {
+            Datum::Json(text) => Datum::Json(self.part(text)),
+            other => other,
+        };
         Ok(Record {
             key: self.key.decode(Some(key.clone()))?,
             value,
             timestamp,
             ..Record::default()
         })
+    }
+}
+
+/// Adds the members of the value that an expression reads; false if it reads more of the value than members.
+fn add_members<'e>(expr: &'e Expression, members: &mut BTreeSet<&'e str>) -> bool {
+    match expr {
+        Expression::Get { args, name } if matches!(args[0].bare(), Expression::Value) => {
+            members.insert(name);
+            true
+        }
+        Expression::Value
+        | Expression::Old
+        | Expression::New
+        | Expression::Left
+        | Expression::Right => false,
+        other => other.args().iter().all(|arg| add_members(arg, members)),
     }
 }
 
@@ -109,30 +167,43 @@ impl IndexFields {
     /// The entries that lead to a row, and whether all of its fields could be computed.
     #[must_use]
     pub fn entries(&self, row: &Result<Record>) -> (Entries, bool) {
-        let mut whole = true;
         let mut found = Entries::new();
+        let whole = self.each_entry(row, &mut Vec::new(), |entry, kept| {
+            found.insert(entry.to_vec(), kept.clone());
+        });
+        (found, whole)
+    }
+
+    /// Passes the entries that lead to a row to `take`, in no order, and one of them perhaps repeatedly.
+    /// Returns whether all of its fields could be computed. `bytes` is used for the entries.
+    pub fn each_entry(
+        &self,
+        row: &Result<Record>,
+        bytes: &mut Vec<u8>,
+        mut take: impl FnMut(&[u8], &Bytes),
+    ) -> bool {
         let kept = self.kept(row);
+        let row = row.as_ref().ok();
         if self.each {
-            let elements = row.as_ref().ok().map(|row| self.fields[0].elements(row));
-            match elements {
-                Some(Ok(elements)) => {
-                    for element in elements.unwrap_or_default() {
-                        let mut bytes = Vec::new();
-                        // A value without an order is found by no query.
-                        if ordered::write(&mut bytes, &element) {
-                            found.insert(bytes, kept.clone());
-                        }
-                    }
+            let elements = row.map(|row| self.fields[0].elements(row));
+            let Some(Ok(elements)) = elements else {
+                return false;
+            };
+            for element in elements.unwrap_or_default() {
+                bytes.clear();
+                // A value without an order is found by no query.
+                if ordered::write(bytes, &element) {
+                    take(bytes, &kept);
                 }
-                Some(Err(_)) | None => whole = false,
             }
-            return (found, whole);
+            return true;
         }
-        let mut bytes = Vec::new();
+        let mut whole = true;
+        bytes.clear();
         for field in &self.fields {
-            match row.as_ref().ok().map(|row| field.compared(row)) {
+            match row.map(|row| field.compared(row)) {
                 Some(Ok(value)) => {
-                    ordered::write(&mut bytes, &value);
+                    ordered::write(bytes, &value);
                 }
                 Some(Err(_)) | None => {
                     bytes.push(ordered::OTHER);
@@ -140,8 +211,8 @@ impl IndexFields {
                 }
             }
         }
-        found.insert(bytes, kept);
-        (found, whole)
+        take(bytes, &kept);
+        whole
     }
 
     /// The value of an entry: a JSON array of what a covering index keeps. Empty if the index keeps

@@ -91,6 +91,21 @@ pub trait Backend: Send + Sync + Debug {
     /// # Errors
     /// As `get`.
     fn scan(&self, store: StoreId, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Bytes)>>;
+    /// Passes committed entries in byte order of keys to `take`, until it returns false. An entry is copied
+    /// only if the back end can't lend it.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn visit(
+        &self,
+        store: StoreId,
+        range: &KeyRange,
+        take: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
+        let rows = self.scan(store, range, usize::MAX)?;
+        let _stopped = rows.iter().all(|(key, value)| take(key, value));
+        Ok(())
+    }
     /// A snapshot of these stores, for long reads.
     ///
     /// # Errors
@@ -129,7 +144,8 @@ pub trait Backend: Send + Sync + Debug {
     ) -> Result<()> {
         self.restore(store, run.into_writes(), positions)
     }
-    /// Called when the store has caught up with its changelog: postponed work can be done now.
+    /// Called when the store has caught up with its changelog, and the indexes that must be built from it
+    /// are built: postponed work can be done now.
     ///
     /// # Errors
     /// As `get`.

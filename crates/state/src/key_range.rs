@@ -12,3 +12,11 @@ pub struct KeyRange {
     /// Whether keys are in descending order.
     pub reverse: bool,
 }
+
+impl KeyRange {
+    /// True if its bounds exclude all keys. (RocksDB refuses such bounds.)
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        matches!((&self.from, &self.to), (Some(from), Some(to)) if from >= to)
+    }
+}

@@ -96,6 +96,18 @@ impl RestoreRun {
         self.places().map(|at| self.record(at))
     }
 
+    /// As [`Self::iter`], as parts of one buffer that is copied for the caller.
+    pub fn copied(&self) -> impl Iterator<Item = (Bytes, Option<Bytes>)> {
+        let block = Bytes::copy_from_slice(&self.block);
+        self.iter().map(move |(key, value)| {
+            let part = |of: &[u8]| {
+                let from = of.as_ptr().addr() - self.block.as_ptr().addr();
+                block.slice(from..from + of.len())
+            };
+            (part(key), value.map(part))
+        })
+    }
+
     /// The last record of each key, in the order of keys.
     pub fn sorted(&self) -> impl Iterator<Item = Record<'_>> {
         let mut places: Vec<SortKey> = Vec::with_capacity(self.len);

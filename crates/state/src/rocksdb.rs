@@ -138,6 +138,18 @@ impl RocksBackend {
     }
 }
 
+/// Options of a read of this range.
+fn within(range: &KeyRange) -> ReadOptions {
+    let mut options = ReadOptions::default();
+    if let Some(from) = &range.from {
+        options.set_iterate_lower_bound(from.to_vec());
+    }
+    if let Some(to) = &range.to {
+        options.set_iterate_upper_bound(to.to_vec());
+    }
+    options
+}
+
 impl Backend for RocksBackend {
     fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>> {
         let found = self
@@ -148,18 +160,10 @@ impl Backend for RocksBackend {
     }
 
     fn scan(&self, store: StoreId, range: &KeyRange, limit: usize) -> Result<Vec<(Bytes, Bytes)>> {
-        if let (Some(from), Some(to)) = (&range.from, &range.to)
-            && from >= to
-        {
+        if range.is_empty() {
             return Ok(Vec::new());
         }
-        let mut options = ReadOptions::default();
-        if let Some(from) = &range.from {
-            options.set_iterate_lower_bound(from.to_vec());
-        }
-        if let Some(to) = &range.to {
-            options.set_iterate_upper_bound(to.to_vec());
-        }
+        let options = within(range);
         let mode = if range.reverse {
             IteratorMode::End
         } else {
@@ -175,6 +179,37 @@ impl Backend for RocksBackend {
                     .map_err(|e| self.place.error(&e))
             })
             .collect()
+    }
+
+    fn visit(
+        &self,
+        store: StoreId,
+        range: &KeyRange,
+        take: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let mut options = within(range);
+        // A full read must not evict blocks that lanes read again and again.
+        options.fill_cache(false);
+        let mut rows = self.db.raw_iterator_cf_opt(&self.store(store)?, options);
+        if range.reverse {
+            rows.seek_to_last();
+        } else {
+            rows.seek_to_first();
+        }
+        while let Some((key, value)) = rows.item() {
+            if !take(key, value) {
+                return Ok(());
+            }
+            if range.reverse {
+                rows.prev();
+            } else {
+                rows.next();
+            }
+        }
+        rows.status().map_err(|e| self.place.error(&e))
     }
 
     fn snapshot(&self, stores: &[StoreId]) -> Result<Box<dyn Snapshot>> {

@@ -1,8 +1,17 @@
 //! Damaged text: the scan must agree with a parser on what is found in it and on whether it is JSON.
 
-use super::{MemberPlace, find, read};
+use super::{MemberPlace, find, pick, read};
 use bytes::Bytes;
 use stoatflow_fuzz::FuzzTarget;
+
+/// The text of a member; `None` if the object doesn't have it.
+fn member<'t>(text: &'t [u8], name: &str) -> Option<&'t [u8]> {
+    match find(text, [Some(name)]) {
+        MemberPlace::At(place) => Some(&text[place]),
+        MemberPlace::Nowhere => None,
+        MemberPlace::Unknown => panic!("picked, but not found"),
+    }
+}
 
 #[test]
 fn damaged_text() {
@@ -13,6 +22,15 @@ fn damaged_text() {
         for path in [&["a", "b"][..], &["d", "a"], &["é"], &["a"; 9]] {
             if let MemberPlace::At(place) = find(input, path.iter().map(|name| Some(*name))) {
                 assert!(place.end <= input.len());
+            }
+        }
+        let mut part = Vec::new();
+        for names in [&["a", "d"][..], &["d", "x"]] {
+            part.clear();
+            if pick(input, names, &mut part) {
+                for name in names {
+                    assert_eq!(member(input, name), member(&part, name));
+                }
             }
         }
         let found = read(Bytes::copy_from_slice(input));

@@ -6,6 +6,7 @@
 
 use super::Names;
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Whether the text is one JSON value, with nothing but whitespace around it.
 pub(super) fn is_well_formed(text: &[u8], names: &mut Names) -> bool {
@@ -123,35 +124,57 @@ impl<'a> JsonScanner<'a> {
     /// At an object: moves to the value of its first member with this name; false if there is none.
     /// `None` also if a name is escaped, because it would have to be decoded first.
     pub fn member(&mut self, wanted: &[u8]) -> Option<bool> {
-        if self.past_blanks()? != b'{' {
-            return None;
-        }
-        self.at += 1;
-        if self.past_blanks()? == b'}' {
-            return Some(false);
-        }
-        loop {
-            if self.past_blanks()? != b'"' {
-                return None;
-            }
-            self.at += 1;
-            let first = self.at;
-            let plain = self.string()?;
-            let found = self.text[first..self.at - 1] == *wanted;
-            if !plain || self.past_blanks()? != b':' {
-                return None;
-            }
-            self.at += 1;
-            if found {
+        self.open_object()?;
+        let mut name = self.first_member()?;
+        while let Some(place) = name {
+            if self.text[place] == *wanted {
                 return self.past_blanks().map(|_| true);
             }
             self.whole_value()?;
-            match self.past_blanks()? {
-                b',' => self.at += 1,
-                b'}' => return Some(false),
-                _ => return None,
-            }
+            name = self.next_member()?;
         }
+        Some(false)
+    }
+
+    /// At an object: moves past its bracket.
+    pub fn open_object(&mut self) -> Option<()> {
+        (self.past_blanks()? == b'{').then(|| self.at += 1)
+    }
+
+    /// After an object's opening bracket: moves to the first value; the range of its name. `Some(None)`
+    /// at the closing bracket. `None` also if the name is escaped.
+    pub fn first_member(&mut self) -> Option<Option<Range<usize>>> {
+        match self.past_blanks()? {
+            b'}' => Some(None),
+            _ => self.plain_name().map(Some),
+        }
+    }
+
+    /// After the value of a member: as [`Self::first_member`], for the next one.
+    pub fn next_member(&mut self) -> Option<Option<Range<usize>>> {
+        match self.past_blanks()? {
+            b'}' => Some(None),
+            b',' => {
+                self.at += 1;
+                self.plain_name().map(Some)
+            }
+            _ => None,
+        }
+    }
+
+    fn plain_name(&mut self) -> Option<Range<usize>> {
+        if self.past_blanks()? != b'"' {
+            return None;
+        }
+        self.at += 1;
+        let first = self.at;
+        let plain = self.string()?;
+        let place = first..self.at - 1;
+        if !plain || self.past_blanks()? != b':' {
+            return None;
+        }
+        self.at += 1;
+        Some(place)
     }
 
     /// After the opening quote; true if the string contains no escape.

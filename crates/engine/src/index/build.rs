@@ -46,7 +46,7 @@ impl Unbuilt {
     #[must_use]
     pub fn is_urgent(&self, backend: &dyn Backend) -> bool {
         self.is_unique()
-            || self.store_indexes.emptied.load(Relaxed)
+            || self.store_indexes.is_emptied()
             || backend.approximate_len(self.store_indexes.store) < MIN_ROWS_FOR_THREAD
     }
 
@@ -173,7 +173,7 @@ pub(super) fn begin(backend: &dyn Backend, unbuilt: &Unbuilt) {
 }
 
 /// The value of an entry.
-pub(super) struct EntryValue<'a> {
+struct EntryValue<'a> {
     /// The row's timestamp.
     pub timestamp: Timestamp,
     /// What a covering index keeps.
@@ -181,11 +181,7 @@ pub(super) struct EntryValue<'a> {
 }
 
 /// Reads the next rows, and moves the cursor behind them.
-pub(super) fn scan(
-    backend: &dyn Backend,
-    unbuilt: &mut Unbuilt,
-    most: usize,
-) -> Result<Vec<(Bytes, Bytes)>> {
+fn scan(backend: &dyn Backend, unbuilt: &mut Unbuilt, most: usize) -> Result<Vec<(Bytes, Bytes)>> {
     let range = KeyRange {
         from: unbuilt.cursor.as_ref().map(|key| after(key)),
         ..KeyRange::default()
@@ -199,7 +195,7 @@ pub(super) fn scan(
 
 /// Passes the entries of a row to `take`: the position of the index in `indexes`, the parts of the
 /// entry's key, and its value.
-pub(super) fn entries_of<'a>(
+fn entries_of<'a>(
     of: &StoreIndexes,
     key: &Bytes,
     stored: &Bytes,

@@ -1,27 +1,30 @@
 //! Builds indexes before anything else runs: after a restore, and those that are unique or small.
 //!
 //! Nothing changes the rows meanwhile, so they are read once, and each index computes, sorts and
-//! bulk-loads its entries on a thread of its own.
+//! bulk-loads its entries on a thread of its own. The reader passes on only what indexes read of a row.
 
-use super::build::{Unbuilt, begin, entries_of, finish, scan, write_state};
+use super::build::{Unbuilt, begin, finish, write_state};
 use super::state::IndexState;
 use super::{Index, StoreIndexes};
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use stoatflow_core::{Error, Result};
-use stoatflow_state::{Backend, RestoreRun};
+use stoatflow_core::{Error, Result, Timestamp};
+use stoatflow_state::{Backend, KeyRange, RestoreRun, after};
 
-/// Rows per scan.
-const SCAN_ROWS: usize = 2_000;
-/// Rows whose entries are sorted and loaded at once.
-const CHUNK_ROWS: usize = 50_000;
-/// Scans that an index may be behind the reader: bounds memory.
-const MAX_SCANS_AHEAD: usize = 4;
+/// Rows that are handed to the threads at once. With fewer rows there are no threads.
+const PART_ROWS: usize = 2_000;
+/// A part with fewer rows ends if it has this many bytes.
+const PART_BYTES: usize = 4 << 20;
+/// Memory of the entries of an index that are sorted and loaded at once. Each load makes a file.
+const CHUNK_BYTES: usize = 16 << 20;
+/// Parts that an index may be behind the reader: bounds memory.
+const MAX_PARTS_AHEAD: usize = 4;
 
-type Rows = Arc<Vec<(Bytes, Bytes)>>;
+/// Some rows, with what indexes read of their values.
+type Rows = Arc<RestoreRun>;
 
 /// Builds the indexes before anything else writes. `false` if a stop was requested.
 ///
@@ -29,7 +32,7 @@ type Rows = Arc<Vec<(Bytes, Bytes)>>;
 /// Errors of the back end.
 pub fn build_now(
     backend: &dyn Backend,
-    unbuilt: &mut Unbuilt,
+    unbuilt: &Unbuilt,
     is_stopping: impl Fn() -> bool,
 ) -> Result<bool> {
     begin(backend, unbuilt);
@@ -44,16 +47,18 @@ pub fn build_now(
         cursor: None,
     });
     let mut builders: Vec<_> = builders.collect();
-    let first = Arc::new(scan(backend, unbuilt, SCAN_ROWS)?);
-    let mut is_whole = first.len() < SCAN_ROWS;
-    for builder in &mut builders {
-        builder.add(&first)?;
-    }
-    if is_whole {
+    let is_whole = if backend.approximate_len(of.store) < PART_ROWS as u64 {
+        let read = read_all(backend, unbuilt, &is_stopping, |rows| {
+            for builder in &mut builders {
+                builder.add(&rows)?;
+            }
+            Ok(true)
+        })?;
         builders.iter_mut().try_for_each(Builder::load)?;
+        read
     } else {
-        is_whole = build_on_threads(unbuilt, builders, &is_stopping)?;
-    }
+        build_on_threads(unbuilt, builders, &is_stopping)?
+    };
     if is_whole {
         for at in &numbers {
             backend.loaded(of.indexes[*at].id)?;
@@ -65,7 +70,7 @@ pub fn build_now(
 
 /// True if all rows were read; false if a stop was requested.
 fn build_on_threads(
-    unbuilt: &mut Unbuilt,
+    unbuilt: &Unbuilt,
     builders: Vec<Builder<'_>>,
     is_stopping: &impl Fn() -> bool,
 ) -> Result<bool> {
@@ -73,16 +78,21 @@ fn build_on_threads(
     thread::scope(|scope| {
         let (mut senders, mut threads) = (Vec::new(), Vec::new());
         for mut builder in builders {
-            let (sender, scans) = sync_channel(MAX_SCANS_AHEAD);
+            let (sender, parts) = sync_channel(MAX_PARTS_AHEAD);
             let made = thread::Builder::new()
                 .name("stoatflow-index".into())
-                .spawn_scoped(scope, move || builder.add_all(&scans));
+                .spawn_scoped(scope, move || builder.add_all(&parts));
             threads.push(made.map_err(|error| {
                 Error::internal(format!("no thread can be started for an index: {error}"))
             })?);
             senders.push(sender);
         }
-        let read = read_all(backend, unbuilt, senders, is_stopping);
+        let send = |rows: Rows| {
+            let all = |sender: &SyncSender<Rows>| sender.send(Arc::clone(&rows)).is_ok();
+            Ok(senders.iter().all(all))
+        };
+        let read = read_all(backend, unbuilt, is_stopping, send);
+        drop(senders);
         for thread in threads {
             let ended = thread.join();
             ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
@@ -91,26 +101,34 @@ fn build_on_threads(
     })
 }
 
-/// Ends early if a builder has failed.
+/// Passes the rows that indexes lack to `take`, until it returns false. True if these were all.
 fn read_all(
     backend: &dyn Backend,
-    unbuilt: &mut Unbuilt,
-    builders: Vec<SyncSender<Rows>>,
+    unbuilt: &Unbuilt,
     is_stopping: &impl Fn() -> bool,
+    mut take: impl FnMut(Rows) -> Result<bool>,
 ) -> Result<bool> {
-    while !is_stopping() {
-        let rows = Arc::new(scan(backend, unbuilt, SCAN_ROWS)?);
-        let is_last = rows.len() < SCAN_ROWS;
-        for builder in &builders {
-            if builder.send(Arc::clone(&rows)).is_err() {
-                return Ok(false);
-            }
+    let of = &unbuilt.store_indexes;
+    let range = KeyRange {
+        from: unbuilt.cursor.as_ref().map(|key| after(key)),
+        ..KeyRange::default()
+    };
+    let (mut rows, mut part) = (RestoreRun::default(), Vec::new());
+    let mut taken = Ok(!is_stopping());
+    backend.visit(of.store, &range, &mut |key, stored| {
+        if rows.len() == PART_ROWS || rows.weight() >= PART_BYTES {
+            taken = take(Arc::new(std::mem::take(&mut rows))).map(|on| on && !is_stopping());
         }
-        if is_last {
-            return Ok(true);
+        if !matches!(taken, Ok(true)) {
+            return false;
         }
-    }
-    Ok(false)
+        let (time, value) = stored.split_at(stored.len().min(size_of::<i64>()));
+        part.clear();
+        of.rows.append_part(value, &mut part);
+        rows.push(&[key], Some(&[time, &part]));
+        true
+    })?;
+    Ok(taken? && take(Arc::new(rows))?)
 }
 
 /// Builds one index.
@@ -126,26 +144,32 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn add_all(&mut self, scans: &Receiver<Rows>) -> Result<()> {
-        for rows in scans {
+    fn add_all(&mut self, parts: &Receiver<Rows>) -> Result<()> {
+        for rows in parts {
             self.add(&rows)?;
         }
         self.load()
     }
 
-    fn add(&mut self, rows: &[(Bytes, Bytes)]) -> Result<()> {
-        for (key, stored) in rows {
-            entries_of(self.of, key, stored, [self.index], |_, entry, value| {
-                let time = value.timestamp.0.to_be_bytes();
-                self.run.push(entry, Some(&[&time, value.kept]));
+    fn add(&mut self, rows: &RestoreRun) -> Result<()> {
+        let mut entry = Vec::new();
+        for (key, stored) in rows.copied() {
+            let mut value = stored.unwrap_or_default();
+            let timestamp = Timestamp(value.try_get_i64().unwrap_or(-1));
+            let time = timestamp.0.to_be_bytes();
+            let row = self.of.rows.record(&key, value, timestamp);
+            let run = &mut self.run;
+            let whole = (self.index.fields).each_entry(&row, &mut entry, |entry, kept| {
+                run.push(&[entry, &key], Some(&[&time, kept]));
             });
+            if !whole {
+                self.index.status.unreadable.fetch_add(1, Relaxed);
+            }
+            self.cursor = Some(key);
         }
         self.index.status.done.fetch_add(rows.len() as u64, Relaxed);
         self.rows += rows.len();
-        if let Some((last, _)) = rows.last() {
-            self.cursor = Some(last.clone());
-        }
-        if self.rows < CHUNK_ROWS {
+        if self.run.weight() < CHUNK_BYTES {
             return Ok(());
         }
         self.load()

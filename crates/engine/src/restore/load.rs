@@ -6,6 +6,7 @@
 
 use super::progress::Progress;
 use super::{Parallelism, Restore, Task};
+use crate::commit::LoggedStore;
 use crate::index::StoreIndexes;
 use crate::runtime::failpoint::Failpoint;
 use crate::runtime::shared::Shared;
@@ -49,6 +50,9 @@ struct Loader {
     ids: Arc<[StoreId]>,
     /// By store: the indexes that must be updated with each record.
     indexes: Arc<[Option<Arc<StoreIndexes>>]>,
+    /// By store: whether its indexes are built next. Only then is its postponed work done, so that both
+    /// don't compete for CPU.
+    is_read_next: Arc<[bool]>,
     tasks: Arc<[Task]>,
     progress: Progress,
 }
@@ -66,7 +70,7 @@ impl Loader {
             None => self.backend.bulk_load(id, job.run, &positions)?,
             Some(indexes) => indexes.load(self.backend.as_ref(), &job.run, &positions)?,
         }
-        if job.last {
+        if job.last && !self.is_read_next[job.store] {
             self.backend.loaded(id)?;
         }
         self.progress.loaded(job.store, &job.parts, job.last);
@@ -102,12 +106,15 @@ impl Loaders {
             let indexed = tasks.iter().any(|task| task.store == at && task.indexed);
             store.indexes.clone().filter(|_| indexed)
         });
+        let emptied =
+            |store: &LoggedStore| store.indexes.as_ref().is_some_and(|of| of.is_emptied());
         let mut loaders = Self {
             here: Loader {
                 shared: Arc::clone(restore.shared),
                 backend: Arc::clone(restore.backend),
                 ids: ids.collect(),
                 indexes: indexes.collect(),
+                is_read_next: restore.stores.iter().map(emptied).collect(),
                 tasks: Arc::clone(tasks),
                 progress: progress.clone(),
             },

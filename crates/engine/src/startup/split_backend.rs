@@ -93,6 +93,15 @@ impl Backend for SplitBackend {
         }))
     }
 
+    fn visit(
+        &self,
+        store: StoreId,
+        range: &KeyRange,
+        take: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<()> {
+        self.of(store).visit(store, range, take)
+    }
+
     fn snapshot_forces_copy(&self, stores: &[StoreId]) -> bool {
         let copies = |store: &StoreId| self.of(*store).snapshot_forces_copy(&[*store]);
         stores.iter().any(copies)

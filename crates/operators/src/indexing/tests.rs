@@ -1,7 +1,8 @@
-use super::{IndexFields, is_kept_apart, split_entry};
+use super::{IndexFields, RowReader, is_kept_apart, split_entry};
+use crate::ForeignCode;
 use serde_json::json;
 use stoatflow_core::{Bytes, Datum, Error, Record, ordered};
-use stoatflow_plan::IndexSpec;
+use stoatflow_plan::{IndexSpec, SerdeSpec, Store, StoreKind};
 
 fn index(fields: &serde_json::Value, each: bool) -> IndexFields {
     let spec: IndexSpec =
@@ -104,4 +105,35 @@ fn a_covering_index_keeps_its_fields_and_what_it_stores() {
     for other in ["[1", "5", r#"{"age": 1e999}"#, r#"{"of": [1,}"#] {
         assert_eq!(kept(other), "", "{other}");
     }
+}
+
+/// What a reader passes on of a value, with these expressions in two indexes.
+fn part(one: &serde_json::Value, other: &serde_json::Value, value: &str) -> String {
+    let serde = || SerdeSpec::Builtin("json".into());
+    let mut store = Store::new("docs", StoreKind::TimestampedKeyValue, serde(), serde());
+    let indexes = json!([
+        {"name": "one", "fields": [one]},
+        {"name": "other", "fields": [member("b")], "storing": [other]},
+    ]);
+    store.indexes = serde_json::from_value(indexes).unwrap();
+    let reader = RowReader::new(&store, &ForeignCode::default()).unwrap();
+    let mut part = Vec::new();
+    reader.append_part(value.as_bytes(), &mut part);
+    String::from_utf8(part).unwrap()
+}
+
+#[test]
+fn only_members_that_indexes_read_are_picked_from_a_row() {
+    let value = json!({"expr": {"op": "value"}});
+    let text = r#"{"a":{"n":1},"b":2,"c":3}"#;
+    let inner = json!({"expr": {"op": "get", "args": [member("a")["expr"]], "name": "n"}});
+    assert_eq!(part(&inner, &member("b"), text), r#"{"a":{"n":1},"b":2}"#);
+    assert_eq!(part(&member("c"), &member("x"), text), r#"{"b":2,"c":3}"#);
+    let whole = json!({"expr": {"op": "len", "args": [{"op": "value"}]}});
+    for reads_all in [&value, &whole] {
+        assert_eq!(part(reads_all, &inner, text), text);
+        assert_eq!(part(&inner, reads_all, text), text);
+    }
+    // What isn't an object is left to the expressions.
+    assert_eq!(part(&inner, &inner, "[1, 2"), "[1, 2");
 }

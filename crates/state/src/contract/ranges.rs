@@ -4,6 +4,7 @@
 
 use super::{A, B, bytes, epoch, keys, ok, value, write};
 use crate::{Backend, EpochBatch, KeyRange, Write};
+use ::bytes::Bytes;
 use stoatflow_core::Epoch;
 
 /// `from` is inclusive, `to` is exclusive, keys are in byte order, in both directions.
@@ -46,6 +47,20 @@ pub fn scans_are_ordered_and_bounded(b: &dyn Backend) {
         );
     }
     assert!(keys(b, &KeyRange::default(), 0).is_empty());
+    for (from, to) in [(None, None), (Some("a"), Some("c")), (Some("d"), Some("a"))] {
+        for range in [range(from, to, false), range(from, to, true)] {
+            let visited = |most| {
+                let mut seen = Vec::new();
+                ok(b.visit(A, &range, &mut |key, value| {
+                    seen.push((Bytes::copy_from_slice(key), Bytes::copy_from_slice(value)));
+                    seen.len() < most
+                }));
+                seen
+            };
+            assert_eq!(visited(99), ok(b.scan(A, &range, 99)));
+            assert_eq!(visited(2), ok(b.scan(A, &range, 2)));
+        }
+    }
 }
 
 /// A dropped range is empty except for what the same epoch wrote; its bounds are those of scans.

@@ -71,6 +71,8 @@ proptest! {
         prop_assert_eq!(sorted, wanted);
         let in_order: Vec<_> = run.iter().map(|(k, v)| write(k, v)).collect();
         prop_assert_eq!(&in_order, &writes);
+        let copied: Vec<_> = run.copied().map(|(key, value)| Write { key, value }).collect();
+        prop_assert_eq!(&copied, &writes);
         prop_assert_eq!(run.into_writes(), writes);
     }
 }

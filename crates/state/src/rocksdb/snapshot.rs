@@ -4,8 +4,9 @@
 //! iterator, so that no file and no write buffer is held between pages.
 
 use super::errors::DatabaseDir;
+use super::within;
 use crate::{KeyRange, Page, Snapshot};
-use ::rocksdb::{DB, IteratorMode, ReadOptions};
+use ::rocksdb::{DB, IteratorMode};
 use bytes::Bytes;
 use self_cell::self_cell;
 use std::sync::Arc;
@@ -65,16 +66,10 @@ impl Snapshot for RocksSnapshot {
     }
 
     fn scan(&self, store: StoreId, range: &KeyRange, page: Page) -> Result<Vec<(Bytes, Bytes)>> {
-        if matches!((&range.from, &range.to), (Some(from), Some(to)) if from >= to) {
+        if range.is_empty() {
             return Ok(Vec::new());
         }
-        let mut options = ReadOptions::default();
-        if let Some(from) = &range.from {
-            options.set_iterate_lower_bound(from.to_vec());
-        }
-        if let Some(to) = &range.to {
-            options.set_iterate_upper_bound(to.to_vec());
-        }
+        let mut options = within(range);
         let mode = if range.reverse {
             IteratorMode::End
         } else {

@@ -98,3 +98,58 @@ fn it_finds_what_a_parser_finds() {
         }
     }
 }
+
+fn picked(text: &str, names: &[&str]) -> Option<String> {
+    let mut out = b"before".to_vec();
+    let is_picked = pick(text.as_bytes(), names, &mut out);
+    let out = String::from_utf8(out).unwrap();
+    let part = out.strip_prefix("before").unwrap().to_owned();
+    assert!(is_picked || part.is_empty(), "{part}");
+    is_picked.then_some(part)
+}
+
+#[test]
+fn picked_members_are_those_that_are_found() {
+    let text = r#" {"a" : 1, "b":{"a":[2, "}"]} ,"c":"x\u0061", "a":3, "d":-1.5e3 } "#;
+    for names in [
+        &["a"][..],
+        &["b", "d"],
+        &["d", "c", "b", "a"],
+        &["none"],
+        &["a", "none"],
+        &[],
+    ] {
+        let part = picked(text, names).unwrap();
+        for name in names {
+            assert_eq!(at(&part, &[name]), at(text, &[name]), "{part}");
+        }
+    }
+    assert_eq!(
+        picked(text, &["d", "a"]).unwrap(),
+        r#"{"a" : 1,"d":-1.5e3}"#
+    );
+    assert_eq!(picked("{}", &["a"]).unwrap(), "{}");
+    assert_eq!(picked(r#"{"b":1}"#, &["a"]).unwrap(), "{}");
+}
+
+#[test]
+fn a_text_is_picked_from_only_as_far_as_it_is_read() {
+    // The text after the last wanted member isn't read, as in `find`.
+    assert_eq!(picked(r#"{"a":1, nonsense"#, &["a"]).unwrap(), r#"{"a":1}"#);
+    for text in [
+        r#"{"b":2, nonsense"#,
+        r#"{"b":2} nonsense"#,
+        r#"{"b":2"#,
+        r#"{"a":01}"#,
+        r#"{"a":1x}"#,
+        r#"{"a":{"b":1,}}"#,
+        r#"{"\u0061":1,"a":2}"#,
+        "[1]",
+        "null",
+        "",
+    ] {
+        assert_eq!(picked(text, &["a"]), None, "{text}");
+    }
+    assert!(!pick(b"{\"b\":\"\xff\",\"a\":1}", &["a"], &mut Vec::new()));
+    assert!(!pick(b"{\"b\":\"\xff\"}", &["a"], &mut Vec::new()));
+}

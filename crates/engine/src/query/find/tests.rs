@@ -72,8 +72,8 @@ fn reader(plan: &PhysicalPlan, rows: &Rows) -> StoreReader {
     backend.restore(StoreId(0), writes.collect(), &[]).unwrap();
     let foreign = ForeignCode::default();
     for of in StoreIndexes::all(plan, &foreign).unwrap() {
-        let mut unbuilt = find_unbuilt(backend.as_ref(), &of).unwrap().unwrap();
-        assert!(build_now(backend.as_ref(), &mut unbuilt, || false).unwrap());
+        let unbuilt = find_unbuilt(backend.as_ref(), &of).unwrap().unwrap();
+        assert!(build_now(backend.as_ref(), &unbuilt, || false).unwrap());
     }
     let all: Vec<StoreId> = (0..10).map(StoreId).collect();
     let open = OpenSnapshot::new(backend.snapshot(&all).unwrap());
