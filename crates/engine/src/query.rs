@@ -4,6 +4,7 @@
 //! run, so that the state can be closed even while a reader holds one. Uncommitted writes are never
 //! visible.
 
+mod cached_snapshot;
 mod committed;
 mod find;
 mod follower;
@@ -13,6 +14,7 @@ mod snapshot_backend;
 #[cfg(test)]
 mod tests;
 
+use cached_snapshot::CachedSnapshot;
 pub use committed::{CommittedCut, SnapshotLock};
 pub use find::{Explained, FoundPage, FoundRow};
 pub use follower::{ChangeBatch, ChangedRow, FollowSpec, Follower};
@@ -22,6 +24,7 @@ use crate::index::index_stores;
 use crate::lane::stream_time::{self, Timing};
 use crate::runtime::shared::Shared;
 use parking_lot::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use stoatflow_core::{Error, Offset, Result, StoreId, TopicPartition};
@@ -149,6 +152,18 @@ impl CommittedSnapshot {
         StoreReader::new((plan, store), foreign, Arc::clone(&self.open), observed)
     }
 
+    /// The same state, for a reader that must not wait for the disk, and a flag. A read that would have to
+    /// wait fails and sets the flag.
+    #[must_use]
+    pub fn cached(&self) -> (Self, Arc<AtomicBool>) {
+        let (cached, is_on_disk) = CachedSnapshot::new(Arc::clone(&self.open));
+        let of = Self {
+            open: OpenSnapshot::new(Box::new(cached)),
+            ..self.clone()
+        };
+        (of, is_on_disk)
+    }
+
     /// Whether it can still be read.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -237,6 +252,22 @@ impl StoreReaders {
         let indexes = index_stores(plan).into_iter().map(|(id, ..)| id);
         let stores: Vec<_> = all.chain(Timing::new(plan).store).chain(indexes).collect();
         self.take(&stores, false)
+    }
+
+    /// The snapshot of a store that readers share, if there is one. Never waits.
+    #[must_use]
+    pub fn shared_snapshot(&self, plan: &PhysicalPlan, store: &Store) -> Option<CommittedSnapshot> {
+        let inner = self.0.try_lock()?;
+        inner.running().ok()?;
+        let (shared, run) = (inner.shared.clone()?, inner.runs);
+        drop(inner);
+        let (open, cut) = shared.snapshot_lock.shared(&with_times(plan, store))?;
+        Some(CommittedSnapshot {
+            open,
+            cut,
+            run,
+            is_shared: true,
+        })
     }
 
     /// Waits while an epoch is applied, without blocking other readers. Doesn't wait for a snapshot that

@@ -138,6 +138,30 @@ impl KeyValueStore {
         layout: Layout,
     ) -> Self {
         let ordered = layout != Layout::KeyValue;
+        let shards = shards(layout, ordered, cache_bytes);
+        Self::over((id, name, value, backend), layout, cache_bytes, shards)
+    }
+
+    /// A store that is only read, by few threads at a time: no cache, and made with few allocations.
+    #[must_use]
+    pub fn reader(
+        id: StoreId,
+        name: Arc<str>,
+        value: Serde,
+        backend: Arc<dyn Backend>,
+        layout: Layout,
+    ) -> Self {
+        let ordered = layout != Layout::KeyValue;
+        let shard = Shard::new(0, ordered.then(|| order::Order::new(layout, 0)));
+        Self::over((id, name, value, backend), layout, 0, Box::new([shard]))
+    }
+
+    fn over(
+        (id, name, value, backend): (StoreId, Arc<str>, Serde, Arc<dyn Backend>),
+        layout: Layout,
+        cache_bytes: usize,
+        shards: Box<[Shard]>,
+    ) -> Self {
         Self {
             id,
             name,
@@ -146,7 +170,7 @@ impl KeyValueStore {
             layout,
             // Fixed seeds: equal runs evict equal slots, which the simulator relies on.
             hasher: ahash::RandomState::with_seeds(0x73_746f, 0x61_7466, 0x6c_6f77, 0x6b_7631),
-            shards: shards(layout, ordered, cache_bytes),
+            shards,
             cache_bytes,
             top: rows::TopSegment::default(),
             guard: None,

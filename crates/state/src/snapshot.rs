@@ -40,6 +40,15 @@ impl Page {
     }
 }
 
+/// The result of a read that doesn't wait for the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CachedRead {
+    /// The value of the key, if it has one.
+    Known(Option<Bytes>),
+    /// It takes a read from the disk.
+    OnDisk,
+}
+
 /// Committed data of some stores; as of one epoch if one back end keeps them. Dropping the snapshot
 /// frees what is kept for it.
 pub trait Snapshot: Send + Sync + Debug {
@@ -48,6 +57,13 @@ pub trait Snapshot: Send + Sync + Debug {
     /// # Errors
     /// `StateCorrupt`, `DiskFull`, `Internal`.
     fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>>;
+    /// As `get`, if it takes no read from the disk.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn get_cached(&self, store: StoreId, key: &[u8]) -> Result<CachedRead> {
+        self.get(store, key).map(CachedRead::Known)
+    }
     /// Entries of a range in byte order of keys (descending if the range says so), at most a page.
     ///
     /// # Errors

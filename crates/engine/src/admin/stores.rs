@@ -1,8 +1,10 @@
 //! `/stores`: committed state over HTTP.
 //!
 //! Takes paths and parameters, gives JSON. A read takes a snapshot on a blocking thread, so that neither
-//! lanes nor other requests wait for the disk. Never runs user code, so values of a Python serde are
-//! shown as their bytes. Every answer contains the epoch and the input positions that it reflects.
+//! lanes nor other requests wait for the disk. Only the value of a key that RocksDB has in memory is read
+//! at once, from the snapshot that readers share: waking a thread would cost more than this read. Never
+//! runs user code, so values of a Python serde are shown as their bytes. Every answer contains the epoch
+//! and the input positions that it reflects.
 
 mod changes;
 mod cursors;
@@ -21,6 +23,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 pub(super) use changes::{MAX_CLIENTS as MOST_FOLLOWERS, follow};
 pub(super) use cursors::Cursors;
+use cursors::Found;
 use formats::{StoreFormats, kind_name};
 use params::StoreParams;
 pub(super) use params::decoded;
@@ -30,7 +33,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use stoatflow_core::Error;
-use stoatflow_plan::Store;
+use stoatflow_operators::ForeignCode;
+use stoatflow_plan::{Store, StoreKind};
 use stoatflow_protocol::Lifecycle;
 
 /// How often a request with `at_least` checks the committed positions.
@@ -90,6 +94,9 @@ pub(super) async fn read(
         params,
         known,
     };
+    if let Some(answer) = job.run_at_once() {
+        return answer;
+    }
     // Nothing is read for a client that has disconnected.
     let gone = Arc::new(AtomicBool::new(false));
     let _guard = OnDrop(Arc::clone(&gone));
@@ -183,7 +190,7 @@ fn unavailable(shared: &Shared, error: &Error) -> Problem {
     }
 }
 
-/// A read, to run on a blocking thread.
+/// A read.
 struct Job {
     shared: Arc<Shared>,
     store: Store,
@@ -194,24 +201,56 @@ struct Job {
 }
 
 impl Job {
-    fn run(self) -> Result<Response, Problem> {
-        let shared = Arc::clone(&self.shared);
+    /// Reads the value of a key, if that takes neither a new snapshot nor the disk nor a schema registry.
+    fn run_at_once(&self) -> Option<Result<Response, Problem>> {
+        let is_plain = matches!(
+            self.store.kind,
+            StoreKind::KeyValue | StoreKind::TimestampedKeyValue
+        );
+        if self.key.is_none() || self.params.cursor.is_some() || !is_plain {
+            return None;
+        }
+        let foreign = self.shared.target.foreign().ok()?;
+        let formats = StoreFormats::of(&self.store, &foreign);
+        if !formats.are_built_in() {
+            return None;
+        }
+        let shared = self.shared.target.shared_snapshot(&self.store)?;
+        let (snapshot, is_on_disk) = shared.cached();
+        let answer = self.answer((&foreign, &formats), snapshot, None);
+        (!is_on_disk.load(Relaxed)).then_some(answer)
+    }
+
+    /// Reads on a blocking thread.
+    fn run(&self) -> Result<Response, Problem> {
+        let shared = &self.shared;
         let foreign = shared
             .target
             .foreign()
-            .map_err(|e| unavailable(&shared, &e))?;
+            .map_err(|e| unavailable(shared, &e))?;
         let formats = StoreFormats::of(&self.store, &foreign);
-        let cursors = &shared.cursors;
         let (snapshot, held) = match &self.params.cursor {
             Some(token) => {
-                let held = cursors.find(token, &self.store.name, shared.clock.monotonic())?;
+                let now = shared.clock.monotonic();
+                let held = shared.cursors.find(token, &self.store.name, now)?;
                 (held.snapshot.clone(), Some(held))
             }
             None => {
                 let taken = shared.target.snapshot(Some(&self.store.name));
-                (taken.map_err(|e| unavailable(&shared, &e))?, None)
+                (taken.map_err(|e| unavailable(shared, &e))?, None)
             }
         };
+        self.answer((&foreign, &formats), snapshot, held)
+    }
+
+    fn answer(
+        &self,
+        (foreign, formats): (&ForeignCode, &StoreFormats),
+        snapshot: CommittedSnapshot,
+        held: Option<Found>,
+    ) -> Result<Response, Problem> {
+        let shared = &self.shared;
+        let cursors = &shared.cursors;
         let tag = cursors.tag(snapshot.run(), snapshot.cut().epoch.0);
         if held.is_none() && self.known.as_ref().is_some_and(|known| names(known, &tag)) {
             let mut response = StatusCode::NOT_MODIFIED.into_response();
@@ -219,11 +258,11 @@ impl Job {
             return Ok(response);
         }
         let reader = snapshot
-            .reader_as(&shared.status.plan, &foreign, &formats.store)
-            .map_err(|e| unavailable(&shared, &e))?;
+            .reader_as(&shared.status.plan, foreign, &formats.store)
+            .map_err(|e| unavailable(shared, &e))?;
         let reading = Reading {
             reader: &reader,
-            formats: &formats,
+            formats,
             params: &self.params,
         };
         let (scan, last) = match &held {
@@ -256,7 +295,7 @@ impl Job {
             }
             _ => None,
         };
-        let body = self.body(&formats, snapshot.cut(), rows, cursor.as_deref())?;
+        let body = self.body(formats, snapshot.cut(), rows, cursor.as_deref())?;
         let mut response = Response::new(Body::from(body));
         let headers = response.headers_mut();
         let kind = HeaderValue::from_static("application/json");

@@ -17,6 +17,11 @@ pub trait AdminTarget: Send + Sync + Debug {
     /// `Config` if nothing runs; errors of the state.
     fn snapshot(&self, store: Option<&str>) -> Result<CommittedSnapshot>;
 
+    /// The snapshot of a store that readers share, if there is one. Never waits.
+    fn shared_snapshot(&self, _store: &Store) -> Option<CommittedSnapshot> {
+        None
+    }
+
     /// Follows a store of the plan, whose serdes may have been replaced.
     ///
     /// # Errors

@@ -138,12 +138,11 @@ impl StoreReader {
         }
         Ok(Self {
             key: foreign.serde(&spec.key)?,
-            kept: KeyValueStore::with_layout(
+            kept: KeyValueStore::reader(
                 spec.id,
                 spec.name.as_str().into(),
                 value.clone(),
                 Arc::clone(&backend) as Arc<dyn Backend>,
-                0,
                 layout(spec.kind),
             ),
             value,

@@ -6,14 +6,15 @@ use crate::admin::tests::fixture::{Still, plan};
 use crate::runtime::failpoint::Failpoints;
 use crate::runtime::shared::Shared;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
-use stoatflow_core::{Clock, Epoch, StoreId};
+use stoatflow_core::{Bytes, Clock, Epoch, StoreId};
 use stoatflow_plan::PhysicalPlan;
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::rocksdb::RocksBackend;
-use stoatflow_state::{Backend, StoreLayout};
+use stoatflow_state::{Backend, EpochBatch, Page, StoreLayout, Write};
 use tempfile::TempDir;
 
 struct Run {
@@ -21,7 +22,7 @@ struct Run {
     shared: Arc<Shared>,
     plan: Arc<PhysicalPlan>,
     /// Readers hold no reference to the state, so the test does.
-    _state: Arc<dyn Backend>,
+    state: Arc<dyn Backend>,
     _folder: Option<TempDir>,
 }
 
@@ -50,7 +51,7 @@ fn run(state: Arc<dyn Backend>, folder: Option<TempDir>) -> Run {
         readers,
         shared,
         plan,
-        _state: state,
+        state,
         _folder: folder,
     }
 }
@@ -139,4 +140,47 @@ fn the_end_of_the_run_closes_what_is_shared() {
     run.readers.end();
     assert!(!shared.is_open());
     assert!(run.readers.snapshot(&run.plan, None).is_err());
+}
+
+#[test]
+fn a_snapshot_that_others_share_is_taken_without_waiting() {
+    let run = on_disk();
+    let store = &run.plan.stores[0];
+    let shared = || run.readers.shared_snapshot(&run.plan, store);
+    run.apply(1, || ());
+    assert!(shared().is_none(), "no reader has taken one");
+    let first = run.of_a_store();
+    run.apply(2, || {
+        let found = shared().unwrap();
+        assert!(Arc::ptr_eq(&found.open, &first.open));
+        assert_eq!(epoch(&found), 1);
+    });
+    assert!(shared().is_none(), "the epoch is over");
+    drop(run.of_a_store());
+    assert_eq!(epoch(&shared().unwrap()), 2);
+    run.readers.end();
+    assert!(shared().is_none());
+}
+
+#[test]
+fn a_read_that_must_not_wait_fails_if_it_needs_the_disk() {
+    let run = on_disk();
+    let row = Write {
+        key: Bytes::from_static(b"key"),
+        value: Some(Bytes::from_static(b"value")),
+    };
+    let store = run.plan.stores[0].id;
+    let batch = EpochBatch {
+        writes: vec![(store, vec![row])],
+        ..EpochBatch::default()
+    };
+    run.state.apply(batch).unwrap();
+    let (cached, is_on_disk) = run.of_a_store().cached();
+    let get = |key: &[u8]| cached.open.read(|snapshot| snapshot.get(store, key));
+    assert_eq!(get(b"key").unwrap().unwrap(), "value");
+    assert!(get(b"none").unwrap().is_none());
+    assert!(!is_on_disk.load(Relaxed));
+    let page = Page { rows: 1, bytes: 99 };
+    let scanned = (cached.open).read(|snapshot| snapshot.page(store, None, page));
+    assert!(scanned.is_err() && is_on_disk.load(Relaxed));
 }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use stoatflow_core::{Offset, Partition, Result, StoreId, Timestamp};
 use stoatflow_state::memory::MemoryBackend;
 use stoatflow_state::{
-    Backend, DatabaseFigures, EpochBatch, KeyRange, Page, RestoreRun, Snapshot, StoreSize, Write,
+    Backend, CachedRead, DatabaseFigures, EpochBatch, KeyRange, Page, RestoreRun, Snapshot,
+    StoreSize, Write,
 };
 
 #[cfg(test)]
@@ -63,6 +64,10 @@ impl SplitSnapshot {
 impl Snapshot for SplitSnapshot {
     fn get(&self, store: StoreId, key: &[u8]) -> Result<Option<Bytes>> {
         self.of(store).get(store, key)
+    }
+
+    fn get_cached(&self, store: StoreId, key: &[u8]) -> Result<CachedRead> {
+        self.of(store).get_cached(store, key)
     }
 
     fn scan(&self, store: StoreId, range: &KeyRange, page: Page) -> Result<Vec<(Bytes, Bytes)>> {

@@ -4,7 +4,7 @@
 //! meanwhile.
 
 use super::{A, B, bytes, epoch, ok, write};
-use crate::{Backend, EpochBatch, KeyRange, Page};
+use crate::{Backend, CachedRead, EpochBatch, KeyRange, Page};
 use bytes::Bytes;
 use stoatflow_core::Epoch;
 
@@ -53,6 +53,14 @@ pub fn snapshots_stand_still(b: &dyn Backend) {
     assert_eq!(keys(ok(before.page(B, None, page(99, 1_000)))).len(), 5);
     assert_eq!(ok(before.get(A, b"b")), Some(bytes("old")));
     assert_eq!(ok(before.get(A, b"bb")), None);
+    // Once it was read, it is in memory.
+    let cached = ok(before.get_cached(A, b"b"));
+    assert_eq!(cached, CachedRead::Known(Some(bytes("old"))));
+    let cached = ok(before.get_cached(A, b"bb"));
+    assert!(matches!(
+        cached,
+        CachedRead::Known(None) | CachedRead::OnDisk
+    ));
     assert_eq!(
         keys(ok(before.page(A, Some(&bytes("bb")), page(1, 1_000)))),
         ["c"]

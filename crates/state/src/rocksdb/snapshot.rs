@@ -5,8 +5,8 @@
 
 use super::errors::DatabaseDir;
 use super::within;
-use crate::{KeyRange, Page, Snapshot};
-use ::rocksdb::{DB, IteratorMode};
+use crate::{CachedRead, KeyRange, Page, Snapshot};
+use ::rocksdb::{DB, ErrorKind, IteratorMode, ReadOptions, ReadTier};
 use bytes::Bytes;
 use self_cell::self_cell;
 use std::sync::Arc;
@@ -63,6 +63,19 @@ impl Snapshot for RocksSnapshot {
         let found = taken.get_pinned_cf(&self.family(store)?, key);
         let found = found.map_err(|e| self.place.error(&e))?;
         Ok(found.map(|value| Bytes::copy_from_slice(&value)))
+    }
+
+    fn get_cached(&self, store: StoreId, key: &[u8]) -> Result<CachedRead> {
+        let mut options = ReadOptions::default();
+        options.set_read_tier(ReadTier::BlockCache);
+        let taken = self.held.borrow_dependent();
+        match taken.get_pinned_cf_opt(&self.family(store)?, key, options) {
+            Ok(found) => Ok(CachedRead::Known(
+                found.as_deref().map(Bytes::copy_from_slice),
+            )),
+            Err(error) if error.kind() == ErrorKind::Incomplete => Ok(CachedRead::OnDisk),
+            Err(error) => Err(self.place.error(&error)),
+        }
     }
 
     fn scan(&self, store: StoreId, range: &KeyRange, page: Page) -> Result<Vec<(Bytes, Bytes)>> {

@@ -2,6 +2,7 @@
 
 mod figures;
 mod many_stores;
+mod snapshots;
 mod store_options;
 
 use super::*;
@@ -465,25 +466,6 @@ fn merging_is_put_off_while_much_is_loaded_and_comes_back() {
         std::thread::park_timeout(std::time::Duration::from_millis(50));
     }
     panic!("{} files are still not merged", files(&b));
-}
-
-#[test]
-fn a_snapshot_keeps_the_directory_until_it_is_gone() {
-    let dir = tempfile::tempdir().unwrap();
-    let b = open(dir.path()).unwrap();
-    put(&b, 0, "k", "1");
-    let snapshot = b.snapshot(&[StoreId(0)]).unwrap();
-    assert!(b.snapshot(&[StoreId(9)]).is_err());
-    drop(b);
-    assert_eq!(
-        open(dir.path()).unwrap_err().kind(),
-        ErrorKind::StateLocked,
-        "somebody still reads"
-    );
-    let found = snapshot.get(StoreId(0), b"k").unwrap();
-    assert_eq!(found.as_deref(), Some(&b"1"[..]));
-    drop(snapshot);
-    open(dir.path()).unwrap();
 }
 
 #[test]

@@ -69,6 +69,24 @@ impl StoreFormats {
         }
     }
 
+    /// Whether both serdes are built in, so that decoding needs nothing but the bytes.
+    pub(super) fn are_built_in(&self) -> bool {
+        let built_in = |side: &SideFormat| {
+            matches!(
+                side.serde,
+                Some(
+                    Serde::Bytes
+                        | Serde::String
+                        | Serde::Int32
+                        | Serde::Int64
+                        | Serde::Double
+                        | Serde::Json
+                )
+            )
+        };
+        built_in(&self.key) && built_in(&self.value)
+    }
+
     /// A note that the reader of the answer needs.
     pub(super) fn note(&self) -> Option<String> {
         let sides = [("keys", &self.key), ("values", &self.value)];

@@ -35,6 +35,11 @@ impl AdminTarget for EngineTarget {
         self.engine()?.snapshot(store, &[], Duration::ZERO)
     }
 
+    fn shared_snapshot(&self, store: &Store) -> Option<CommittedSnapshot> {
+        let inner = self.0.upgrade()?;
+        inner.readers.shared_snapshot(&inner.spec.plan, store)
+    }
+
     fn follow(&self, store: &Store, spec: &FollowSpec) -> Result<Follower> {
         self.engine()?.follow_as(store, spec)
     }
