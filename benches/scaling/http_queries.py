@@ -8,15 +8,18 @@ was due. On a machine with few cores the clients' CPU time is part of the cost, 
 from __future__ import annotations
 
 import argparse
-import asyncio
+import heapq
 import json
 import random
 import resource
+import selectors
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +27,7 @@ import stoatflow as sf
 from stoatflow import EmbeddedBroker, StoatFlow
 
 KEYS = 100_000
+ANSWER_S = 60.0
 
 
 def topology() -> sf.Topology:
@@ -65,32 +69,57 @@ def measure(broker: EmbeddedBroker, number: int, count: int, rate: int) -> dict[
             return found
 
 
-async def ask(url: str, rate: int, connections: int) -> dict[str, Any]:
+@dataclass
+class Connection:
+    """A connection, and its request."""
+
+    socket: socket.socket
+    due: float
+    answer: bytearray = field(default_factory=bytearray)
+    size: int = 0
+
+
+def ask(url: str, rate: int, connections: int) -> dict[str, Any]:
     """Send queries until standard input ends."""
     to, late, codes = urlsplit(url), list[float](), dict[int, int]()
-    over = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    chance = random.Random(2)  # noqa: S311
-
-    async def one(start: float) -> None:
-        reader, writer = await asyncio.open_connection(to.hostname, to.port)
-        due = start
-        while not over.done():
-            pause = due - time.perf_counter()
-            if pause > 0:
-                await asyncio.sleep(pause)
-            path = f"/stores/revenue/customer-{chance.randrange(KEYS)}"
-            writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-            await reader.readexactly(length)
-            late.append(time.perf_counter() - due)
-            code = int(head[9:12])
-            codes[code] = codes.get(code, 0) + 1
-            due += connections / rate
-        writer.close()
-
+    chance, ready, over = random.Random(2), selectors.DefaultSelector(), False  # noqa: S311
     began = time.perf_counter()
-    await asyncio.gather(*(one(began + number / rate) for number in range(connections)))
+    by_socket: dict[int, Connection] = {}
+    for number in range(connections):
+        made = socket.create_connection((str(to.hostname), int(to.port or 80)))
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        by_socket[made.fileno()] = Connection(made, began + number / rate)
+        ready.register(made, selectors.EVENT_READ)
+    ready.register(sys.stdin, selectors.EVENT_READ)
+    idle = [(each.due, number) for number, each in by_socket.items()]
+    heapq.heapify(idle)
+    while not over or len(idle) < connections:
+        while idle and idle[0][0] <= time.perf_counter() and not over:
+            _, number = heapq.heappop(idle)
+            path = f"/stores/revenue/customer-{chance.randrange(KEYS)}"
+            by_socket[number].socket.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        pause = max(0.0, idle[0][0] - time.perf_counter()) if idle and not over else ANSWER_S
+        for key, _ in ready.select(pause):
+            if key.fileobj is sys.stdin:
+                over = True
+                ready.unregister(sys.stdin)
+                continue
+            one = by_socket[key.fd]
+            received = one.socket.recv(1 << 16)
+            if not received:
+                raise ConnectionError("the port closed a connection")
+            one.answer += received
+            head = one.answer.find(b"\r\n\r\n")
+            if not one.size and head >= 0:
+                length = one.answer[:head].lower().split(b"content-length: ")[1].split(b"\r\n")[0]
+                one.size = head + 4 + int(length)
+            if one.size and len(one.answer) >= one.size:
+                late.append(time.perf_counter() - one.due)
+                code = int(one.answer[9:12])
+                codes[code] = codes.get(code, 0) + 1
+                one.answer, one.size = bytearray(), 0
+                one.due += connections / rate
+                heapq.heappush(idle, (one.due, key.fd))
     seconds = time.perf_counter() - began
     used = resource.getrusage(resource.RUSAGE_SELF)
     cuts = statistics.quantiles(late, n=1000)
@@ -114,7 +143,7 @@ def main() -> None:
     parser.add_argument("--client", metavar="URL", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.client is not None:
-        print(json.dumps(asyncio.run(ask(given.client, given.rate, given.connections))))
+        print(json.dumps(ask(given.client, given.rate, given.connections)))
         return
     rows: dict[bool, list[int]] = {False: [], True: []}
     with tempfile.TemporaryDirectory() as folder, EmbeddedBroker(folder) as broker:
