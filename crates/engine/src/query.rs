@@ -71,7 +71,7 @@ impl StoreRequest {
 
 /// The store, its indexes, and the store of stream times: the stores that a snapshot of it needs.
 fn with_times(plan: &PhysicalPlan, store: &Store) -> Vec<StoreId> {
-    let times = store.clock.and(Timing::new(plan).store);
+    let times = store.clock.and_then(|_| Timing::new(plan).store);
     let indexes = index_stores(plan).into_iter();
     let indexes = indexes.filter(|(_, of, _)| of.id == store.id);
     let beside = times.into_iter().chain(indexes.map(|(id, ..)| id));
@@ -80,7 +80,7 @@ fn with_times(plan: &PhysicalPlan, store: &Store) -> Vec<StoreId> {
 
 /// The stream times that a store has seen, by task.
 fn observed(plan: &PhysicalPlan, store: &Store, open: &OpenSnapshot) -> Result<Vec<i64>> {
-    let times = store.clock.and(Timing::new(plan).store);
+    let times = store.clock.and_then(|_| Timing::new(plan).store);
     let clock = store.clock;
     let clock = clock.and_then(|clock| plan.clocks.get(usize::from(clock.0)));
     let (Some(times), Some(clock)) = (times, clock) else {
