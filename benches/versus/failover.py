@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import select
 import shutil
 import subprocess
@@ -58,6 +59,8 @@ class Failovers:
         self.broker.create_topic(changelog, PARTITIONS, {"cleanup.policy": "compact"})
         numbers = (shuffled(place, self.keys) for place in range(self.keys))
         write(self.broker.bootstrap, changelog, ((key_of(n).encode(), row_of(n, 0).encode()) for n in numbers))
+        # Otherwise the broker's files would be written to the disk while the restore needs it.
+        os.sync()
 
     def feed(self) -> None:
         """Write the next rows of the input."""
