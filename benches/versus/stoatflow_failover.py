@@ -9,14 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 
 import own_figures
 from large_rows import key_of, row_of, shuffled
+from started import start
 
 import stoatflow as sf
 
-STEP_S = 0.005
 STORE = "rows"
 # Compared value by value; the rest is counted.
 SAMPLE = 5_000
@@ -56,12 +55,7 @@ def main() -> int:
         "state.dir": options.state_dir,
     }
     app = sf.StoatFlow(topology(options.input), config)
-    entered: dict[str, float] = {}
-    app.add_state_listener(lambda new, _: entered.setdefault(str(new), time.monotonic()))
-    app.start()
-    while "RUNNING" not in entered:
-        if app.wait(timeout=STEP_S):  # raises the error that the engine failed with
-            raise RuntimeError("StoatFlow stopped by itself: see its log above")
+    entered = start(app)
     report = {
         "restore_seconds": round(entered["RUNNING"] - entered["RESTORING"], 3),
         "cpu_seconds": round(own_figures.cpu_seconds(), 2),

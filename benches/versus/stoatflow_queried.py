@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 
+from started import start
+
 import stoatflow as sf
 
 
@@ -32,10 +34,7 @@ def main() -> int:
         "state.dir": options.state_dir,
     }
     app = sf.StoatFlow(topology(options.input), config)
-    app.start()
-    while app.state is not sf.State.RUNNING:
-        if app.wait(timeout=0.005):  # raises the error that the engine failed with
-            raise RuntimeError("StoatFlow stopped by itself: see its log above")
+    start(app)
     print(json.dumps({"url": app.admin_url}), flush=True)
     app.wait()
     return 0

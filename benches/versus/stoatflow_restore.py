@@ -12,10 +12,9 @@ import sys
 import time
 
 import own_figures
+from started import start
 
 import stoatflow as sf
-
-STEP_S = 0.005
 
 
 def topology(source: str, sink: str) -> sf.Topology:
@@ -38,15 +37,10 @@ def main() -> int:
         "state.dir": options.state_dir,
     }
     app = sf.StoatFlow(topology(options.input, options.output), config)
-    entered: dict[str, float] = {}
-    app.add_state_listener(lambda new, _: entered.setdefault(str(new), time.monotonic()))
-    start = time.monotonic()
-    app.start()
-    while "RUNNING" not in entered:
-        if app.wait(timeout=STEP_S):  # raises the error that the engine failed with
-            raise RuntimeError("StoatFlow stopped by itself: see its log above")
+    began = time.monotonic()
+    entered = start(app)
     report = {
-        "seconds": round(entered["RUNNING"] - start, 3),
+        "seconds": round(entered["RUNNING"] - began, 3),
         "restore_seconds": round(entered["RUNNING"] - entered["RESTORING"], 3),
         "restored": None,
         "cpu_seconds": round(own_figures.cpu_seconds(), 3),

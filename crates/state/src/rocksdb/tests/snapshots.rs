@@ -35,7 +35,7 @@ fn a_snapshot_keeps_the_directory_until_it_is_gone() {
     assert_eq!(
         open(dir.path()).unwrap_err().kind(),
         ErrorKind::StateLocked,
-        "somebody still reads"
+        "a snapshot is still open"
     );
     let found = snapshot.get(StoreId(0), b"k").unwrap();
     assert_eq!(found.as_deref(), Some(&b"1"[..]));

@@ -116,7 +116,7 @@ fn failed_attempts_are_counted() {
     let broker = FaultyBroker::start(1, 0, true);
     let config = NativeConfig::plaintext(&format!("127.0.0.1:{}", broker.port));
     drop(broker);
-    let mut writer = producer(&config, "nobody", WAIT);
+    let mut writer = producer(&config, "no-broker", WAIT);
     writer.open(Duration::from_millis(300)).unwrap_err();
     let told = counts(&config);
     assert!(told.connections.failed > 0, "{told:?}");
